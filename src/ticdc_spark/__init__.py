@@ -1,0 +1,1 @@
+"""Change data capture for TiDB and MySQL on Spark."""

@@ -1,0 +1,167 @@
+"""What a change is. Frozen data, no behaviour, no I/O.
+
+A value of a column is ``str``, ``bytes`` or ``None`` in the one normal form of its MySQL type (``mysql.py``).
+``commit_ts`` is a TSO: ``physical milliseconds << 18 | logical``, always below 2**63.
+"""
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+import msgspec
+
+Value: TypeAlias = str | bytes | None
+Row: TypeAlias = Mapping[str, Value]
+Op: TypeAlias = Literal["insert", "update", "delete", "upsert"]
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """A Kafka record, or a line of a recorded topic."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int | None = None
+    """Milliseconds since the epoch."""
+    key: bytes | None
+    value: bytes | None
+
+
+class ColumnType(msgspec.Struct, frozen=True, kw_only=True):
+    """A MySQL column type, field by field as the Simple protocol's ``dataType`` has it."""
+
+    name: str
+    """Lower case, without length: ``int``, ``varchar``, ``longblob``, ``vector``."""
+    length: int | None = None
+    """Display width, characters, bytes, or a decimal's precision. ``None``: not known or the type has none."""
+    decimal: int | None = None
+    """A decimal's scale, or the fractional digits of a time, datetime or timestamp."""
+    unsigned: bool = False
+    zerofill: bool = False
+    elements: tuple[str, ...] = ()
+    """Members of an ENUM or SET, in their order."""
+    charset: str | None = None
+    """``binary`` for bytes and for everything that is no text."""
+    collate: str | None = None
+
+
+class Column(msgspec.Struct, frozen=True, kw_only=True):
+    """A column of a table."""
+
+    name: str
+    type: ColumnType
+    nullable: bool = True
+    default: Value | int = None
+    """As the message has it (text of the source; an int for BIT in Simple JSON). ``None``: no default, or NULL."""
+    virtual: bool | None = None
+    """A virtual generated column: never in a row. ``None``: the protocol does not say."""
+
+
+class Index(msgspec.Struct, frozen=True, kw_only=True):
+    """An index of a table; ``primary`` is the primary key."""
+
+    name: str
+    unique: bool
+    primary: bool
+    nullable: bool
+    columns: tuple[str, ...]
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    """One version of a table's schema. Names are the source's, unescaped."""
+
+    schema: str
+    name: str
+    columns: tuple[Column, ...]
+    indexes: tuple[Index, ...] = ()
+    table_id: int | None = None
+    """The logical id (a row's ``table_id`` is a partition's id in a partitioned table)."""
+    version: int | None = None
+    """TiDB's UpdateTS; a RENAME does not change it."""
+
+
+class Checksum(msgspec.Struct, frozen=True, kw_only=True):
+    """Row checksums (changefeed integrity), as carried by the message."""
+
+    version: int
+    corrupted: bool
+    current: int
+    previous: int
+
+
+class Envelope(msgspec.Struct, frozen=True, gc=False):
+    """A row change whose images are still raw bytes; needs no table schema.
+
+    ``before`` and ``after`` are what the protocol's row reader takes. ``schema_key`` says which schema reads
+    them: TiDB's version (Simple), the registry id (Avro), a hash of the schema block (Debezium), or ``""``: the
+    schema valid at ``commit_ts`` (Open, canal-json).
+    """
+
+    op: Op
+    schema: str
+    table: str
+    commit_ts: int
+    """0 where the protocol hides it (Avro without the TiDB extension)."""
+    before: bytes | None = None
+    after: bytes | None = None
+    table_id: int | None = None
+    schema_key: str = ""
+    partial: bool = False
+    """Keys only, or changed columns only."""
+    key: bytes | None = None
+    """The raw key, for protocols that carry the key columns there (Avro, Debezium)."""
+    checksum: Checksum | None = None
+    claim_check: str | None = None
+    """Where the whole message lies, for a message too large for Kafka."""
+
+
+class RowChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A row change with its values read."""
+
+    op: Op
+    table: Table
+    commit_ts: int
+    before: Row | None = None
+    after: Row | None = None
+    table_id: int | None = None
+    """The physical id: a partition's in a partitioned table. ``None``: the table's own."""
+    partial: bool = False
+    checksum: Checksum | None = None
+    claim_check: str | None = None
+
+
+class SchemaChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A DDL. ``table`` is the schema after it, ``pre_table`` before it, where the message tells them."""
+
+    commit_ts: int
+    query: str
+    kind: str
+    """The protocol's own word: CREATE, ALTER … (Simple), the type code as text (Open), CREATE/ALTER/DROP (Debezium)."""
+    schema: str = ""
+    """Schema under which the SQL runs; ``""`` where the message does not say (Simple's database DDL)."""
+    name: str = ""
+    """Table that it names; ``""`` for a database DDL."""
+    table: Table | None = None
+    pre_table: Table | None = None
+
+
+class Watermark(msgspec.Struct, frozen=True):
+    """Everything with a smaller commit_ts has been sent to this partition."""
+
+    commit_ts: int
+
+
+class Bootstrap(msgspec.Struct, frozen=True):
+    """The schema of a table, sent before its first row and now and then."""
+
+    table: Table
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """A message, or one event of it, that cannot be read."""
+
+    reason: str
+    """One sentence that names the field, what was found and what is allowed."""
+
+
+Event: TypeAlias = Envelope | SchemaChange | Watermark | Bootstrap | Rejected
+Change: TypeAlias = RowChange | SchemaChange | Watermark | Bootstrap

@@ -1,0 +1,162 @@
+"""What a protocol offers: bytes to events and back, with no memory between calls.
+
+Decoding has two steps. ``open_message`` needs no schema. ``row_reader`` compiles a reader for one version of a
+table once; the reader then types many images. ``decode`` composes the two for one message.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Literal, Protocol, TypeAlias
+
+import msgspec
+
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import (
+    Bootstrap,
+    Change,
+    Envelope,
+    Event,
+    Rejected,
+    Row,
+    RowChange,
+    SchemaChange,
+    Table,
+    Value,
+)
+
+
+class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How values are read that a message leaves open."""
+
+    source_timezone: str | None = None
+    """IANA name of the changefeed's time zone, for protocols that send TIMESTAMP as local text without one."""
+    ambiguous_timestamp: Literal["earlier", "later", "reject"] = "earlier"
+    """Which instant a local time means that happens twice when clocks go back."""
+
+
+class Columns(msgspec.Struct, frozen=True):
+    """Images read into columns: one list per column of the table, in its order, all of the same length.
+
+    A row in ``bad`` has ``None`` everywhere and its reason in ``bad``. A column that an image does not carry is
+    ``None`` there, and ``absent`` maps its name to those rows (``range(n)`` when no image carries it): a virtual
+    generated column, a partial image, or a broken message, which the caller tells apart.
+    """
+
+    values: list[list[Value]]
+    bad: dict[int, str]
+    absent: dict[str, Sequence[int]]
+
+
+RowReader: TypeAlias = Callable[[Sequence[bytes | None]], Columns]
+"""Reads raw images (``None`` stays a row of ``None``) into canonical columns."""
+
+
+class Encoded(msgspec.Struct, frozen=True):
+    """A Kafka record to send: key, value, and how many row changes it carries (0 for DDL and watermark)."""
+
+    key: bytes | None
+    value: bytes | None
+    rows: int = 0
+
+
+class Decoder(Protocol):
+    """Reads a protocol. Implemented by a module-level object without state."""
+
+    name: str
+    has_watermark: bool
+    """Whether the protocol can carry watermarks at all."""
+
+    def open_message(self, key: bytes | None, value: bytes | None) -> Sequence[Event]:
+        """Open one message into its events, in order. Never raises for bad bytes: they give ``Rejected``.
+
+        An empty sequence means that the message carries nothing (a tombstone).
+        """
+
+    def row_reader(self, table: Table, options: ReadOptions) -> RowReader:
+        """Compile a reader for the images of ``table``.
+
+        Raises: MessageError if the table has a column type that the protocol cannot carry.
+        """
+
+
+class Encoder(Protocol):
+    """Writes a protocol as TiCDC does. One object per configuration; no memory between calls."""
+
+    def rows(self, changes: Iterable[RowChange]) -> Iterator[Encoded]:
+        """Encode row changes in order; Open puts several into one message."""
+
+    def ddl(self, change: SchemaChange) -> Encoded | None:
+        """Encode a DDL; ``None`` where the protocol does not send it."""
+
+    def watermark(self, commit_ts: int) -> Encoded | None:
+        """Encode a watermark; ``None`` where the protocol has none."""
+
+    def bootstrap(self, table: Table) -> Encoded | None:
+        """Encode a table's schema; ``None`` where the protocol has no such message."""
+
+
+Tables: TypeAlias = Mapping[tuple[str, str, str], Table]
+"""(schema, table, schema key) to the table's schema."""
+
+
+def decode(
+    decoder: Decoder,
+    key: bytes | None,
+    value: bytes | None,
+    tables: Tables,
+    options: ReadOptions | None = None,
+) -> list[Change | Rejected]:
+    """Decode one message whole. A row whose schema is not in ``tables`` becomes ``Rejected``."""
+    options = options or ReadOptions()
+    return [
+        read_envelope(decoder, event, tables, options) if isinstance(event, Envelope) else event
+        for event in decoder.open_message(key, value)
+    ]
+
+
+def read_envelope(
+    decoder: Decoder, event: Envelope, tables: Tables, options: ReadOptions
+) -> RowChange | Rejected:
+    """Read the images of one envelope with the schema that its key names."""
+    table = tables.get((event.schema, event.table, event.schema_key))
+    if table is None:
+        return Rejected(f"no schema for `{event.schema}`.`{event.table}`, schema key {event.schema_key!r}")
+    try:
+        columns = decoder.row_reader(table, options)([event.before, event.after])
+    except MessageError as error:
+        return Rejected(str(error))
+    if columns.bad:
+        return Rejected(next(iter(columns.bad.values())))
+    before, after = (
+        {
+            column.name: cells[i]
+            for column, cells in zip(table.columns, columns.values, strict=True)
+            if i not in columns.absent.get(column.name, ())
+        }
+        for i in (0, 1)
+    )
+    return RowChange(
+        op=event.op,
+        table=table,
+        commit_ts=event.commit_ts,
+        before=None if event.before is None else before,
+        after=None if event.after is None else after,
+        table_id=event.table_id,
+        partial=event.partial,
+        checksum=event.checksum,
+        claim_check=event.claim_check,
+    )
+
+
+__all__ = [
+    "Bootstrap",
+    "Columns",
+    "Decoder",
+    "Encoded",
+    "Encoder",
+    "ReadOptions",
+    "Row",
+    "RowReader",
+    "Tables",
+    "decode",
+    "read_envelope",
+]
