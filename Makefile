@@ -1,0 +1,57 @@
+# make help lists what there is. Everything works from a fresh clone with Python 3.11+, Java 17 or 21, make and git.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --quiet --no-input --disable-pip-version-check
+
+.PHONY: help setup demo test test-all check format lock bench clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
+
+setup: .venv/installed ## make .venv with everything that is needed, pinned
+	@true
+
+# Rebuilt only when what is installed may have changed. Three steps, so that every byte is checked against a hash:
+# the tools that build, what needs building with them, this package on top.
+.venv/installed: requirements.lock requirements-build.lock pyproject.toml scripts/prerequisites.sh
+	@python=$$(scripts/prerequisites.sh) && \
+	if ! $(BIN)/python -m pip --version >/dev/null 2>&1; then "$$python" -m venv --clear .venv; fi
+	@echo "Installing into .venv; the first time this downloads Spark (about 400 MB)."
+	@$(PIP) install --require-hashes -r requirements-build.lock
+	@$(PIP) install --require-hashes --no-build-isolation -r requirements.lock
+	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: setup ## replicate a recorded shop into an Iceberg lake and show it
+	@$(BIN)/ticdc-spark demo
+
+test: setup ## every test but the slow ones
+	@$(BIN)/python -m pytest
+
+test-all: setup ## every test
+	@$(BIN)/python -m pytest -m 'slow or not slow'
+
+check: setup ## what is checked without running: style, types, imports, lock files
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/python scripts/lock.py --check
+	@$(PIP) check
+
+format: setup ## rewrite the sources as make check wants them
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+lock: setup ## pin anew what pyproject.toml asks for
+	@$(BIN)/python scripts/lock.py
+
+bench: setup ## measure
+	@$(BIN)/python -m benchmarks.run
+
+clean: ## remove everything that was made here
+	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf dist spark-warehouse metastore_db derby.log
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
