@@ -50,7 +50,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     type: ColumnType
     nullable: bool = True
-    default: Value | int = None
+    default: str | int | None = None
     """As the message has it (text of the source; an int for BIT in Simple JSON). ``None``: no default, or NULL."""
     virtual: bool | None = None
     """A virtual generated column: never in a row. ``None``: the protocol does not say."""

@@ -1,0 +1,45 @@
+"""Names in the lake: one reversible escape for names that a catalog or Iceberg cannot hold as they are.
+
+A dot or a slash separates paths, ``_file``, ``_pos``, ``_deleted``, ``_partition`` and the like are reserved by
+Iceberg's metadata columns, a leading or trailing blank gets lost. Such characters become ``_xHH_`` (hexadecimal code
+point); a literal ``_xHH_`` in a name is escaped at its first underscore, so that ``unescape`` is exact.
+"""
+
+import re
+from collections.abc import Iterable
+
+from ticdc_spark.errors import UsageError
+
+RESERVED = frozenset(
+    {"_file", "_pos", "_deleted", "_partition", "_spec_id", "_row_id", "_last_updated_sequence_number"}
+)
+"""Iceberg's metadata columns; compared without case."""
+_UNSAFE = re.compile(r"[./\\%\x00-\x1f\x7f]|^ | $|_(?=x[0-9a-f]+_)")
+_ESCAPED = re.compile(r"_x([0-9a-f]+)_")
+
+
+def escape(name: str) -> str:
+    """Return the name to use in the lake for a source name; most names stay as they are."""
+    safe = _UNSAFE.sub(lambda match: f"_x{ord(match[0]):x}_", name)
+    return f"_x5f_{safe[1:]}" if safe.lower() in RESERVED else safe
+
+
+def unescape(name: str) -> str:
+    """Return the source name of an escaped name."""
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), name)
+
+
+def escape_all(names: Iterable[str], where: str) -> dict[str, str]:
+    """Map source names to lake names.
+
+    Raises: UsageError naming both names when two of them differ only by case (the lake does not tell them apart).
+    """
+    seen: dict[str, str] = {}
+    mapped: dict[str, str] = {}
+    for name in names:
+        lake = escape(name)
+        other = seen.setdefault(lake.casefold(), name)
+        if other != name:
+            raise UsageError(f"{where}: {other!r} and {name!r} are one name in the lake ({lake!r}); rename or leave one out")
+        mapped[name] = lake
+    return mapped

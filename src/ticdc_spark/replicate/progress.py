@@ -1,0 +1,224 @@
+"""Progress: what a job knows after a batch, stored last; and the plan of the batch under way, stored first.
+
+``progress.json`` after batch N is f(progress after N-1, batch N). ``plan.json`` fixes the offsets of the batch that is
+being worked on, so that a restart does the same batch again. ``status.json`` is a heartbeat for people; nothing reads it
+to decide anything. Files are replaced whole (write, fsync, rename).
+"""
+
+import os
+from pathlib import Path
+from typing import Literal, TypeAlias, TypeVar
+
+import msgspec
+
+from ticdc_spark.errors import EnvironmentFault
+from ticdc_spark.model import SchemaChange, Table
+
+Partition: TypeAlias = tuple[str, int]
+Offsets: TypeAlias = dict[Partition, int]
+Mark: TypeAlias = tuple[int, int]
+"""(commit_ts, step): what a table has done, as in the commit that did it; compared as a pair."""
+
+T = TypeVar("T")
+
+
+class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
+    """One topic partition."""
+
+    topic: str
+    partition: int
+    offset: int
+    """The next one to read."""
+    watermark: int = 0
+    """The highest read so far; 0: none yet."""
+    watermark_at: float = 0.0
+    """When it last rose, seconds since the epoch."""
+    idle: bool = False
+    """It counted as the highest watermark because it was consumed to its end without a newer one."""
+
+
+class TableState(msgspec.Struct, frozen=True, kw_only=True):
+    """One table of the source and its copy in the lake."""
+
+    schema: str
+    name: str
+    applied: int = 0
+    """The copy equals the source at this commit_ts (when ``clean``)."""
+    table: Table | None = None
+    """The schema of the copy; ``None`` while it has not been created, or after a drop."""
+    origin: Literal["create", "bootstrap", "adopted"] = "bootstrap"
+    clean: bool = False
+    """The copy is known to equal the source at ``applied``: rows may be appended."""
+    dropped: bool = False
+    kept: bool = False
+    """Dropped at the source, kept in the lake by policy."""
+    diverged_since: int | None = None
+    """Commit_ts from which a message was left out by ``on-reject = "continue"`` or a DDL was skipped."""
+    quarantined: str | None = None
+    """Why it does not advance, by ``on-reject = "quarantine"``."""
+    snapshot_id: int | None = None
+    rows: int = 0
+    """Row changes applied so far."""
+
+
+class Pending(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows in the change log that are not applied yet: of one batch, table and schema key."""
+
+    batch: int
+    schema: str
+    name: str
+    schema_key: str
+    rows: int
+    min_ts: int
+    max_ts: int
+    topic: str
+    partition: int
+    """Where the first of them stands, for messages."""
+
+
+class KnownSchema(msgspec.Struct, frozen=True, kw_only=True):
+    """A version of a table's schema, by the key that row changes carry."""
+
+    schema: str
+    name: str
+    key: str
+    table: Table
+    since: int = 0
+    """commit_ts of the DDL that made it; 0 from a BOOTSTRAP or a file."""
+
+
+class QueuedDdl(msgspec.Struct, frozen=True, kw_only=True):
+    """A DDL that waits for the resolved ts; where its first copy stands."""
+
+    change: SchemaChange
+    topic: str
+    partition: int
+    offset: int
+
+
+class Hold(msgspec.Struct, frozen=True, kw_only=True):
+    """What keeps the resolved ts from rising."""
+
+    kind: Literal["partition", "schema", "ddl", "reject", "none"]
+    what: str
+    """One sentence with names."""
+    since: float = 0.0
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a job must remember. Grows with tables and partitions, not with time."""
+
+    job: str
+    generation: int = 1
+    batch: int = 0
+    """The last one committed."""
+    applied: int = 0
+    """All tables together equal the source at this commit_ts."""
+    partitions: tuple[PartitionState, ...] = ()
+    tables: tuple[TableState, ...] = ()
+    schemas: tuple[KnownSchema, ...] = ()
+    ddls: tuple[QueuedDdl, ...] = ()
+    pending: tuple[Pending, ...] = ()
+    hold: Hold = Hold(kind="none", what="")
+    schema_wait_since: float = 0.0
+    """When rows began to wait for a schema; 0: none wait."""
+    rows: int = 0
+    ddls_applied: int = 0
+    replays: int = 0
+    late: int = 0
+    rejected: int = 0
+    zero_dates: int = 0
+    """Zero or impossible dates that became NULL."""
+    regressions: int = 0
+    """How often a watermark went back; more than a few point to a second changefeed on the topic."""
+    committed_at: float = 0.0
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """The batch under way."""
+
+    generation: int
+    batch: int
+    ends: tuple[tuple[str, int, int], ...]
+    """(topic, partition, exclusive end offset)."""
+    resolved: int | None = None
+    """Once decided: a restart does not go below it, since tables may already be there."""
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """The heartbeat that ``ticdc-spark status`` reads beside the progress."""
+
+    state: Literal["normal", "warning", "pending", "failed", "stopped", "finished"]
+    at: float
+    started_at: float
+    pid: int
+    phase: str = ""
+    batch: int = 0
+    error: str | None = None
+    error_code: str | None = None
+    """Class of the error."""
+    error_at: float | None = None
+    exit_code: int | None = None
+
+
+class Store:
+    """The state folder of a job."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def load(self) -> Progress | None:
+        """Return the committed progress; ``None`` when there is none yet.
+
+        Raises: EnvironmentFault when the file cannot be read as what it should be.
+        """
+        return self._read("progress.json", Progress)
+
+    def save(self, progress: Progress) -> None:
+        """Commit a progress; the plan that led to it is then over."""
+        self._write("progress.json", progress)
+
+    def load_plan(self) -> Plan | None:
+        """Return the plan of a batch that may have been interrupted."""
+        return self._read("plan.json", Plan)
+
+    def save_plan(self, plan: Plan) -> None:
+        """Fix a batch before it starts."""
+        self._write("plan.json", plan)
+
+    def load_status(self) -> Status | None:
+        """Return the last heartbeat."""
+        return self._read("status.json", Status)
+
+    def save_status(self, status: Status) -> None:
+        """Write a heartbeat."""
+        self._write("status.json", status)
+
+    def _read(self, name: str, kind: type[T]) -> T | None:
+        path = self.folder / name
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=kind)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.DecodeError) as error:
+            message = f"{path} cannot be read: {error}"
+            raise EnvironmentFault(message) from error
+
+    def _write(self, name: str, value: object) -> None:
+        path = self.folder / name
+        draft = path.with_name(f"{name}.{os.getpid()}.tmp")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with draft.open("wb") as file:
+                file.write(msgspec.json.encode(value))
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
+            folder = os.open(self.folder, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            message = f"{path} cannot be written: {error}"
+            raise EnvironmentFault(message) from error

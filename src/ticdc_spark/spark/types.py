@@ -1,0 +1,264 @@
+"""MySQL types in the lake: one table from a column type to its lake type, Spark, Iceberg and Arrow.
+
+The lake types are those of the table in ``docs/types.md``. ``to_arrow`` turns a list of canonical values (``mysql.py``)
+into an Arrow array of the lake type and says which rows could not be read: a failed cast is a reject, never a NULL.
+"""
+
+from collections.abc import Callable
+from datetime import date
+from typing import Literal, TypeAlias
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import Column, ColumnType, Table, Value
+from ticdc_spark.names import escape_all
+
+Cells: TypeAlias = list[Value]
+Bad: TypeAlias = dict[int, str]
+Typed: TypeAlias = tuple[pa.Array, Bad, int]
+"""An array, the rows that could not be read with their reason, and how many dates became NULL."""
+
+HIDDEN_PREFIX = "_V$_"
+"""TiDB's hidden columns of expression indexes; they carry no data of the table."""
+
+
+class LakeType(msgspec.Struct, frozen=True):
+    """A type of the lake in the three spellings that we need."""
+
+    spark: str
+    """Spark SQL, also what ``sinks`` compare."""
+    iceberg: str
+    arrow: Literal["int32", "int64", "decimal", "bool", "float", "double", "string", "binary", "date", "local", "instant", "floats"]
+    precision: int = 0
+    scale: int = 0
+
+
+class LakeOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The few choices that a user has about types."""
+
+    tinyint1_as_boolean: bool = False
+    zero_dates: Literal["null", "error"] = "null"
+
+
+class LakeColumn(msgspec.Struct, frozen=True, kw_only=True):
+    """A column of a lake table."""
+
+    source: str
+    name: str
+    """Escaped."""
+    type: LakeType
+    key: bool = False
+    column: Column
+
+
+_INT = LakeType("int", "int", "int32")
+_LONG = LakeType("bigint", "long", "int64")
+_STRING = LakeType("string", "string", "string")
+_BINARY = LakeType("binary", "binary", "binary")
+_BOOLEAN = LakeType("boolean", "boolean", "bool")
+
+
+def decimal_type(precision: int, scale: int) -> LakeType:
+    """Return the lake's decimal; beyond 38 digits it is a string, as Spark has no wider one."""
+    if precision > 38:
+        return _STRING
+    return LakeType(f"decimal({precision},{scale})", f"decimal({precision}, {scale})", "decimal", precision, scale)
+
+
+_UNSIGNED_LONG = decimal_type(20, 0)
+_FIXED: dict[str, LakeType] = {
+    "smallint": _INT,
+    "mediumint": _INT,
+    "year": _INT,
+    "float": LakeType("float", "float", "float"),
+    "double": LakeType("double", "double", "double"),
+    "enum": _STRING,
+    "set": _STRING,
+    "json": _STRING,
+    "date": LakeType("date", "date", "date"),
+    "newdate": LakeType("date", "date", "date"),
+    "datetime": LakeType("timestamp_ntz", "timestamp", "local"),
+    "timestamp": LakeType("timestamp", "timestamptz", "instant"),
+    "time": _STRING,
+    "vector": LakeType("array<float>", "list", "floats"),
+    "null": _STRING,
+    "geometry": _BINARY,
+}
+_TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
+_BYTES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
+
+
+def lake_type(column: ColumnType, options: LakeOptions) -> LakeType:
+    """Return the lake type of a MySQL type.
+
+    Raises: MessageError when the type is not known.
+    """
+    name = column.name
+    if name in _FIXED:
+        return _FIXED[name]
+    if name in _TEXTS or name in _BYTES:
+        return _BINARY if name in _BYTES or column.charset == "binary" else _STRING
+    match name:
+        case "tinyint":
+            boolean = options.tinyint1_as_boolean and column.length == 1 and not column.unsigned
+            return _BOOLEAN if boolean else _INT
+        case "int":
+            return _LONG if column.unsigned else _INT
+        case "bigint":
+            return _UNSIGNED_LONG if column.unsigned else _LONG
+        case "bit":
+            bits = column.length or 1
+            return _BOOLEAN if bits == 1 else _LONG if bits < 64 else _UNSIGNED_LONG
+        case "decimal":
+            return decimal_type(10 if column.length is None else column.length, column.decimal or 0)
+    message = f"the type {name!r} has no place in the lake"
+    raise MessageError(message)
+
+
+def lake_columns(table: Table, key: tuple[str, ...], options: LakeOptions) -> tuple[LakeColumn, ...]:
+    """Return the lake's columns of a table, hidden ones left out, ``key`` marked.
+
+    Raises: MessageError naming the column whose type is not known.
+    """
+    visible = [column for column in table.columns if not column.name.startswith(HIDDEN_PREFIX)]
+    names = escape_all((column.name for column in visible), f"columns of `{table.schema}`.`{table.name}`")
+    found = []
+    for column in visible:
+        try:
+            kind = lake_type(column.type, options)
+        except MessageError as error:
+            message = f"column `{column.name}` of `{table.schema}`.`{table.name}`: {error}"
+            raise MessageError(message) from error
+        found.append(
+            LakeColumn(source=column.name, name=names[column.name], type=kind, key=column.name in key, column=column)
+        )
+    return tuple(found)
+
+
+def arrow_type(kind: LakeType) -> pa.DataType:
+    """Return the Arrow type that Spark maps to ``kind.spark``."""
+    match kind.arrow:
+        case "int32":
+            return pa.int32()
+        case "int64":
+            return pa.int64()
+        case "decimal":
+            return pa.decimal128(kind.precision, kind.scale)
+        case "bool":
+            return pa.bool_()
+        case "float":
+            return pa.float32()
+        case "double":
+            return pa.float64()
+        case "string":
+            return pa.string()
+        case "binary":
+            return pa.binary()
+        case "date":
+            return pa.date32()
+        case "local":
+            return pa.timestamp("us")
+        case "instant":
+            return pa.timestamp("us", tz="UTC")
+        case "floats":
+            return pa.list_(pa.float32())
+
+
+def to_arrow(column: LakeColumn, options: LakeOptions) -> Callable[[Cells], Typed]:
+    """Compile the conversion of canonical values of one column to an Arrow array of its lake type."""
+    kind = arrow_type(column.type)
+    prepare = _preparation(column.column.type, column.type)
+    is_date = column.type.arrow in {"date", "local", "instant"}
+    zero_is_null = is_date and options.zero_dates == "null"
+
+    def fast(cells: Cells) -> pa.Array:
+        cells = cells if prepare is None else [None if cell is None else prepare(cell) for cell in cells]  # type: ignore[misc]
+        if column.type.arrow in {"string", "binary", "floats"}:
+            return pa.array(cells, kind)
+        array = pa.array(cells, pa.string()).cast(kind)
+        if column.type.arrow in {"float", "double"} and not pc.all(pc.is_finite(array), min_count=0).as_py():
+            message = "MySQL has no such number"
+            raise ValueError(message)
+        return array
+
+    def slow(cells: Cells) -> Typed:
+        bad: Bad = {}
+        nulled = 0
+        kept: Cells = []
+        for index, cell in enumerate(cells):
+            try:
+                fast([cell])
+                kept.append(cell)
+            except (pa.ArrowException, KeyError, TypeError, ValueError, msgspec.DecodeError) as error:
+                kept.append(None)
+                if zero_is_null and isinstance(cell, str) and _is_impossible_date(cell):
+                    nulled += 1
+                else:
+                    bad[index] = f"column `{column.source}`: {cell!r:.200} is no {column.column.type.name}: {error}"
+        return fast(kept), bad, nulled
+
+    def convert(cells: Cells) -> Typed:
+        try:
+            return fast(cells), {}, 0
+        except (pa.ArrowException, KeyError, TypeError, ValueError, msgspec.DecodeError):
+            return slow(cells)
+
+    return convert
+
+
+def _preparation(source: ColumnType, lake: LakeType) -> Callable[[str | bytes], object] | None:
+    """What a canonical value needs before Arrow's own cast; ``None`` where the cast does it all."""
+    match source.name:
+        case "enum":
+            names = {str(index): name for index, name in enumerate(source.elements, 1)} | {"0": ""}
+            return lambda cell: names[cell]  # type: ignore[index]
+        case "set":
+            return _set_names(source.elements)
+        case "vector":
+            return lambda cell: msgspec.json.decode(cell, type=list[float])
+        case "bit" if lake.arrow == "bool":
+            return _flag
+        case "tinyint" if lake.arrow == "bool":
+            return lambda cell: "false" if cell == "0" else "true"
+    return None
+
+
+def _flag(cell: str | bytes) -> str | bytes:
+    if cell not in {"0", "1"}:
+        message = "BIT(1) is 0 or 1"
+        raise ValueError(message)
+    return cell
+
+
+def _set_names(elements: tuple[str, ...]) -> Callable[[str | bytes], str]:
+    known: dict[str | bytes, str] = {"0": ""}
+
+    def names(cell: str | bytes) -> str:
+        found = known.get(cell)
+        if found is None:
+            mask = int(cell)
+            if not 0 <= mask < 1 << len(elements):
+                message = f"the SET has {len(elements)} members"
+                raise ValueError(message)
+            found = ",".join(name for bit, name in enumerate(elements) if mask >> bit & 1)
+            if len(known) < 4096:
+                known[cell] = found
+        return found
+
+    return names
+
+
+def _is_impossible_date(text: str) -> bool:
+    """Zero dates, and days that only MySQL's looser modes accept (2024-02-30, 2024-00-10)."""
+    try:
+        year, month, day = int(text[:4]), int(text[5:7]), int(text[8:10])
+    except ValueError:
+        return False
+    try:
+        date(year, month, day)
+    except ValueError:
+        return 0 <= month <= 12 and 0 <= day <= 31
+    return False
