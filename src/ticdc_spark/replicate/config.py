@@ -1,0 +1,288 @@
+"""The job file: what a job is. Every key is described in ``docs/job-file.md``."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from ticdc_spark.replicate import job_file
+from ticdc_spark.replicate.job_file import Duration, Mistakes, Section, Size
+from ticdc_spark.replicate.job_paths import absolute, existing, location
+from ticdc_spark.replicate.job_values import (
+    Folder,
+    Identifier,
+    Keep,
+    Label,
+    Name,
+    Paths,
+    Patterns,
+    Positive,
+    ProtocolName,
+    Retention,
+    Servers,
+    SkipDdl,
+    Skips,
+    Text,
+    TopicPattern,
+    Topics,
+    Zone,
+    skip_ddl_line,
+)
+
+
+class FilesSource(Section, frozen=True, kw_only=True, tag="files", tag_field="kind"):
+    """A recorded topic: a folder, or one file."""
+
+    path: Folder
+    """Absolute once loaded."""
+    protocol: ProtocolName
+
+
+class KafkaSource(Section, frozen=True, kw_only=True, tag="kafka", tag_field="kind"):
+    """Topics of a Kafka cluster: ``topics`` or ``topic_pattern``, never both."""
+
+    bootstrap_servers: Servers
+    topics: Topics | None = None
+    topic_pattern: TopicPattern | None = None
+    starting: Literal["earliest", "latest"] = "earliest"
+    protocol: ProtocolName
+    options: dict[str, str] = msgspec.field(default_factory=dict)
+    """Every ``kafka.…`` key of the section, with its prefix, as Spark's Kafka source takes it."""
+
+
+Source: TypeAlias = FilesSource | KafkaSource
+
+
+class IcebergSink(Section, frozen=True, kw_only=True, tag="iceberg", tag_field="kind"):
+    """Iceberg tables under a warehouse."""
+
+    warehouse: Text
+    """An absolute path, or a URI such as ``s3a://bucket/lake``, once loaded."""
+    catalog: Identifier = "lake"
+    catalog_options: dict[str, str] = msgspec.field(default_factory=dict)
+    """Every ``catalog.…`` key of the section, without the prefix: an option of ``spark.sql.catalog.<catalog>``."""
+    table_properties: dict[str, str] = msgspec.field(default_factory=dict)
+    """Properties given to every table that the job creates."""
+
+
+class SchemaFiles(Section, frozen=True, kw_only=True):
+    """Schemas that no message tells."""
+
+    file: Paths = ()
+    """Files of CREATE statements, absolute once loaded."""
+
+
+class JobKeys(Section, frozen=True, kw_only=True):
+    """The section ``[job]``. Durations are seconds, sizes are bytes."""
+
+    name: Name
+    state: Folder
+    owner: Label | None = None
+    tables: Patterns = ()
+    batch_rows: Positive = 500_000
+    batch_bytes: Size = 256 * 2**20
+    poll_interval: Duration = 1.0
+    idle_partition_timeout: Duration = 60.0
+    schema_timeout: Duration = 600.0
+    parallel_tables: Positive = 4
+    log_retention: Keep = Retention(seconds=7 * 86400.0)
+    on_reject: Literal["stop", "quarantine", "continue"] = "stop"
+    max_rejects: Positive = 1000
+    late_rows: Literal["fail", "apply-if-newest"] = "fail"
+    source_timezone: Zone | None = None
+    ambiguous_timestamp: Literal["earlier", "later", "reject"] = "earlier"
+    zero_dates: Literal["null", "error"] = "null"
+    tinyint1: Literal["int", "boolean"] = "int"
+    drop_table: Literal["apply", "keep"] = "apply"
+    truncate_table: Literal["apply", "keep"] = "apply"
+    skip_ddl: Skips = ()
+    adopt: bool = False
+
+
+class Job(JobKeys, frozen=True, kw_only=True):
+    """A whole job. Paths are absolute."""
+
+    file: Path
+    """The job file itself."""
+    source: Source
+    sink: IcebergSink
+    schema: SchemaFiles = SchemaFiles()
+    spark: dict[str, str] = msgspec.field(default_factory=dict)
+    """Every option of the section ``[spark]``, as text."""
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """What ``status`` needs of a job file: no secret, no file but the job file."""
+
+    file: Path
+    name: str
+    state: Path
+
+
+def load_job(path: Path | str) -> Job:
+    """Read and check a job file, whole, before anything is started.
+
+    Raises: UsageError that names the file, every key that is wrong, what was found and what is allowed.
+    """
+    file = Path(os.path.abspath(path))
+    raw = job_file.read_toml(file)
+    mistakes = Mistakes(file)
+    known = ("job", "source", "schema", "sink", "spark")
+    for title in raw:
+        if title not in known:
+            where = job_file.nearest(title, known) or "; allowed: " + ", ".join(f"[{name}]" for name in known)
+            mistakes.add("", f"unknown section or key `{title}`{where}")
+    sections = {name: _table(raw, name, mistakes) for name in known}
+    keys = _job_keys(sections["job"], mistakes)
+    source = _source(sections["source"], mistakes)
+    sink = _sink(sections["sink"], mistakes)
+    schema = job_file.read_section(sections["schema"], SchemaFiles, "schema", mistakes)
+    schema["file"] = tuple(existing(file, str(text), "[schema] file", mistakes) for text in schema.get("file", ()))
+    spark = _spark(sections["spark"], mistakes)
+    mistakes.stop_if_any()
+    assert source is not None and sink is not None, "a section that could not be read is a mistake"
+    return Job(**keys, file=file, source=source, sink=sink, schema=SchemaFiles(**schema), spark=spark)
+
+
+def load_identity(path: Path | str) -> Identity:
+    """Read only a job's name and state folder, so that ``status`` needs neither the secrets nor the source.
+
+    Raises: UsageError
+    """
+    file = Path(os.path.abspath(path))
+    raw = job_file.read_toml(file)
+    mistakes = Mistakes(file)
+    section = _table(raw, "job", mistakes)
+    keys = _job_keys({key: section[key] for key in ("name", "state") if key in section}, mistakes)
+    mistakes.stop_if_any()
+    return Identity(file, keys["name"], keys["state"])
+
+
+def _table(raw: Mapping[str, Any], name: str, mistakes: Mistakes) -> Mapping[str, Any]:
+    found = raw.get(name, {})
+    if not isinstance(found, Mapping):
+        mistakes.add(f"[{name}]", f"found {found!r}; allowed: a section")
+        return {}
+    return found
+
+
+def _job_keys(raw: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any]:
+    keys = job_file.read_section(raw, JobKeys, "job", mistakes)
+    if "state" in keys:
+        keys["state"] = absolute(mistakes.path, str(keys["state"]))
+    return keys
+
+
+def _source(raw: Mapping[str, Any], mistakes: Mistakes) -> Source | None:
+    kinds: dict[str, type[Section]] = {"files": FilesSource, "kafka": KafkaSource}
+    kind = _kind(raw, kinds, "source", mistakes)
+    if kind is None:
+        return None
+    plain = {key: value for key, value in raw.items() if key != "kind"}
+    options: dict[str, str] = {}
+    more: tuple[str, ...] = ()
+    if kind is KafkaSource:
+        more = ("kafka",)
+        plain, options = _split(plain, "kafka", "source", mistakes)
+        for key in options.keys() & _OWN_KAFKA.keys():
+            mistakes.add(f"[source] {key}", f"is set by the job; {_OWN_KAFKA[key]}")
+    before = mistakes.count
+    keys = job_file.read_section(plain, kind, "source", mistakes, more_known=("kind", *more))
+    if "path" in keys:
+        keys["path"] = existing(mistakes.path, str(keys["path"]), "[source] path", mistakes)
+    if mistakes.count > before:
+        return None
+    if kind is FilesSource:
+        return FilesSource(**keys)
+    if (keys.get("topics") is None) == (keys.get("topic_pattern") is None):
+        mistakes.add("[source]", "exactly one of `topics` and `topic-pattern` must be set")
+    return KafkaSource(**keys, options=options)
+
+
+_OWN_KAFKA = {
+    "kafka.bootstrap.servers": "write `bootstrap-servers`",
+    "kafka.auto.offset.reset": "write `starting`",
+    "kafka.enable.auto.commit": "offsets are kept in the state folder",
+    "kafka.key.deserializer": "keys are read as bytes",
+    "kafka.value.deserializer": "values are read as bytes",
+    "kafka.interceptor.classes": "Spark does not allow it",
+}
+
+
+def _sink(raw: Mapping[str, Any], mistakes: Mistakes) -> IcebergSink | None:
+    kind = _kind(raw, {"iceberg": IcebergSink}, "sink", mistakes)
+    if kind is None:
+        return None
+    plain, options = _split({key: value for key, value in raw.items() if key != "kind"}, "catalog", "sink", mistakes)
+    properties = plain.pop("table-properties", {})
+    before = mistakes.count
+    keys = job_file.read_section(plain, IcebergSink, "sink", mistakes, more_known=("kind", "table-properties"))
+    if not isinstance(properties, Mapping):
+        mistakes.add("[sink] table-properties", f"found {properties!r}; allowed: a table of properties")
+        properties = {}
+    keys["table_properties"] = job_file.read_options(properties, "sink.table-properties", mistakes)
+    keys["catalog_options"] = {
+        key.removeprefix("catalog."): location(mistakes.path, value) if key == "catalog.uri" else value
+        for key, value in options.items()
+    }
+    if keys["catalog_options"].get("type", "").lower() == "hadoop":
+        mistakes.add(
+            "[sink] catalog.type", 'found "hadoop", which cannot rename tables; allowed: jdbc, rest, hive, glue, nessie'
+        )
+    if "warehouse" in keys["catalog_options"]:
+        mistakes.add("[sink] catalog.warehouse", "write `warehouse`")
+    if mistakes.count > before:
+        return None
+    keys["warehouse"] = location(mistakes.path, keys["warehouse"], bare_path=True)
+    return IcebergSink(**keys)
+
+
+def _spark(raw: Mapping[str, Any], mistakes: Mistakes) -> dict[str, str]:
+    options = job_file.read_options(raw, "spark", mistakes)
+    for key in options:
+        if not key.startswith("spark."):
+            mistakes.add(
+                f"[spark] {key}", f"unknown option; Spark's options start with `spark.`: did you mean `spark.{key}`?"
+            )
+    return options
+
+
+def _kind(
+    raw: Mapping[str, Any], kinds: Mapping[str, type[Section]], title: str, mistakes: Mistakes
+) -> type[Section] | None:
+    found = raw.get("kind")
+    if isinstance(found, str) and found in kinds:
+        return kinds[found]
+    allowed = ", ".join(f'"{kind}"' for kind in kinds)
+    said = f"found {found!r}; allowed: {allowed}" if "kind" in raw else f"missing; allowed: {allowed}"
+    mistakes.add(f"[{title}] kind", said)
+    return None
+
+
+def _split(
+    raw: Mapping[str, Any], prefix: str, title: str, mistakes: Mistakes
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Part a section's own keys from the free options under ``prefix``, quoted or as nested tables."""
+    nested = raw.get(prefix)
+    free = {prefix: nested} if isinstance(nested, Mapping) else {}
+    free |= {key: value for key, value in raw.items() if key.startswith(f"{prefix}.")}
+    own = {key: value for key, value in raw.items() if key not in free}
+    return own, job_file.read_options(free, title, mistakes)
+
+
+__all__ = [
+    "FilesSource",
+    "IcebergSink",
+    "Identity",
+    "Job",
+    "KafkaSource",
+    "Retention",
+    "SchemaFiles",
+    "SkipDdl",
+    "Source",
+    "load_identity",
+    "load_job",
+    "skip_ddl_line",
+]
