@@ -1,0 +1,134 @@
+"""Times: the canonical text of DATETIME, TIME and TIMESTAMP, time zones, and TSOs."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
+from typing import Literal, TypeAlias
+from zoneinfo import ZoneInfo
+
+from ticdc_spark.errors import MessageError
+
+Ambiguous: TypeAlias = Literal["earlier", "later", "reject"]
+
+_LOGICAL_BITS = 18
+_UTC_NAMES = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00"})
+_OFFSET = re.compile(r"([+-])(\d{1,2}):(\d{2})")
+_SECONDS = re.compile(r":\d\d(\.\d{1,6})?")
+
+
+def tso(physical_ms: int, logical: int = 0) -> int:
+    """Compose a TSO from milliseconds since the epoch and a logical counter below 2**18."""
+    return physical_ms << _LOGICAL_BITS | logical
+
+
+def tso_physical_ms(commit_ts: int) -> int:
+    """Milliseconds since the epoch of a TSO."""
+    return commit_ts >> _LOGICAL_BITS
+
+
+def canonical_datetime(text: str, fsp: int) -> str:
+    """A DATETIME, TIMESTAMP or TIME with exactly ``fsp`` fractional digits.
+
+    Digits beyond ``fsp`` are dropped only when they are zeros, so that no value is changed.
+    """
+    whole, _, digits = text.partition(".")
+    if len(digits) == fsp:
+        return text
+    digits = digits[:fsp].ljust(fsp, "0") + digits[fsp:].rstrip("0")
+    return f"{whole}.{digits}" if digits else whole
+
+
+@lru_cache(maxsize=1024)
+def time_zone(name: str) -> tzinfo:
+    """The zone of an IANA name or of an offset like ``+08:00``.
+
+    Raises: MessageError when there is no such zone.
+    """
+    offset = _OFFSET.fullmatch(name)
+    if offset:
+        sign, hours, minutes = offset.groups()
+        shift = timedelta(hours=int(hours), minutes=int(minutes))
+        if shift < timedelta(days=1):
+            return timezone(-shift if sign == "-" else shift)
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError, KeyError) as error:  # the not-found error is a KeyError
+        raise MessageError(f"time zone {name!r} is not known; an IANA name is needed") from error
+
+
+def is_utc(zone: str) -> bool:
+    """Whether ``zone`` is one of UTC's names."""
+    return zone in _UTC_NAMES
+
+
+def utc_timestamp(local_text: str, zone: str, fsp: int, ambiguous: Ambiguous = "earlier") -> str:
+    """UTC text, with ``fsp`` digits, of a TIMESTAMP sent as local time in ``zone``.
+
+    A local time that happens twice is read as ``ambiguous`` says. A local time that never happens (clocks go
+    forward) cannot come from a TIMESTAMP; it is read with the offset from before the change, as MySQL's own
+    neighbours do, and refused under ``reject``. The zero timestamp is no instant and stays as it is.
+
+    Raises: MessageError for an unknown zone, text that is no time, and what ``reject`` refuses.
+    """
+    text = canonical_datetime(local_text, fsp)
+    if zone in _UTC_NAMES or text.startswith("0000-00-00"):
+        return text
+    minute, shift = _utc_minute(text[:16], zone, ambiguous)
+    if shift == 0 and _SECONDS.fullmatch(text, 16):
+        return minute + text[16:]
+    instant = _parse(text, local_text).replace(tzinfo=UTC) + timedelta(seconds=shift)
+    return instant.strftime("%Y-%m-%d %H:%M:%S") + text[19:]
+
+
+def local_timestamp(utc_text: str, zone: str) -> str:
+    """Local text in ``zone`` of a TIMESTAMP in UTC; keeps its fractional digits and the zero timestamp.
+
+    Raises: MessageError for an unknown zone or text that is no time.
+    """
+    if zone in _UTC_NAMES or utc_text.startswith("0000-00-00"):
+        return utc_text
+    minute, shift = _local_minute(utc_text[:16], zone)
+    if shift == 0 and _SECONDS.fullmatch(utc_text, 16):
+        return minute + utc_text[16:]
+    local = _parse(utc_text, utc_text).replace(tzinfo=UTC).astimezone(time_zone(zone))
+    return f"{local:%Y-%m-%d %H:%M:%S}" + utc_text[19:]
+
+
+# Rows of one transaction share their minutes, so both directions remember a minute's answer. An offset with
+# seconds (Monrovia until 1972) is answered with a shift and worked out by the caller.
+@lru_cache(maxsize=1 << 16)
+def _utc_minute(minute: str, zone: str, ambiguous: Ambiguous) -> tuple[str, int]:
+    local = _parse(minute + ":00", minute).replace(tzinfo=time_zone(zone))
+    first, second = local.utcoffset(), local.replace(fold=1).utcoffset()
+    assert first is not None
+    assert second is not None
+    offset = first
+    if first != second:
+        happens_twice = first > second
+        if ambiguous == "reject":
+            what = "happens twice" if happens_twice else "never happens"
+            raise MessageError(f"TIMESTAMP {minute!r} {what} in {zone} (ambiguous-timestamp is reject)")
+        if happens_twice and ambiguous == "later":
+            offset = second
+    seconds = int(offset.total_seconds())
+    if seconds % 60:
+        return minute, -seconds
+    return f"{local.replace(tzinfo=None) - offset:%Y-%m-%d %H:%M}", 0
+
+
+@lru_cache(maxsize=1 << 16)
+def _local_minute(minute: str, zone: str) -> tuple[str, int]:
+    local = _parse(minute + ":00", minute).replace(tzinfo=UTC).astimezone(time_zone(zone))
+    offset = local.utcoffset()
+    assert offset is not None
+    seconds = int(offset.total_seconds())
+    return f"{local:%Y-%m-%d %H:%M}", 0 if seconds % 60 == 0 else seconds
+
+
+def _parse(text: str, shown: str) -> datetime:
+    try:
+        return datetime.strptime(text[:19], "%Y-%m-%d %H:%M:%S")
+    except ValueError as error:
+        raise MessageError(f"TIMESTAMP {shown!r} is no time of the form YYYY-MM-DD HH:MM:SS") from error

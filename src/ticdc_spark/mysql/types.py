@@ -1,0 +1,236 @@
+"""MySQL column types: parse and print them, ask about them, and find a table's handle key."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import ColumnType, Table
+
+BYTES_TYPES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+TEXT_TYPES = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "var_string"})
+INTEGER_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
+TIME_TYPES = frozenset({"datetime", "timestamp", "time"})
+"""Types with fractional seconds."""
+
+_SYNONYMS = {
+    "integer": "int",
+    "int1": "tinyint",
+    "int2": "smallint",
+    "int3": "mediumint",
+    "middleint": "mediumint",
+    "int4": "int",
+    "int8": "bigint",
+    "numeric": "decimal",
+    "dec": "decimal",
+    "fixed": "decimal",
+    "real": "double",
+    "double precision": "double",
+    "float4": "float",
+    "float8": "double",
+    "character": "char",
+    "nchar": "char",
+    "national char": "char",
+    "national character": "char",
+    "char varying": "varchar",
+    "character varying": "varchar",
+    "nvarchar": "varchar",
+    "varcharacter": "varchar",
+    "national varchar": "varchar",
+    "national char varying": "varchar",
+    "national character varying": "varchar",
+    "char byte": "binary",
+    "long varbinary": "mediumblob",
+    "long varchar": "mediumtext",
+    "long": "mediumtext",
+}
+
+# What TiDB fills in when the length is not written (checked against the vectors' Simple dataType).
+_INTEGER_WIDTHS = {"tinyint": (4, 3), "smallint": (6, 5), "mediumint": (9, 8), "int": (11, 10), "bigint": (20, 20)}
+_FIXED_LENGTHS = {
+    "tinyblob": 255,
+    "tinytext": 255,
+    "blob": 65535,
+    "text": 65535,
+    "mediumblob": 16777215,
+    "mediumtext": 16777215,
+    "longblob": 4294967295,
+    "longtext": 4294967295,
+    "json": 4294967295,
+    "date": 10,
+}
+_LENGTHS = {**_FIXED_LENGTHS, "char": 1, "binary": 1, "bit": 1, "year": 4, "decimal": 10, "float": 12, "double": 22}
+_TIME_LENGTHS = {"datetime": 19, "timestamp": 19, "time": 10}
+_WITH_CHARSET = TEXT_TYPES | {"enum", "set"}
+
+_NAME = re.compile(
+    r"\s*([a-z_][a-z_0-9]*(?:\s+(?:precision|varying|byte|char|character|varchar|varbinary)\b)*)", re.IGNORECASE
+)
+_MEMBER = re.compile(r"\s*'((?:[^']|'')*)'\s*(,|\))")
+_MEMBER_BACKSLASH = re.compile(r"\s*'((?:[^'\\]|''|\\.)*)'\s*(,|\))", re.DOTALL)
+_ARGUMENTS = re.compile(r"\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
+_OPEN = re.compile(r"\s*\(")
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
+_ATTRIBUTES = re.compile(
+    r"\s*(?:(?P<unsigned>unsigned)|signed|(?P<zerofill>zerofill)"
+    r"|(?:character\s+set|charset)\s+'?(?P<charset>\w+)'?|collate\s+'?(?P<collate>\w+)'?)(?=\s|$)",
+    re.IGNORECASE,
+)
+
+
+def parse_type(text: str, *, backslash_escapes: bool = False) -> ColumnType:
+    """Parse a type as ``SHOW CREATE TABLE``, ``COLUMN_TYPE`` or a user writes it.
+
+    Names are lower-cased and synonyms resolved; lengths that are not written are filled in as TiDB fills them, so
+    the result equals the Simple protocol's ``dataType``. ``charset`` is ``binary`` for what is no text, and
+    ``None`` for text unless it is written behind the type. TiDB prints a backslash in an ENUM or SET member as it
+    is; set ``backslash_escapes`` for SQL that a user typed and for MySQL's own output.
+
+    Raises: MessageError when the text is no type.
+    """
+    found = _NAME.match(text)
+    if not found:
+        raise MessageError(f"column type {text!r} does not begin with a name")
+    written = " ".join(found.group(1).lower().split())
+    name, at = _SYNONYMS.get(written, written), found.end()
+    length: int | None = None
+    decimal: int | None = None
+    elements: tuple[str, ...] = ()
+    if name in ("bool", "boolean"):
+        name, length = "tinyint", 1
+    elif name in ("enum", "set"):
+        elements, at = _members(text, at, backslash_escapes)
+    elif arguments := _ARGUMENTS.match(text, at):
+        at = arguments.end()
+        length = int(arguments.group(1))
+        decimal = int(arguments.group(2)) if arguments.group(2) else None
+    flags, at = _attributes(text, at)
+    if text[at:].strip():
+        raise MessageError(f"column type {text!r}: {text[at:].strip()!r} is not understood")
+    if name == "float" and length is not None and decimal is None:
+        # FLOAT(p) chooses by precision and keeps no length
+        name, length = ("double" if length > 24 else "float"), None
+    if name in TIME_TYPES:
+        decimal = length or 0
+        length = None
+    unsigned = "unsigned" in flags or "zerofill" in flags or name in ("bit", "year")
+    bare = ColumnType(
+        name=name,
+        length=length,
+        decimal=0 if name == "decimal" and decimal is None else decimal,
+        unsigned=unsigned,
+        zerofill="zerofill" in flags or name == "year",
+        elements=elements,
+        charset=flags.get("charset") if name in _WITH_CHARSET else "binary",
+        collate=flags.get("collate") if name in _WITH_CHARSET else "binary",
+    )
+    return bare if length is not None else msgspec.structs.replace(bare, length=default_length(bare))
+
+
+def default_length(column_type: ColumnType) -> int | None:
+    """The length that TiDB gives a type written without one; ``None`` if there is none to give."""
+    if column_type.name in _INTEGER_WIDTHS:
+        return _INTEGER_WIDTHS[column_type.name][column_type.unsigned]
+    if column_type.name in _TIME_LENGTHS:
+        return _TIME_LENGTHS[column_type.name] + (1 + column_type.decimal if column_type.decimal else 0)
+    # TiDB counts members in bytes of UTF-8
+    if column_type.name == "enum":
+        return max((len(member.encode()) for member in column_type.elements), default=0)
+    if column_type.name == "set":
+        return sum(len(member.encode()) for member in column_type.elements) + max(len(column_type.elements) - 1, 0)
+    return _LENGTHS.get(column_type.name)
+
+
+def format_type(column_type: ColumnType) -> str:
+    """Print a type as ``SHOW CREATE TABLE`` of TiDB does, without character set: ``int(10) unsigned zerofill``."""
+    name, length, decimal = column_type.name, column_type.length, column_type.decimal
+    suffix = ""
+    if name in ("enum", "set"):
+        quoted = ["'" + member.replace("'", "''") + "'" for member in column_type.elements]
+        return f"{name}({','.join(quoted)})"
+    if name in TIME_TYPES:
+        suffix = f"({decimal})" if decimal else ""
+    elif name == "decimal":
+        suffix = f"({10 if length is None else length},{decimal or 0})"
+    elif name in ("float", "double"):
+        suffix = f"({length},{decimal})" if length is not None and decimal is not None and decimal >= 0 else ""
+    elif name not in _FIXED_LENGTHS and length is not None and length >= 0:
+        suffix = f"({length})"
+    if name not in ("bit", "year"):
+        suffix += (" unsigned" if column_type.unsigned else "") + (" zerofill" if column_type.zerofill else "")
+    return name + suffix
+
+
+def is_bytes(column_type: ColumnType) -> bool:
+    """Whether values are ``bytes``: BINARY … BLOB, and CHAR, VARCHAR or TEXT of character set binary."""
+    return column_type.name in BYTES_TYPES or (column_type.name in TEXT_TYPES and column_type.charset == "binary")
+
+
+def is_text(column_type: ColumnType) -> bool:
+    """Whether values are text in a character set: CHAR … LONGTEXT that are not binary. Not ENUM, SET or JSON."""
+    return column_type.name in TEXT_TYPES and column_type.charset != "binary"
+
+
+def is_integer(column_type: ColumnType) -> bool:
+    """Whether the canonical value is a decimal integer: TINYINT … BIGINT, YEAR, BIT, ENUM (index), SET (mask)."""
+    return column_type.name in INTEGER_BITS or column_type.name in ("year", "bit", "enum", "set")
+
+
+def fsp(column_type: ColumnType) -> int:
+    """Fractional digits of a TIME, DATETIME or TIMESTAMP; 0 for every other type."""
+    return max(column_type.decimal or 0, 0) if column_type.name in TIME_TYPES else 0
+
+
+def integer_range(column_type: ColumnType) -> tuple[int, int] | None:
+    """Smallest and largest canonical value of a type whose values are integers; ``None`` for the others."""
+    name = column_type.name
+    if name in INTEGER_BITS:
+        bits = INTEGER_BITS[name]
+        return (0, (1 << bits) - 1) if column_type.unsigned else (-(1 << bits - 1), (1 << bits - 1) - 1)
+    if name == "bit":
+        return 0, (1 << (column_type.length or 1)) - 1
+    if name == "enum":
+        return 0, len(column_type.elements)
+    if name == "set":
+        return 0, (1 << len(column_type.elements)) - 1
+    return (0, 2155) if name == "year" else None
+
+
+def handle_key(table: Table) -> tuple[str, ...]:
+    """Columns that identify a row, as TiCDC chooses them; ``()`` if none do.
+
+    The primary key; else, among unique indexes whose columns are all NOT NULL and not virtual, the one of fewest
+    columns, and of those the oldest (indexes stand in their order of creation).
+    """
+    for index in table.indexes:
+        if index.primary:
+            return index.columns
+    usable = {column.name for column in table.columns if not column.nullable and not column.virtual}
+    unique = [index.columns for index in table.indexes if index.unique and index.columns and usable >= {*index.columns}]
+    return min(unique, key=len, default=())
+
+
+def _members(text: str, at: int, backslash_escapes: bool) -> tuple[tuple[str, ...], int]:
+    opened = _OPEN.match(text, at)
+    if not opened:
+        raise MessageError(f"column type {text!r}: ( and the members are missing")
+    at, members, pattern = opened.end(), [], _MEMBER_BACKSLASH if backslash_escapes else _MEMBER
+    while found := pattern.match(text, at):
+        member, at = found.group(1).replace("''", "'"), found.end()
+        if backslash_escapes:
+            member = _ESCAPE.sub(lambda escape: _ESCAPES.get(escape.group(1), escape.group(1)), member)
+        members.append(member)
+        if found.group(2) == ")":
+            return tuple(members), at
+    raise MessageError(f"column type {text!r}: a quoted member is expected at {text[at:]!r}")
+
+
+def _attributes(text: str, at: int) -> tuple[dict[str, str], int]:
+    flags: dict[str, str] = {}
+    while found := _ATTRIBUTES.match(text, at):
+        at = found.end()
+        flags.update({name: value.lower() for name, value in found.groupdict().items() if value})
+    return flags, at
