@@ -1,0 +1,86 @@
+"""Fetches Maven packages once, with the resolver that Spark brings, and remembers which jars they came to."""
+
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+import pyspark
+from pyspark import SparkConf
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+
+from ticdc_spark.errors import EnvironmentFault
+
+_UNRESOLVED = re.compile(r"(?:unresolved dependency|download failed): ([^\s#]+)#([^;\s]+);([^\s:!]+)")
+
+
+def ivy_folder(settings: Mapping[str, str] | None = None) -> Path:
+    """The cache of fetched jars: ``spark.jars.ivy``, ``TICDC_SPARK_IVY``, or the user's cache folder.
+
+    Never ``~/.m2`` or ``~/.ivy2``: a half-filled Maven cache there breaks Ivy's downloads.
+    """
+    chosen = (settings or {}).get("spark.jars.ivy") or os.environ.get("TICDC_SPARK_IVY")
+    if chosen:
+        return Path(chosen).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "ticdc-spark" / "ivy"
+
+
+def resolve_jars(packages: Sequence[str], settings: Mapping[str, str]) -> list[str]:
+    """Paths of the packages' jars and of all that they need, without those that Spark has itself.
+
+    The first call for a set of packages asks the repositories; later ones only read a list in the cache folder.
+
+    Raises: EnvironmentFault naming the coordinates that cannot be fetched.
+    """
+    folder = ivy_folder(settings)
+    wanted = sorted(set(packages))
+    rules = {k: v for k, v in settings.items() if k.startswith("spark.jars.") and k != "spark.jars.packages"}
+    asked = msgspec.json.encode([wanted, rules, pyspark.__version__], order="sorted")
+    record = folder / "resolved" / f"{hashlib.sha256(asked).hexdigest()[:20]}.json"
+    if record.is_file():
+        known = msgspec.json.decode(record.read_bytes(), type=list[str])
+        if all(os.path.isfile(jar) for jar in known):
+            return known
+    jars = [jar for jar in _ask_repositories(wanted, folder, rules) if not _is_in_spark(jar)]
+    record.parent.mkdir(parents=True, exist_ok=True)
+    partial = record.with_suffix(f".{os.getpid()}")
+    partial.write_bytes(msgspec.json.encode(jars))
+    partial.replace(record)
+    return jars
+
+
+def _ask_repositories(packages: Sequence[str], folder: Path, rules: Mapping[str, str]) -> list[str]:
+    """Start a JVM whose only work is to fetch: its messages name what cannot be had."""
+    conf = SparkConf(loadDefaults=False)
+    conf.setAll([*rules.items(), ("spark.jars.ivy", str(folder)), ("spark.jars.packages", ",".join(packages))])
+    with tempfile.TemporaryFile() as messages:
+        try:
+            gateway = launch_gateway(conf, {"stderr": messages, "stdout": messages})  # type: ignore[no-untyped-call]
+        except PySparkRuntimeError as error:
+            messages.seek(0)
+            said = messages.read().decode(errors="replace")
+            missing = sorted({":".join(part) for part in _UNRESOLVED.findall(said)})
+            what = ", ".join(missing or packages)
+            raise EnvironmentFault(
+                f"cannot fetch {what} (asked for {', '.join(packages)}); check the network and "
+                f"spark.jars.repositories, or fill {folder} where there is one"
+            ) from error
+        found = str(gateway.jvm.java.lang.System.getProperty("spark.jars"))
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(timeout=60)
+    return [jar.removeprefix("file://") for jar in found.split(",")]
+
+
+def _is_in_spark(jar: str) -> bool:
+    """Whether Spark ships the same jar: Ivy names it ``<organisation>_<artifact>-<version>.jar``."""
+    shipped = Path(pyspark.__file__).parent / "jars"
+    return (shipped / Path(jar).name.partition("_")[2]).is_file()
+
+
+__all__ = ["ivy_folder", "resolve_jars"]
