@@ -78,8 +78,7 @@ def utc_timestamp(local_text: str, zone: str, fsp: int, ambiguous: Ambiguous = "
     minute, shift = _utc_minute(text[:16], zone, ambiguous)
     if shift == 0 and _SECONDS.fullmatch(text, 16):
         return minute + text[16:]
-    instant = _parse(text, local_text).replace(tzinfo=UTC) + timedelta(seconds=shift)
-    return instant.strftime("%Y-%m-%d %H:%M:%S") + text[19:]
+    return _shift(_parse(text, local_text), shift, local_text)[:19] + text[19:]
 
 
 def local_timestamp(utc_text: str, zone: str) -> str:
@@ -92,8 +91,7 @@ def local_timestamp(utc_text: str, zone: str) -> str:
     minute, shift = _local_minute(utc_text[:16], zone)
     if shift == 0 and _SECONDS.fullmatch(utc_text, 16):
         return minute + utc_text[16:]
-    local = _parse(utc_text, utc_text).replace(tzinfo=UTC).astimezone(time_zone(zone))
-    return f"{local:%Y-%m-%d %H:%M:%S}" + utc_text[19:]
+    return _shift(_parse(utc_text, utc_text), shift, utc_text)[:19] + utc_text[19:]
 
 
 # Rows of one transaction share their minutes, so both directions remember a minute's answer. An offset with
@@ -115,16 +113,26 @@ def _utc_minute(minute: str, zone: str, ambiguous: Ambiguous) -> tuple[str, int]
     seconds = int(offset.total_seconds())
     if seconds % 60:
         return minute, -seconds
-    return f"{local.replace(tzinfo=None) - offset:%Y-%m-%d %H:%M}", 0
+    return _shift(local.replace(tzinfo=None), -seconds, minute)[:16], 0
 
 
 @lru_cache(maxsize=1 << 16)
 def _local_minute(minute: str, zone: str) -> tuple[str, int]:
-    local = _parse(minute + ":00", minute).replace(tzinfo=UTC).astimezone(time_zone(zone))
-    offset = local.utcoffset()
+    instant = _parse(minute + ":00", minute)
+    try:
+        offset = instant.replace(tzinfo=UTC).astimezone(time_zone(zone)).utcoffset()
+    except OverflowError as error:
+        raise MessageError(f"TIMESTAMP {minute!r} is out of range") from error
     assert offset is not None
     seconds = int(offset.total_seconds())
-    return f"{local:%Y-%m-%d %H:%M}", 0 if seconds % 60 == 0 else seconds
+    return (minute, seconds) if seconds % 60 else (_shift(instant, seconds, minute)[:16], 0)
+
+
+def _shift(time: datetime, seconds: int, shown: str) -> str:
+    try:
+        return (time + timedelta(seconds=seconds)).isoformat(" ")
+    except OverflowError as error:
+        raise MessageError(f"TIMESTAMP {shown!r} is out of range") from error
 
 
 def _parse(text: str, shown: str) -> datetime:

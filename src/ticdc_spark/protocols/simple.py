@@ -1,0 +1,140 @@
+"""The Simple protocol in JSON: messages to events. The other direction is ``simple_encode``.
+
+One message carries one event; its Kafka key is null. Rows name the version of their table's schema, which stands in
+a DDL or BOOTSTRAP message. Source: the Simple protocol document, and ``simple`` in the vectors' notes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import get_args
+
+import msgspec
+
+from ticdc_spark.model import Bootstrap, Envelope, Event, Op, Rejected, SchemaChange, Table, Watermark
+from ticdc_spark.protocols.base import ReadOptions, RowReader
+from ticdc_spark.protocols.simple_encode import SimpleConfig, encoder
+from ticdc_spark.protocols.simple_message import (
+    VERSION,
+    DdlType,
+    WireMessage,
+    WireTable,
+    read_checksum,
+    read_table,
+)
+from ticdc_spark.protocols.simple_types import row_reader
+
+_DECODER = msgspec.json.Decoder(WireMessage)
+_OPS: dict[str, Op] = {"INSERT": "insert", "UPDATE": "update", "DELETE": "delete"}
+_HAS_DATA = frozenset({"INSERT", "UPDATE"})
+_HAS_OLD = frozenset({"UPDATE", "DELETE"})
+_DDL_TYPES = frozenset(get_args(DdlType))
+
+
+class SimpleDecoder:
+    """Reads Simple JSON. Stateless."""
+
+    name = "simple"
+    has_watermark = True
+
+    def open_message(self, key: bytes | None, value: bytes | None) -> Sequence[Event]:
+        """Open one message: one event, or one ``Rejected`` that says what is wrong with it."""
+        if not value:
+            return (Rejected("a Simple message has a value; this one is " + ("null" if value is None else "empty")),)
+        try:
+            message = _DECODER.decode(value)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            return (Rejected(_reason(value, error)),)
+        if message.version != VERSION:
+            return (Rejected(f"field `version` is {message.version}; this version reads {VERSION}"),)
+        op = _OPS.get(message.type)
+        return (_other(message) if op is None else _row(message, op),)
+
+    def row_reader(self, table: Table, options: ReadOptions) -> RowReader:
+        """See ``simple_types.row_reader``."""
+        return row_reader(table, options)
+
+
+DECODER = SimpleDecoder()
+
+
+def _row(message: WireMessage, op: Op) -> Event:
+    kind = message.type
+    before = bytes(message.old) if kind in _HAS_OLD else None
+    after = bytes(message.data) if kind in _HAS_DATA else None
+    if before == b"" or after == b"" or not message.database or not message.table or not message.schema_version:
+        return Rejected(f"{kind} message without field `{_missing(message)}`")
+    return Envelope(
+        op,
+        message.database,
+        message.table,
+        message.commit_ts,
+        before,
+        after,
+        message.table_id or None,
+        str(message.schema_version),
+        message.handle_key_only,
+        None,
+        read_checksum(message.checksum),
+        message.claim_check_location or None,
+    )
+
+
+def _missing(message: WireMessage) -> str:
+    if not message.database:
+        return "database"
+    if not message.table:
+        return "table"
+    if not message.schema_version:
+        return "schemaVersion"
+    return "data" if message.type in _HAS_DATA and not bytes(message.data) else "old"
+
+
+def _other(message: WireMessage) -> Event:
+    if message.type == "WATERMARK":
+        return Watermark(message.commit_ts)
+    if message.type == "BOOTSTRAP":
+        if message.table_schema is None:
+            return Rejected("BOOTSTRAP message without field `tableSchema`")
+        return Bootstrap(read_table(message.table_schema))
+    if not message.sql:
+        return Rejected(f"{message.type} message without field `sql`")
+    return _ddl(message)
+
+
+def _ddl(message: WireMessage) -> SchemaChange:
+    table, pre = _read(message.table_schema), _read(message.pre_table_schema)
+    # a RENAME names, and runs under the schema of, the table as it was before
+    named = pre or table if message.type == "RENAME" else table or pre
+    return SchemaChange(
+        commit_ts=message.commit_ts,
+        query=message.sql,
+        kind=message.type,
+        schema=named.schema if named else "",
+        name=named.name if named else "",
+        table=table,
+        pre_table=pre,
+    )
+
+
+def _read(wire: WireTable | None) -> Table | None:
+    return None if wire is None else read_table(wire)
+
+
+def _reason(value: bytes, error: Exception) -> str:
+    """Why a value is no Simple message, with what it looks like instead."""
+    if value[:1] == b"\x00":
+        return "not Simple JSON: begins with byte 0x00, as Avro behind a schema registry does"
+    if value.lstrip()[:1] != b"{":
+        return f"not Simple JSON: begins with {value[:8]!r}; compressed, or Simple in Avro encoding?"
+    try:
+        fields = msgspec.json.decode(value, type=dict[str, msgspec.Raw]).keys()
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return f"not valid JSON: {error}"
+    for protocol, mark in (("Debezium", "payload"), ("canal-json", "isDdl")):
+        if mark in fields:
+            return f"not a Simple message but {protocol}, by its field `{mark}`"
+    return f"not a Simple message: {error}"
+
+
+__all__ = ["DECODER", "SimpleConfig", "SimpleDecoder", "encoder"]
