@@ -1,0 +1,93 @@
+"""What a sink does for ``replicate``. Every write and every DDL carries its mark in the commit that does it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+
+from ticdc_spark.spark.types import LakeColumn
+
+Mark: TypeAlias = tuple[int, int]
+"""(commit_ts, step)."""
+TableName: TypeAlias = tuple[str, str]
+"""(schema, table), as in the source; the sink escapes them."""
+
+OP_COLUMN = "_ticdc_op"
+"""Column of a net change: ``d`` deletes its key, anything else is the row's last image."""
+
+
+class MarkFound(msgspec.Struct, frozen=True):
+    """What the newest commit with a mark says."""
+
+    job: str
+    mark: Mark
+    floor: int
+    """The commit_ts up to which everything was applied before the step of ``mark`` began."""
+
+
+class ColumnChanges(msgspec.Struct, frozen=True, kw_only=True):
+    """Changes of a table's columns that need no rewrite, all in one commit."""
+
+    rename: tuple[tuple[str, str], ...] = ()
+    add: tuple[LakeColumn, ...] = ()
+    drop: tuple[str, ...] = ()
+    promote: tuple[LakeColumn, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.rename or self.add or self.drop or self.promote)
+
+
+class Sink(Protocol):
+    """A lake. One object a job; safe to call from several threads for different tables."""
+
+    def session(self, mark: MarkFound) -> SparkSession:
+        """A Spark session whose writes carry ``mark``; data frames to write must come from it."""
+
+    def exists(self, table: TableName) -> bool:
+        """Whether the lake has the table."""
+
+    def mark(self, table: TableName) -> MarkFound | None:
+        """The mark of a table that exists; ``None`` when no commit carries one (not a table of ours)."""
+
+    def snapshot_id(self, table: TableName) -> int | None:
+        """The current snapshot."""
+
+    def columns(self, table: TableName) -> dict[str, str]:
+        """Lake column names of a table to their types, in Spark's words."""
+
+    def create(self, table: TableName, columns: Sequence[LakeColumn], mark: MarkFound) -> None:
+        """Create a table, with its mark, in one commit."""
+
+    def drop(self, table: TableName) -> None:
+        """Drop a table and its files; no error when it is not there."""
+
+    def rename(self, old: TableName, new: TableName) -> None:
+        """Rename a table."""
+
+    def truncate(self, table: TableName, mark: MarkFound) -> None:
+        """Remove all rows, in one commit."""
+
+    def stamp(self, table: TableName, mark: MarkFound) -> None:
+        """Commit a mark and nothing else."""
+
+    def change_columns(self, table: TableName, changes: ColumnChanges, mark: MarkFound) -> None:
+        """Rename, add, drop and promote columns, with the mark, in one commit."""
+
+    def set_column(self, table: TableName, column: str, expression: str, mark: MarkFound) -> None:
+        """Set a column of every row to a SQL expression."""
+
+    def append(self, table: TableName, rows: DataFrame, columns: Sequence[LakeColumn]) -> None:
+        """Append rows; the mark is that of the rows' session."""
+
+    def merge(self, table: TableName, changes: DataFrame, columns: Sequence[LakeColumn]) -> None:
+        """Apply one net change a key; the mark is that of the changes' session."""
+
+    def create_database(self, schema: str) -> None:
+        """Create a namespace; no error when it is there."""
+
+    def drop_database(self, schema: str) -> None:
+        """Drop a namespace if nothing is left in it."""
+
+
+__all__ = ["OP_COLUMN", "ColumnChanges", "Iterable", "Mapping", "Mark", "MarkFound", "Sink", "TableName"]

@@ -1,0 +1,266 @@
+"""Iceberg tables, through Spark for data and Iceberg's own Java API for everything that is only metadata.
+
+The Java API does in one commit what SQL does in several: a table appears together with its mark, and so does a
+change of columns. Tables are merge-on-read; each has a location of its own, since a renamed table keeps its files.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+from uuid import uuid4
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from ticdc_spark.errors import SinkFault
+from ticdc_spark.names import escape
+from ticdc_spark.sinks.base import OP_COLUMN, ColumnChanges, MarkFound, TableName
+from ticdc_spark.spark.types import LakeColumn
+
+log = logging.getLogger(__name__)
+
+MARK = "ticdc.applied"
+FLOOR = "ticdc.floor"
+JOB = "ticdc.job"
+PROPERTIES: dict[str, str] = {
+    "format-version": "2",
+    "write.delete.mode": "merge-on-read",
+    "write.update.mode": "merge-on-read",
+    "write.merge.mode": "merge-on-read",
+    "write.distribution-mode": "none",
+    "write.delete.distribution-mode": "none",
+    "write.update.distribution-mode": "none",
+    "write.merge.distribution-mode": "none",
+    "write.parquet.compression-codec": "zstd",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+}
+"""Properties of the tables that a job creates, unless ``[sink] table-properties`` says otherwise."""
+
+
+def catalog_options(catalog: str, warehouse: str, options: Mapping[str, str]) -> dict[str, str]:
+    """Spark options of the catalog: a JDBC catalog on SQLite in the warehouse unless ``options`` name another.
+
+    Raises: SinkFault for a hadoop catalog, which cannot rename tables.
+    """
+    prefix = f"spark.sql.catalog.{catalog}"
+    chosen = dict(options)
+    if chosen.get("type") == "hadoop":
+        message = "a catalog of type hadoop cannot rename tables; use jdbc, rest, hive, glue or another one"
+        raise SinkFault(message)
+    if "type" not in chosen and "catalog-impl" not in chosen:
+        chosen |= {
+            "type": "jdbc",
+            "uri": f"jdbc:sqlite:{warehouse}/catalog.db?busy_timeout=60000",
+            "jdbc.schema-version": "V1",
+        } | {key: value for key, value in options.items() if key.startswith("jdbc.") or key == "uri"}
+    chosen = {"warehouse": warehouse, "cache-enabled": "false"} | chosen
+    return {prefix: "org.apache.iceberg.spark.SparkCatalog"} | {f"{prefix}.{key}": value for key, value in chosen.items()}
+
+
+class IcebergSink:
+    """The sink ``kind = "iceberg"``."""
+
+    def __init__(self, spark: SparkSession, catalog: str, warehouse: str, properties: Mapping[str, str]) -> None:
+        self.spark = spark
+        self.catalog = catalog
+        self.warehouse = warehouse.rstrip("/")
+        self.properties = PROPERTIES | dict(properties)
+        self._iceberg: Any = spark._jvm.org.apache.iceberg  # type: ignore[union-attr]
+        with faults(f"catalog {catalog!r} cannot be opened"):
+            self._catalog = self._iceberg.spark.Spark3Util.loadIcebergCatalog(spark._jsparkSession, catalog)
+
+    def session(self, mark: MarkFound) -> SparkSession:
+        session = self.spark.newSession()
+        for key, value in _summary(mark).items():
+            session.conf.set(f"spark.sql.iceberg.snapshot-property.{key}", value)
+        return session
+
+    def sql_name(self, table: TableName) -> str:
+        """The table's name for SQL, quoted."""
+        return ".".join(quote(part) for part in (self.catalog, escape(table[0]), escape(table[1])))
+
+    def exists(self, table: TableName) -> bool:
+        with faults(f"table {table} cannot be looked up"):
+            return bool(self._catalog.tableExists(self._identifier(table)))
+
+    def mark(self, table: TableName) -> MarkFound | None:
+        with faults(f"the history of {table} cannot be read"):
+            loaded = self._load(table)
+            snapshot = loaded.currentSnapshot()
+            while snapshot is not None:
+                summary = snapshot.summary()
+                text = summary.get(MARK)
+                if text is not None:
+                    ts, step = text.split(":")
+                    return MarkFound(summary.get(JOB), (int(ts), int(step)), int(summary.get(FLOOR)))
+                parent = snapshot.parentId()
+                snapshot = None if parent is None else loaded.snapshot(parent)
+            return None
+
+    def snapshot_id(self, table: TableName) -> int | None:
+        with faults(f"table {table} cannot be read"):
+            snapshot = self._load(table).currentSnapshot()
+            return None if snapshot is None else int(snapshot.snapshotId())
+
+    def columns(self, table: TableName) -> dict[str, str]:
+        with faults(f"the columns of {table} cannot be read"):
+            struct = self._iceberg.spark.SparkSchemaUtil.convert(self._load(table).schema())
+            return {field.name(): field.dataType().sql().lower() for field in struct.fields()}
+
+    def create(self, table: TableName, columns: Sequence[LakeColumn], mark: MarkFound) -> None:
+        jvm = self.spark._jvm
+        assert jvm is not None
+        self.create_database(table[0])
+        with faults(f"table {table} cannot be created"):
+            spec = self._iceberg.PartitionSpec.unpartitioned()
+            properties = jvm.java.util.HashMap()
+            for key, value in (self.properties | {JOB: mark.job}).items():
+                properties.put(key, value)
+            location = f"{self.warehouse}/{_path(table)}"
+            transaction = self._catalog.newCreateTableTransaction(
+                self._identifier(table), self._schema(columns), spec, location, properties
+            )
+            self._stamp(transaction, mark)
+            transaction.commitTransaction()
+
+    def drop(self, table: TableName) -> None:
+        with faults(f"table {table} cannot be dropped"):
+            if self.exists(table):
+                self._catalog.dropTable(self._identifier(table), True)
+
+    def rename(self, old: TableName, new: TableName) -> None:
+        self.create_database(new[0])
+        with faults(f"table {old} cannot be renamed to {new}"):
+            self._catalog.renameTable(self._identifier(old), self._identifier(new))
+
+    def truncate(self, table: TableName, mark: MarkFound) -> None:
+        with faults(f"table {table} cannot be truncated"):
+            delete = self._load(table).newDelete().deleteFromRowFilter(self._iceberg.expressions.Expressions.alwaysTrue())
+            for key, value in _summary(mark).items():
+                delete.set(key, value)
+            delete.commit()
+
+    def stamp(self, table: TableName, mark: MarkFound) -> None:
+        with faults(f"table {table} cannot be marked"):
+            transaction = self._load(table).newTransaction()
+            self._stamp(transaction, mark)
+            transaction.commitTransaction()
+
+    def change_columns(self, table: TableName, changes: ColumnChanges, mark: MarkFound) -> None:
+        with faults(f"the columns of {table} cannot be changed"):
+            transaction = self._load(table).newTransaction()
+            update = transaction.updateSchema()
+            for name in changes.drop:
+                update.deleteColumn(name)
+            for old, new in changes.rename:
+                update.renameColumn(old, new)
+            update.commit()
+            update = transaction.updateSchema()
+            for column in changes.promote:
+                update.updateColumn(column.name, self._type(column))
+            for column in changes.add:
+                update.addColumn(column.name, self._type(column))
+            update.commit()
+            self._stamp(transaction, mark)
+            transaction.commitTransaction()
+
+    def set_column(self, table: TableName, column: str, expression: str, mark: MarkFound) -> None:
+        with faults(f"column {column} of {table} cannot be filled"):
+            self.session(mark).sql(f"UPDATE {self.sql_name(table)} SET {quote(column)} = {expression}")
+
+    def append(self, table: TableName, rows: DataFrame, columns: Sequence[LakeColumn]) -> None:
+        with faults(f"rows cannot be appended to {table}"):
+            rows.select(*(quote(column.name) for column in columns)).writeTo(self.sql_name(table)).append()
+
+    def merge(self, table: TableName, changes: DataFrame, columns: Sequence[LakeColumn]) -> None:
+        view = f"changes_{uuid4().hex}"
+        names = [quote(column.name) for column in columns]
+        on = " AND ".join(f"t.{quote(column.name)} = s.{quote(column.name)}" for column in columns if column.key)
+        rest = [quote(column.name) for column in columns if not column.key]
+        update = f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{name} = s.{name}' for name in rest)}" if rest else ""
+        with faults(f"changes cannot be merged into {table}"):
+            changes.createOrReplaceTempView(view)
+            try:
+                changes.sparkSession.sql(
+                    f"MERGE INTO {self.sql_name(table)} t USING {view} s ON {on} "
+                    f"WHEN MATCHED AND s.{OP_COLUMN} = 'd' THEN DELETE {update} "
+                    f"WHEN NOT MATCHED AND s.{OP_COLUMN} <> 'd' THEN "
+                    f"INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
+                )
+            finally:
+                changes.sparkSession.catalog.dropTempView(view)
+
+    def create_database(self, schema: str) -> None:
+        with faults(f"namespace {schema!r} cannot be created"):
+            namespace = self._namespace(schema)
+            if not self._catalog.namespaceExists(namespace):
+                self._catalog.createNamespace(namespace)
+
+    def drop_database(self, schema: str) -> None:
+        with faults(f"namespace {schema!r} cannot be dropped"):
+            namespace = self._namespace(schema)
+            if self._catalog.namespaceExists(namespace) and not self._catalog.listTables(namespace):
+                self._catalog.dropNamespace(namespace)
+
+    def _stamp(self, transaction: Any, mark: MarkFound) -> None:
+        append = transaction.newFastAppend()
+        for key, value in _summary(mark).items():
+            append.set(key, value)
+        append.commit()
+
+    def _load(self, table: TableName) -> Any:
+        return self._catalog.loadTable(self._identifier(table))
+
+    def _namespace(self, schema: str) -> Any:
+        gateway = self.spark.sparkContext._gateway
+        assert gateway is not None
+        levels = gateway.new_array(gateway.jvm.String, 1)
+        levels[0] = escape(schema)
+        return self._iceberg.catalog.Namespace.of(levels)
+
+    def _identifier(self, table: TableName) -> Any:
+        return self._iceberg.catalog.TableIdentifier.of(self._namespace(table[0]), escape(table[1]))
+
+    def _schema(self, columns: Sequence[LakeColumn]) -> Any:
+        jvm = self.spark._jvm
+        assert jvm is not None
+        fields = jvm.java.util.ArrayList()
+        for position, column in enumerate(columns, 1):
+            kind = self._type(column, 1000 + position)
+            fields.add(self._iceberg.types.Types.NestedField.optional(position, column.name, kind))
+        return self._iceberg.Schema(fields)
+
+    def _type(self, column: LakeColumn, element_id: int = 1) -> Any:
+        types = self._iceberg.types.Types
+        if column.type.iceberg == "list":
+            return types.ListType.ofOptional(element_id, types.FloatType.get())
+        return types.fromPrimitiveString(column.type.iceberg)
+
+
+def _path(table: TableName) -> str:
+    """A location that no other table has, readable where the names are plain."""
+    plain = ["".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in part) for part in table]
+    return f"{plain[0]}/{plain[1]}-{uuid4().hex[:12]}"
+
+
+def _summary(mark: MarkFound) -> dict[str, str]:
+    return {MARK: f"{mark.mark[0]}:{mark.mark[1]}", FLOOR: str(mark.floor), JOB: mark.job}
+
+
+def quote(name: str) -> str:
+    """Quote an identifier for Spark SQL."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+@contextmanager
+def faults(what: str) -> Iterator[None]:
+    """Turn errors of Spark and of the JVM into ``SinkFault``."""
+    try:
+        yield
+    except (Py4JJavaError, Py4JError, PySparkException) as error:
+        reason = str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
+        message = f"{what}: {reason.strip()[:2000]}"
+        raise SinkFault(message) from error
