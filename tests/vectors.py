@@ -213,14 +213,23 @@ def _column(column: Mapping[str, Any]) -> Column:
         name=column["name"],
         type=_column_type(column),
         nullable=column["nullable"],
-        default=column.get("default"),
+        default=_default(column),
         virtual=column.get("generated") == "virtual",
     )
 
 
+def _default(column: Mapping[str, Any]) -> str | int | None:
+    default: str | None = column.get("default")
+    if default is not None and column["mysql_type"].startswith("bit"):
+        return int.from_bytes(default.encode("latin-1"), "big")
+    return default
+
+
 @lru_cache
 def _parsed(text: str) -> ColumnType:
-    return ColumnType(name=text) if text == "unspecified" else mysql.parse_type(text)
+    if text == "unspecified":  # a view's columns
+        return ColumnType(name=text, charset="", collate="")
+    return mysql.parse_type(text)
 
 
 def _column_type(column: Mapping[str, Any]) -> ColumnType:

@@ -1,0 +1,87 @@
+"""Where a protocol's vectors and this package differ on purpose: rules with their reasons, and nothing else.
+
+A golden test collects ``Difference``s and fails for each that no rule allows; another fails for a rule that no
+difference needs any more. Nothing is skipped without a rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something that is not as it was expected."""
+
+    what: str
+    """value, type, bytes, message …"""
+    where: str
+    """``<case>-<config>/<schema>.<table>.<column>``, as far as it goes."""
+    actual: Any
+    expected: Any
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Allows the differences of one kind, at places of one pattern, that look as ``allows`` says."""
+
+    protocol: str
+    what: str
+    where: str
+    """An fnmatch pattern."""
+    reason: str
+    allows: Callable[[Any, Any], bool]
+
+    def explains(self, protocol: str, difference: Difference) -> bool:
+        return (
+            self.protocol == protocol
+            and self.what == difference.what
+            and fnmatchcase(difference.where, self.where)
+            and self.allows(difference.actual, difference.expected)
+        )
+
+
+def unexplained(protocol: str, differences: Iterable[Difference]) -> list[Difference]:
+    """The differences that no rule allows."""
+    return [found for found in differences if not any(rule.explains(protocol, found) for rule in RULES)]
+
+
+def unneeded(protocol: str, differences: Iterable[Difference]) -> list[str]:
+    """The reasons of the rules that none of the differences needs."""
+    differences = list(differences)
+    rules = [rule for rule in RULES if rule.protocol == protocol]
+    return [rule.reason for rule in rules if not any(rule.explains(protocol, found) for found in differences)]
+
+
+def with_replacement(raw: bytes) -> str:
+    """What Go's encoding/json leaves of bytes that are not UTF-8: U+FFFD for each bad byte."""
+    text = raw.decode("utf-8", "surrogateescape")
+    return "".join("\ufffd" if "\udc80" <= char <= "\udcff" else char for char in text)
+
+
+RULES = [
+    Rule(
+        "simple",
+        "value",
+        "tiflow-odd-*/odd db.1.vals.*",
+        "bytes that are not UTF-8 in a text column are lost on the wire: each became U+FFFD",
+        lambda actual, expected: isinstance(expected, bytes) and actual == with_replacement(expected),
+    ),
+    Rule(
+        "simple",
+        "type",
+        "*",
+        "the scale of FLOAT(M,D) and DOUBLE(M,D) is not sent",
+        lambda actual, expected: actual in ("float", "double") and expected.startswith(actual + "("),
+    ),
+    Rule(
+        "simple",
+        "message",
+        "*-simple_json_lz4/*",
+        "a value is unpacked before a decoder sees it, which wire/ does; as it is, it is rejected as compressed",
+        lambda actual, _: "compressed" in actual,
+    ),
+]
