@@ -1,0 +1,218 @@
+"""The parts of an ALTER TABLE."""
+
+from collections.abc import Callable
+
+from ticdc_spark.ddl.columns import column_def, default_value, index_def, position
+from ticdc_spark.ddl.lex import Cursor
+from ticdc_spark.ddl.statements import (
+    AddColumn,
+    AddIndex,
+    Alteration,
+    ChangeColumn,
+    Charset,
+    DropColumn,
+    DropIndex,
+    MoveRows,
+    NoEffect,
+    RenameColumn,
+    RenameIndex,
+    RenameTo,
+    SetDefault,
+)
+
+
+def alteration(cur: Cursor) -> list[Alteration]:
+    """Read one part, up to the ``,`` behind it; ADD COLUMN with brackets gives several.
+
+    Raises: MessageError if the part begins like one that matters but cannot be read on.
+    """
+    token = cur.peek()
+    read = _PARTS.get(token.text.lower()) if token.kind == "word" else None
+    if read is None:
+        return [NoEffect(_skip(cur))]
+    cur.next()
+    return read(cur)
+
+
+def _skip(cur: Cursor) -> str:
+    """Read over a part; always moves on."""
+    text = cur.skip_item()
+    return text or cur.next().text
+
+
+def _add(cur: Cursor) -> list[Alteration]:
+    if cur.accept("partition"):
+        # the rest of the statement: its brackets hold commas, its options follow without
+        return [NoEffect("ADD PARTITION " + _skip(cur))]
+    named = ""
+    if cur.accept("constraint") and not any(cur.peek().is_word(w) for w in ("primary", "unique", "foreign", "check")):
+        named = cur.name()
+    index = index_def(cur, named)
+    if index is not None:
+        return [AddIndex(index)] if index.columns else [NoEffect("ADD FOREIGN KEY or CHECK")]
+    cur.accept("column")
+    if_not_exists = cur.accept("if", "not", "exists")
+    if not cur.op("("):
+        definition = column_def(cur)
+        return [AddColumn(definition, position(cur) or ("last", ""), if_not_exists)]
+    columns: list[Alteration] = []
+    while True:
+        index = index_def(cur)
+        if index is None:
+            columns.append(AddColumn(column_def(cur), ("last", ""), if_not_exists))
+        elif index.columns:
+            columns.append(AddIndex(index))
+        if not cur.op(","):
+            break
+    cur.expect_op(")")
+    return columns
+
+
+def _drop(cur: Cursor) -> list[Alteration]:
+    if cur.accept("primary", "key"):
+        return [DropIndex("")]
+    if cur.any_of("index", "key"):
+        cur.accept("if", "exists")
+        name = cur.name()
+        return [DropIndex("" if name.lower() == "primary" else name)]
+    if cur.accept("foreign", "key") or cur.any_of("check", "constraint"):
+        return [NoEffect("DROP " + _skip(cur))]
+    if cur.accept("partition"):
+        return [MoveRows("DROP PARTITION " + _names(cur), lossless=False)]
+    cur.accept("column")
+    if_exists = cur.accept("if", "exists")
+    part = DropColumn(cur.name(), if_exists)
+    cur.any_of("restrict", "cascade")
+    return [part]
+
+
+def _names(cur: Cursor) -> str:
+    """Partition names: the commas between them do not end the part."""
+    names = [cur.skip_item()]
+    while cur.op(","):
+        names.append(cur.skip_item())
+    return ", ".join(names)
+
+
+def _modify(cur: Cursor) -> list[Alteration]:
+    cur.accept("column")
+    if_exists = cur.accept("if", "exists")
+    definition = column_def(cur)
+    return [ChangeColumn(definition.column.name, definition, position(cur), if_exists)]
+
+
+def _change(cur: Cursor) -> list[Alteration]:
+    cur.accept("column")
+    if_exists = cur.accept("if", "exists")
+    old = cur.name()
+    definition = column_def(cur)
+    return [ChangeColumn(old, definition, position(cur), if_exists)]
+
+
+def _rename(cur: Cursor) -> list[Alteration]:
+    if cur.accept("column"):
+        return [RenameColumn(*_old_new(cur))]
+    if cur.any_of("index", "key"):
+        return [RenameIndex(*_old_new(cur))]
+    cur.any_of("to", "as")
+    cur.op("=")
+    return [RenameTo(cur.table())]
+
+
+def _old_new(cur: Cursor) -> tuple[str, str]:
+    old = cur.name()
+    if not cur.accept("to"):
+        raise cur.fail("TO")
+    return old, cur.name()
+
+
+def _alter(cur: Cursor) -> list[Alteration]:
+    if cur.any_of("index", "check", "constraint"):
+        return [NoEffect("ALTER " + _skip(cur))]
+    cur.accept("column")
+    name = cur.name()
+    if cur.accept("drop", "default"):
+        return [SetDefault(name, None)]
+    if not cur.accept("set", "default"):
+        raise cur.fail("SET DEFAULT or DROP DEFAULT")
+    return [SetDefault(name, default_value(cur))]
+
+
+def _default(cur: Cursor) -> list[Alteration]:
+    if cur.peek().is_word("collate"):
+        return []
+    return alteration(cur)
+
+
+def _convert(cur: Cursor) -> list[Alteration]:
+    cur.accept("to")
+    return _charset(cur, convert=True)
+
+
+def _charset(cur: Cursor, convert: bool = False) -> list[Alteration]:
+    cur.any_of("charset", "character")
+    cur.accept("set")
+    cur.op("=")
+    charset = cur.name().lower()
+    cur.accept("default")
+    collate = None
+    if cur.accept("collate"):
+        cur.op("=")
+        collate = cur.name().lower()
+    return [Charset(None if charset == "default" else charset, collate, convert)]
+
+
+def _collate(cur: Cursor) -> list[Alteration]:
+    cur.op("=")
+    return [Charset(None, cur.name().lower(), False)]
+
+
+def _exchange(cur: Cursor) -> list[Alteration]:
+    cur.accept("partition")
+    name = cur.name()
+    if not cur.accept("with", "table"):
+        raise cur.fail("WITH TABLE")
+    part = MoveRows(f"EXCHANGE PARTITION {name}", other=cur.table(), lossless=False)
+    cur.skip_item()
+    return [part]
+
+
+def _truncate(cur: Cursor) -> list[Alteration]:
+    cur.accept("partition")
+    return [MoveRows("TRUNCATE PARTITION " + _names(cur), lossless=False)]
+
+
+def _reorganize(cur: Cursor) -> list[Alteration]:
+    cur.accept("partition")
+    return [MoveRows("REORGANIZE PARTITION " + _names(cur), lossless=True)]
+
+
+def _repartition(cur: Cursor) -> list[Alteration]:
+    return [MoveRows("COALESCE PARTITION or PARTITION BY " + _skip(cur), lossless=True)]
+
+
+def _remove(cur: Cursor) -> list[Alteration]:
+    if cur.accept("partitioning"):
+        return [MoveRows("REMOVE PARTITIONING", lossless=True)]
+    return [NoEffect("REMOVE " + _skip(cur))]
+
+
+_PARTS: dict[str, Callable[[Cursor], list[Alteration]]] = {
+    "add": _add,
+    "drop": _drop,
+    "modify": _modify,
+    "change": _change,
+    "rename": _rename,
+    "alter": _alter,
+    "default": _default,
+    "convert": _convert,
+    "character": _charset,
+    "charset": _charset,
+    "collate": _collate,
+    "exchange": _exchange,
+    "truncate": _truncate,
+    "reorganize": _reorganize,
+    "coalesce": _repartition,
+    "partition": _repartition,
+    "remove": _remove,
+}

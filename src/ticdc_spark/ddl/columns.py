@@ -1,0 +1,308 @@
+"""Column and index definitions in DDL.
+
+Types come out in TiDB's canonical form (``INT`` is ``int(11)``, ``NUMERIC`` is ``decimal(10,0)``), as
+``SHOW CREATE TABLE`` prints them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from ticdc_spark.ddl.lex import Cursor
+from ticdc_spark.ddl.statements import ColumnDef, Position
+from ticdc_spark.model import Column, ColumnType, Index
+from ticdc_spark.mysql import parse_type
+
+WITH_CHARSET = frozenset(("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"))
+"""Types that have a charset of their own."""
+
+# TEXT(n) and BLOB(n) mean the smallest type that holds n.
+_BY_SIZE = {
+    "text": ((255, "tinytext"), (65535, "text"), (16777215, "mediumtext"), (4294967295, "longtext")),
+    "blob": ((255, "tinyblob"), (65535, "blob"), (16777215, "mediumblob"), (4294967295, "longblob")),
+}
+_TO_BINARY = {
+    "char": "binary",
+    "varchar": "varbinary",
+    "tinytext": "tinyblob",
+    "text": "blob",
+    "mediumtext": "mediumblob",
+    "longtext": "longblob",
+}
+_NOW = ("current_timestamp", "now", "localtime", "localtimestamp")
+
+
+@dataclass
+class _Options:
+    type_name: str
+    unsigned: bool = False
+    zerofill: bool = False
+    primary: bool = False
+    unique: bool = False
+    nullable: bool | None = None
+    charset: str | None = None
+    collate: str | None = None
+    default: str | int | None = None
+    virtual: bool = False
+
+
+def column_def(cur: Cursor) -> ColumnDef:
+    """Read ``name type options``; stops before ``,``, ``)``, FIRST, AFTER or the end.
+
+    A text type without its own charset comes out with ``charset=None``; the table decides.
+    Raises: MessageError if the text is no column definition.
+    """
+    name = cur.name()
+    type_name, size, elements = _type(cur)
+    options = _Options(type_name)
+    if type_name == "serial":
+        type_name = "bigint"
+        options.unsigned = options.unique = True
+        options.nullable = False
+    while not _column_ends(cur):
+        _read_option(cur, options)
+    column = Column(
+        name=name,
+        type=_column_type(type_name, size, elements, options),
+        nullable=options.nullable is not False and not options.primary,
+        default=options.default,
+        virtual=options.virtual,
+    )
+    return ColumnDef(column=column, nullable=options.nullable, primary=options.primary, unique=options.unique)
+
+
+def _column_ends(cur: Cursor) -> bool:
+    token = cur.peek()
+    if token.kind == "op":
+        return token.text in ",);"
+    return token.kind == "end" or token.is_word("first") or token.is_word("after")
+
+
+def _type(cur: Cursor) -> tuple[str, str, tuple[str, ...]]:
+    """Name, what stands in its brackets, members."""
+    name = cur.name().lower()
+    while word := cur.any_of("precision", "varying", "byte", "char", "character", "varchar", "varbinary"):
+        name += " " + word
+    if name in ("enum", "set"):
+        cur.expect_op("(")
+        return name, "", cur.members()
+    size = cur.brackets().replace(" ", "") if _opens(cur) else ""
+    if name in _BY_SIZE and size.isdigit():
+        name, size = next((wide for most, wide in _BY_SIZE[name] if int(size) <= most), "long" + name), ""
+    return name, size, ()
+
+
+def _opens(cur: Cursor) -> bool:
+    token = cur.peek()
+    return token.kind == "op" and token.text == "("
+
+
+def _column_type(name: str, size: str, elements: tuple[str, ...], options: _Options) -> ColumnType:
+    if elements:
+        quoted = ",".join("'" + member.replace("'", "''") + "'" for member in elements)
+        kind = parse_type(f"{name}({quoted})")
+    else:
+        flags = " unsigned" * options.unsigned + " zerofill" * options.zerofill
+        kind = parse_type(name + (f"({size})" if size else "") + flags)
+    charset, collate = options.charset, options.collate
+    if charset == "binary" and kind.name in _TO_BINARY:
+        kind = msgspec.structs.replace(kind, name=_TO_BINARY[kind.name])
+    if kind.name not in WITH_CHARSET:
+        return msgspec.structs.replace(kind, charset="binary", collate="binary")
+    if charset is None and collate:
+        charset = collate.partition("_")[0]
+    return msgspec.structs.replace(kind, charset=charset, collate=collate)
+
+
+def _read_option(cur: Cursor, options: _Options) -> None:
+    if _opens(cur):
+        cur.brackets()
+        return
+    token = cur.next()
+    read = _OPTIONS.get(token.text.lower()) if token.kind == "word" else None
+    if read is not None:
+        read(cur, options)
+    # others say nothing that is kept: AUTO_INCREMENT, AUTO_RANDOM, CHECK, CLUSTERED, COLUMN_FORMAT, ON DELETE …
+
+
+def _unsigned(cur: Cursor, options: _Options) -> None:
+    options.unsigned = True
+
+
+def _zerofill(cur: Cursor, options: _Options) -> None:
+    options.unsigned = options.zerofill = True
+
+
+def _not(cur: Cursor, options: _Options) -> None:
+    if cur.accept("null"):
+        options.nullable = False
+
+
+def _null(cur: Cursor, options: _Options) -> None:
+    options.nullable = True
+
+
+def _default(cur: Cursor, options: _Options) -> None:
+    options.default = default_value(cur, options.type_name)
+
+
+def _on(cur: Cursor, options: _Options) -> None:
+    if cur.accept("update"):
+        default_value(cur)
+
+
+def _primary(cur: Cursor, options: _Options) -> None:
+    cur.accept("key")
+    options.primary = True
+
+
+def _unique(cur: Cursor, options: _Options) -> None:
+    cur.accept("key")
+    options.unique = True
+
+
+def _charset(cur: Cursor, options: _Options) -> None:
+    cur.accept("set")
+    options.charset = cur.name().lower()
+
+
+def _collate(cur: Cursor, options: _Options) -> None:
+    options.collate = cur.name().lower()
+
+
+def _generated(cur: Cursor, options: _Options) -> None:
+    cur.accept("always")
+    cur.accept("as")
+    cur.brackets()
+    options.virtual = not cur.any_of("stored", "persistent")
+
+
+def _comment(cur: Cursor, options: _Options) -> None:
+    cur.string()
+
+
+def _references(cur: Cursor, options: _Options) -> None:
+    cur.table()
+
+
+_OPTIONS: dict[str, Callable[[Cursor, _Options], None]] = {
+    "unsigned": _unsigned,
+    "zerofill": _zerofill,
+    "not": _not,
+    "null": _null,
+    "default": _default,
+    "on": _on,
+    "primary": _primary,
+    "key": _primary,
+    "unique": _unique,
+    "character": _charset,
+    "charset": _charset,
+    "collate": _collate,
+    "generated": _generated,
+    "as": _generated,
+    "comment": _comment,
+    "references": _references,
+}
+
+
+def default_value(cur: Cursor, type_name: str = "") -> str | int | None:
+    """Read the value after DEFAULT: text, or an int for BIT.
+
+    ``CURRENT_TIMESTAMP`` and expressions are their text; NULL is ``None``. Bytes of a hexadecimal literal that are
+    no UTF-8 become U+FFFD, as in a Simple message.
+    """
+    token = cur.peek()
+    if token.kind == "word" and token.text.startswith("_"):  # a charset introducer: _UTF8MB4'x'
+        cur.next()
+        token = cur.peek()
+    if token.kind == "word":
+        return _named_default(cur)
+    if token.kind == "string":
+        return cur.string()
+    if _opens(cur):
+        return cur.brackets()
+    sign = "-" if cur.op("-") else ""
+    cur.op("+")
+    token = cur.next()
+    if token.kind in ("bits", "hex"):
+        return _literal(token.text, type_name)
+    if token.kind != "number":
+        raise cur.fail("a default value")
+    return int(token.text) if type_name == "bit" and token.text.isdigit() else sign + token.text
+
+
+_CONSTANTS = {"null": None, "true": "1", "false": "0"}
+
+
+def _named_default(cur: Cursor) -> str | None:
+    word = cur.next().text
+    if word.lower() in _CONSTANTS:
+        return _CONSTANTS[word.lower()]
+    argument = cur.brackets() if _opens(cur) else None
+    if word.lower() in _NOW:
+        return f"CURRENT_TIMESTAMP({argument})" if argument else "CURRENT_TIMESTAMP"
+    return word if argument is None else f"{word}({argument})"
+
+
+def _literal(text: str, type_name: str) -> str | int:
+    base = 2 if text[0] in "bB" or text[:2] == "0b" else 16
+    digits = text[2:].rstrip("'")
+    value = int(digits or "0", base)
+    if type_name == "bit":
+        return value
+    if type_name.endswith(("char", "binary", "text", "blob", "enum", "set")):
+        size = (len(digits) + 1) // 2 if base == 16 else (len(digits) + 7) // 8
+        return value.to_bytes(size, "big").decode("utf-8", "replace")
+    return str(value)
+
+
+def position(cur: Cursor) -> Position | None:
+    """Read FIRST or AFTER name; ``None`` when neither comes."""
+    if cur.accept("first"):
+        return "first", ""
+    if cur.accept("after"):
+        return "after", cur.name()
+    return None
+
+
+def key_parts(cur: Cursor) -> tuple[str, ...]:
+    """Read ``(a, b(5) DESC, (expression))``; an expression comes out as ``(expression)``."""
+    cur.expect_op("(")
+    parts = []
+    while not cur.op(")"):
+        parts.append(f"({cur.brackets()})" if _opens(cur) else cur.name())
+        cur.skip_item()
+        if not cur.op(",") and not (cur.peek().kind == "op" and cur.peek().text == ")"):
+            raise cur.fail("',' or ')'")
+    return tuple(parts)
+
+
+def index_def(cur: Cursor, named: str = "") -> Index | None:
+    """Read a key of CREATE TABLE or ADD, from PRIMARY, UNIQUE, KEY …; ``None`` if none comes here.
+
+    ``named`` is the constraint's name. FOREIGN KEY and CHECK are read over and give an index without columns.
+    An index without a name comes out with ``""``. Whether it can be NULL is left for the table to tell.
+    """
+    primary = unique = False
+    if cur.accept("primary", "key"):
+        primary = unique = True
+    elif cur.accept("unique"):
+        cur.any_of("key", "index")
+        unique = True
+    elif cur.any_of("foreign", "check"):
+        cur.skip_item()
+        return Index(name=named, unique=False, primary=False, nullable=True, columns=())
+    elif cur.any_of("fulltext", "spatial", "columnar"):
+        cur.any_of("key", "index")
+    elif not (cur.accept("vector", "index") or cur.any_of("key", "index")):
+        return None
+    cur.accept("if", "not", "exists")
+    name = named
+    if not _opens(cur) and not cur.peek().is_word("using"):
+        name = cur.name()
+    if cur.any_of("using", "type"):
+        cur.name()
+    columns = key_parts(cur)
+    cur.skip_item()
+    return Index(name="PRIMARY" if primary else name, unique=unique, primary=primary, nullable=True, columns=columns)

@@ -1,0 +1,207 @@
+"""Words of MySQL and TiDB DDL: a cursor that reads them where it stands.
+
+Reading on demand is needed because one text has two kinds of string: TiDB writes the members of ENUM and SET
+without escaping backslashes (also in ``SHOW CREATE TABLE``), all other strings with.
+"""
+
+import re
+from typing import Literal, NamedTuple, TypeAlias
+
+from ticdc_spark.errors import MessageError
+
+Name: TypeAlias = tuple[str | None, str]
+"""(schema, table) as written; ``None``: not qualified."""
+Backslash: TypeAlias = Literal["literal", "escape"]
+"""What a backslash in an ENUM or SET member means: itself (TiDB's printed text) or an escape (text a user typed)."""
+
+# The content of /*T! ... */ and /*! ... */ is part of the statement, so only their brackets are skipped.
+_SKIP = re.compile(r"(?:\s+|--(?=\s|$)[^\n]*|\#[^\n]*|/\*T!(?:\[[^\]]*\])?|/\*!\d*|\*/|/\*(?!T?!).*?\*/)+", re.DOTALL)
+_TOKEN = re.compile(
+    r"""
+    `(?P<name>(?:[^`]|``)*)`
+  | (?P<string>[nN]?'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")
+  | (?P<bits>[bB]'[01]*'|0b[01]+\b)
+  | (?P<hex>[xX]'[0-9A-Fa-f]*'|0x[0-9A-Fa-f]+\b)
+  | (?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?![\w$]))
+  | (?P<word>[\w$]+)
+  | (?P<op>.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_MEMBER = {
+    "literal": re.compile(r"\s*'((?:[^']|'')*)'\s*([,)])"),
+    "escape": re.compile(r"\s*'((?:[^'\\]|\\.|'')*)'\s*([,)])", re.DOTALL),
+}
+_ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+
+
+class Token(NamedTuple):
+    """One word: ``kind`` is name, string, bits, hex, number, word, op or end; ``text`` as written (names unquoted)."""
+
+    kind: str
+    text: str
+    start: int
+    end: int
+
+    def is_word(self, word: str) -> bool:
+        """Whether it is this bare word, in any case."""
+        return self.kind == "word" and self.text.lower() == word
+
+
+def unescape(text: str) -> str:
+    """Value of a quoted MySQL string, quotes included in ``text``."""
+    quote = text[-1]
+    return _unescape(text[text.index(quote) + 1 : -1], quote)
+
+
+def _unescape(body: str, quote: str) -> str:
+    if "\\" not in body:
+        return body.replace(quote * 2, quote)
+    pattern = rf"\\(.)|{quote}{quote}"
+    return re.sub(pattern, lambda m: quote if m[1] is None else _ESCAPES.get(m[1], m[1]), body, flags=re.DOTALL)
+
+
+class Cursor:
+    """A position in a statement."""
+
+    def __init__(self, sql: str, backslash: Backslash = "literal") -> None:
+        self.sql = sql
+        self.pos = 0
+        self.backslash = backslash
+        self._ahead: Token | None = None
+
+    def peek(self) -> Token:
+        """The next token, not consumed."""
+        if self._ahead is None:
+            self._ahead = self._read(self.pos)
+        return self._ahead
+
+    def next(self) -> Token:
+        """Consume the next token."""
+        token = self.peek()
+        self.pos, self._ahead = token.end, None
+        return token
+
+    def _read(self, pos: int) -> Token:
+        skipped = _SKIP.match(self.sql, pos)
+        if skipped:
+            pos = skipped.end()
+        found = _TOKEN.match(self.sql, pos)
+        if found is None:
+            return Token("end", "", pos, pos)
+        kind = found.lastgroup or "op"
+        text = found[kind]
+        if kind == "name":
+            text = text.replace("``", "`")
+        return Token(kind, text, pos, found.end())
+
+    def fail(self, wanted: str) -> MessageError:
+        """The error that says what was wanted here and what stands there."""
+        token = self.peek()
+        found = repr(self.sql[token.start : token.start + 40]) if token.kind != "end" else "the end"
+        return MessageError(f"DDL: expected {wanted}, found {found}")
+
+    def accept(self, *words: str) -> bool:
+        """Consume these bare words (lower case) if all of them come next."""
+        pos, ahead = self.pos, self._ahead
+        for word in words:
+            if not self.peek().is_word(word):
+                self.pos, self._ahead = pos, ahead
+                return False
+            self.next()
+        return True
+
+    def any_of(self, *words: str) -> str:
+        """Consume one of these bare words; ``""`` if none comes next."""
+        token = self.peek()
+        if token.kind == "word" and token.text.lower() in words:
+            self.next()
+            return token.text.lower()
+        return ""
+
+    def op(self, char: str) -> bool:
+        """Consume this punctuation if it comes next."""
+        token = self.peek()
+        if token.kind == "op" and token.text == char:
+            self.next()
+            return True
+        return False
+
+    def expect_op(self, char: str) -> None:
+        """Consume this punctuation. Raises: MessageError if something else comes next."""
+        if not self.op(char):
+            raise self.fail(f"{char!r}")
+
+    def name(self) -> str:
+        """Consume an identifier. Raises: MessageError if none comes next."""
+        token = self.peek()
+        if token.kind not in ("name", "word"):
+            raise self.fail("a name")
+        return self.next().text
+
+    def table(self) -> Name:
+        """Consume ``name`` or ``schema.name``."""
+        first = self.name()
+        if self.op("."):
+            return first, self.name()
+        return None, first
+
+    def string(self) -> str:
+        """Consume a string and give its value. Raises: MessageError if none comes next."""
+        if self.peek().kind != "string":
+            raise self.fail("a string")
+        return unescape(self.next().text)
+
+    def members(self) -> tuple[str, ...]:
+        """Consume ``'a','b')`` after the opening bracket of ENUM or SET.
+
+        A list that cannot be read with literal backslashes (``'it\\'s'``) is read with escapes.
+        """
+        found = self._members(self.backslash) or self._members("escape")
+        if not found:
+            raise self.fail("members of ENUM or SET")
+        return found
+
+    def _members(self, backslash: Backslash) -> tuple[str, ...]:
+        pos, values = self.pos, []
+        while True:
+            match = _MEMBER[backslash].match(self.sql, pos)
+            if match is None:
+                return ()
+            body = match[1]
+            values.append(_unescape(body, "'") if backslash == "escape" else body.replace("''", "'"))
+            pos = match.end()
+            if match[2] == ")":
+                self.pos, self._ahead = pos, None
+                return tuple(values)
+
+    def brackets(self) -> str:
+        """Consume ``( ... )``, nested ones too, and give the text between them."""
+        self.expect_op("(")
+        start, depth = self.pos, 1
+        while True:
+            token = self.next()
+            if token.kind == "end":
+                raise self.fail("')'")
+            if token.kind == "op":
+                depth += (token.text == "(") - (token.text == ")")
+                if depth == 0:
+                    return self.sql[start : token.start].strip()
+
+    def at_end(self) -> bool:
+        """Whether nothing but ``;`` is left."""
+        while self.op(";"):
+            pass
+        return self.peek().kind == "end"
+
+    def skip_item(self) -> str:
+        """Consume up to the next ``,`` or ``)`` outside brackets, or the end; give the text."""
+        start = self.pos
+        while True:
+            token = self.peek()
+            if token.kind == "end" or (token.kind == "op" and token.text in ",);"):
+                return self.sql[start : token.start].strip()
+            if token.kind == "op" and token.text == "(":
+                self.brackets()
+            else:
+                self.next()

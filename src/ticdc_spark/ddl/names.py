@@ -1,0 +1,82 @@
+"""Names that a DDL tells: tables before and after it, renamed columns."""
+
+from typing import TypeAlias
+
+from ticdc_spark.ddl.lex import Name
+from ticdc_spark.ddl.parse import parse
+from ticdc_spark.ddl.statements import (
+    AlterTable,
+    ChangeColumn,
+    CreateTable,
+    DropTables,
+    MoveRows,
+    RenameColumn,
+    RenameTables,
+    RenameTo,
+    RestoreTable,
+    TruncateTable,
+)
+
+TableName: TypeAlias = tuple[str, str]
+"""(schema, table)."""
+
+
+def column_renames(sql: str) -> dict[str, str]:
+    """Columns that an ALTER TABLE renames: old name to new, as written (RENAME COLUMN, CHANGE).
+
+    Names compare without case in MySQL. Empty for every other statement.
+    Raises: MessageError if the SQL cannot be read.
+    """
+    statement = parse(sql)
+    if not isinstance(statement, AlterTable):
+        return {}
+    renames: dict[str, str] = {}
+    for part in statement.parts:
+        if isinstance(part, RenameColumn):
+            renames[part.old] = part.new
+        elif isinstance(part, ChangeColumn) and part.old.lower() != part.definition.column.name.lower():
+            renames[part.old] = part.definition.column.name
+    return renames
+
+
+def ddl_tables(sql: str, default_schema: str) -> tuple[tuple[TableName, ...], tuple[TableName, ...]]:
+    """Tables that a DDL names before it and after it.
+
+    CREATE has none before, DROP none after, ALTER and TRUNCATE the same twice, RENAME the old and the new in the
+    same order, EXCHANGE PARTITION both tables twice. RECOVER and FLASHBACK have what comes back, after. A
+    statement on databases, views and the like names none.
+    Raises: MessageError if the SQL cannot be read.
+    """
+    statement = parse(sql)
+
+    def full(name: Name) -> TableName:
+        return name[0] or default_schema, name[1]
+
+    match statement:
+        case CreateTable():
+            return (), (full(statement.name),)
+        case RestoreTable():
+            return (), (full(statement.new or statement.name),)
+        case DropTables():
+            return tuple(map(full, statement.names)), ()
+        case TruncateTable():
+            return (full(statement.name),), (full(statement.name),)
+        case RenameTables():
+            return tuple(full(old) for old, _ in statement.pairs), tuple(full(new) for _, new in statement.pairs)
+        case AlterTable():
+            return _altered(statement, full(statement.name), default_schema)
+    return (), ()
+
+
+def _altered(
+    statement: AlterTable, name: TableName, default_schema: str
+) -> tuple[tuple[TableName, ...], tuple[TableName, ...]]:
+    before, after = [name], [name]
+    for part in statement.parts:
+        if isinstance(part, RenameTo):
+            after[0] = (part.new[0] or default_schema, part.new[1])
+        elif isinstance(part, MoveRows) and part.other:
+            other = (part.other[0] or default_schema, part.other[1])
+            before.append(other)
+            after.append(other)
+    return tuple(before), tuple(after)

@@ -1,0 +1,199 @@
+"""What a DDL says, parsed: one frozen struct a statement, one a part of an ALTER TABLE."""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from ticdc_spark.ddl.lex import Name
+from ticdc_spark.model import Column, Index
+
+Position: TypeAlias = tuple[Literal["last", "first", "after"], str]
+
+
+class ColumnDef(msgspec.Struct, frozen=True, kw_only=True):
+    """A column with the keys that it declares for itself."""
+
+    column: Column
+    nullable: bool | None = None
+    """``None``: not said."""
+    primary: bool = False
+    unique: bool = False
+
+
+class AddColumn(msgspec.Struct, frozen=True):
+    """ADD COLUMN."""
+
+    definition: ColumnDef
+    position: Position
+    if_not_exists: bool = False
+
+
+class DropColumn(msgspec.Struct, frozen=True):
+    """DROP COLUMN."""
+
+    name: str
+    if_exists: bool = False
+
+
+class ChangeColumn(msgspec.Struct, frozen=True):
+    """MODIFY COLUMN, or CHANGE COLUMN, whose new name stands in the definition."""
+
+    old: str
+    definition: ColumnDef
+    position: Position | None
+    """``None``: it stays where it is."""
+    if_exists: bool = False
+
+
+class RenameColumn(msgspec.Struct, frozen=True):
+    """RENAME COLUMN."""
+
+    old: str
+    new: str
+
+
+class SetDefault(msgspec.Struct, frozen=True):
+    """ALTER COLUMN … SET DEFAULT; ``None`` is DROP DEFAULT or DEFAULT NULL."""
+
+    name: str
+    default: str | int | None
+
+
+class AddIndex(msgspec.Struct, frozen=True):
+    """ADD INDEX, UNIQUE or PRIMARY KEY; an expression in it stands as ``(expression)``."""
+
+    index: Index
+
+
+class DropIndex(msgspec.Struct, frozen=True):
+    """DROP INDEX; the name is ``""`` for the primary key."""
+
+    name: str
+
+
+class RenameIndex(msgspec.Struct, frozen=True):
+    """RENAME INDEX."""
+
+    old: str
+    new: str
+
+
+class RenameTo(msgspec.Struct, frozen=True):
+    """ALTER TABLE … RENAME TO."""
+
+    new: Name
+
+
+class Charset(msgspec.Struct, frozen=True):
+    """The table's charset; ``convert`` changes the columns too."""
+
+    charset: str | None
+    collate: str | None
+    convert: bool
+
+
+class MoveRows(msgspec.Struct, frozen=True):
+    """A partition change that moves or removes rows without row messages."""
+
+    what: str
+    lossless: bool
+    """The table as a whole keeps its rows (REORGANIZE PARTITION); otherwise some go or come."""
+    other: Name | None = None
+    """The table of EXCHANGE PARTITION."""
+
+
+class NoEffect(msgspec.Struct, frozen=True):
+    """A part that changes nothing that is kept: comment, TTL, foreign key, partition names …"""
+
+    what: str
+
+
+Alteration: TypeAlias = (
+    AddColumn
+    | DropColumn
+    | ChangeColumn
+    | RenameColumn
+    | SetDefault
+    | AddIndex
+    | DropIndex
+    | RenameIndex
+    | RenameTo
+    | Charset
+    | MoveRows
+    | NoEffect
+)
+
+
+class DatabaseDdl(msgspec.Struct, frozen=True):
+    """CREATE, DROP or ALTER DATABASE."""
+
+    what: Literal["create", "drop", "alter"]
+    name: str | None
+
+
+class CreateTable(msgspec.Struct, frozen=True, kw_only=True):
+    """CREATE TABLE; ``like`` instead of columns for CREATE TABLE … LIKE."""
+
+    name: Name
+    columns: tuple[ColumnDef, ...] = ()
+    indexes: tuple[Index, ...] = ()
+    charset: Charset | None = None
+    like: Name | None = None
+    if_not_exists: bool = False
+
+
+class AlterTable(msgspec.Struct, frozen=True):
+    """ALTER TABLE, CREATE INDEX and DROP INDEX."""
+
+    name: Name
+    parts: tuple[Alteration, ...]
+
+
+class RenameTables(msgspec.Struct, frozen=True):
+    """RENAME TABLE, one pair after the other."""
+
+    pairs: tuple[tuple[Name, Name], ...]
+
+
+class DropTables(msgspec.Struct, frozen=True):
+    """DROP TABLE."""
+
+    names: tuple[Name, ...]
+
+
+class TruncateTable(msgspec.Struct, frozen=True):
+    """TRUNCATE TABLE."""
+
+    name: Name
+
+
+class RestoreTable(msgspec.Struct, frozen=True):
+    """RECOVER TABLE or FLASHBACK TABLE: a dropped table comes back with its rows, under ``new`` if told."""
+
+    name: Name
+    new: Name | None
+
+
+class OtherDdl(msgspec.Struct, frozen=True):
+    """A statement without effect on tables: a view, sequence, user, placement policy …"""
+
+    what: str
+
+
+class Unsupported(msgspec.Struct, frozen=True):
+    """A statement that changes tables in a way that this module does not follow."""
+
+    reason: str
+
+
+Statement: TypeAlias = (
+    DatabaseDdl
+    | CreateTable
+    | AlterTable
+    | RenameTables
+    | DropTables
+    | TruncateTable
+    | RestoreTable
+    | OtherDdl
+    | Unsupported
+)
