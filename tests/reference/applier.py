@@ -1,0 +1,317 @@
+"""The reference applier: how messages become tables, in plain Python on dicts.
+
+It is the executable form of the pipeline's rules and the judge of the Spark pipeline. A run goes batch by batch:
+land, advance, apply, commit. ``Progress`` is what survives from batch to batch and is stored last; the ``Lake`` is
+written step by step, each step with its mark. ``Applier`` is one method a rule, so that a test can break one.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from tests.reference.schemas import Effect, alter, effects
+from ticdc_spark.errors import LateRow, RejectedMessage, SchemaMissing
+from ticdc_spark.model import Bootstrap, Envelope, Message, Rejected, Row, SchemaChange, Table, Value, Watermark
+from ticdc_spark.mysql import default_value, handle_key
+from ticdc_spark.protocols.base import Decoder, ReadOptions
+
+Place: TypeAlias = tuple[str, int]
+Name: TypeAlias = tuple[str, str]
+Key: TypeAlias = tuple[Value, ...]
+Mark: TypeAlias = tuple[int, int]
+"""(commit_ts, step): rows up to and with commit_ts are step 0, DDLs of that commit_ts the steps after it."""
+
+
+@dataclass(frozen=True)
+class Landed:
+    """A row of the change log."""
+
+    position: tuple[str, int, int, int]
+    """(topic, partition, offset, seq)."""
+    envelope: Envelope
+
+
+@dataclass
+class Progress:
+    """What is known after a batch; a copy is changed and takes the old one's place at the very end."""
+
+    applied: int = 0
+    watermarks: dict[Place, int] = field(default_factory=dict)
+    consumed: dict[Place, int] = field(default_factory=dict)
+    schemas: dict[tuple[str, str, str], Table] = field(default_factory=dict)
+    ddls: dict[tuple[Any, ...], SchemaChange] = field(default_factory=dict)
+    """Queued DDLs, the first copy of each, in order of arrival."""
+    waiting: list[Landed] = field(default_factory=list)
+    """Rows of the change log above ``applied``."""
+    replays: int = 0
+
+    def copy(self) -> Progress:
+        """A progress that can be changed without touching this one."""
+        return Progress(**{name: copy.copy(value) for name, value in vars(self).items()})
+
+
+@dataclass
+class Lake:
+    """Tables, each with its mark; a mark outlives its table."""
+
+    tables: dict[Name, tuple[Table, dict[Key, Row]]] = field(default_factory=dict)
+    marks: dict[Name, Mark] = field(default_factory=dict)
+
+
+class Applier:
+    """Applies messages to a lake. ``ends`` has the last offset of every partition of the (bounded) run."""
+
+    def __init__(self, decoder: Decoder, options: ReadOptions, ends: dict[Place, int]) -> None:
+        self.decoder, self.options, self.ends = decoder, options, ends
+        self.progress, self.lake = Progress(), Lake()
+        self.log: set[tuple[Any, ...]] = set()
+        """Identities of applied rows: the change log, as far as replays need it."""
+        self.at_commit: Callable[[Applier], None] = lambda _applier: None
+        """Called before every commit to the lake or to the progress; raises to simulate a kill."""
+
+    def batch(self, messages: Sequence[Message]) -> None:
+        """Land, advance, apply, commit. After a kill, call it again with the same messages."""
+        progress = self.progress.copy()
+        for message in messages:
+            self.land(progress, message)
+        resolved = self.advance(progress)
+        self.apply(progress, resolved)
+        self.forget(progress, resolved)
+        self.at_commit(self)
+        self.progress = progress
+
+    # ---- land
+
+    def land(self, progress: Progress, message: Message) -> None:
+        """Open one message into log, schemas, queue and watermarks."""
+        place = (message.topic, message.partition)
+        for seq, event in enumerate(self.decoder.open_message(message.key, message.value)):
+            match event:
+                case Rejected():
+                    raise RejectedMessage(f"{place} offset {message.offset}: {event.reason}")
+                case Watermark():
+                    self.rise(progress, place, event.commit_ts)
+                case Bootstrap():
+                    self.remember(progress, event.table)
+                case SchemaChange():
+                    self.queue(progress, event)
+                case Envelope():
+                    landed = Landed((*place, message.offset, seq), event)
+                    if self.ts(event) > progress.applied or not self.is_replay(progress, landed):
+                        progress.waiting.append(landed)
+                    else:
+                        progress.replays += 1
+        progress.consumed[place] = max(message.offset, progress.consumed.get(place, -1))
+
+    def ts(self, envelope: Envelope) -> Any:
+        """The commit_ts that everything is compared by: an integer."""
+        return envelope.commit_ts
+
+    def rise(self, progress: Progress, place: Place, watermark: int) -> None:
+        """Watermarks rise and never fall: after a restart of TiCDC older ones come again."""
+        progress.watermarks[place] = max(watermark, progress.watermarks.get(place, 0))
+
+    def remember(self, progress: Progress, table: Table) -> None:
+        """Keep a schema; RENAME keeps the version, hence the name in the key."""
+        progress.schemas[table.schema, table.name, str(table.version)] = table
+
+    def queue(self, progress: Progress, change: SchemaChange) -> None:
+        """A DDL comes once a partition and again after restarts; at or below ``applied`` it is a replay."""
+        for table in (change.table, change.pre_table):
+            if table is not None:
+                self.remember(progress, table)
+        if change.commit_ts > progress.applied:
+            identity = (change.commit_ts, change.query, change.schema, change.name)
+            progress.ddls.setdefault(identity, change)
+
+    def is_replay(self, progress: Progress, landed: Landed) -> bool:
+        """Whether a row at or below ``applied`` was applied before; a table never seen starts from 0.
+
+        Raises: LateRow.
+        """
+        envelope, place = landed.envelope, landed.position[:2]
+        if envelope.commit_ts < progress.watermarks.get(place, 0) or identity_of(envelope) in self.log:
+            return True
+        if (envelope.schema, envelope.table) not in self.lake.marks:
+            return False
+        raise LateRow(f"{landed.position}: {envelope.schema}.{envelope.table} at {envelope.commit_ts}")
+
+    # ---- advance
+
+    def advance(self, progress: Progress) -> int:
+        """The barrier: min over partitions of the watermark, minus 1; lower where a row still lacks its schema."""
+        watermarks = [self.watermark(progress, place) for place in self.ends]
+        resolved = max(min(watermarks, default=0) - 1, progress.applied)
+        lacking = [self.ts(row.envelope) for row in progress.waiting if not self.has_schema(progress, row.envelope)]
+        return max(min([resolved, *(ts - 1 for ts in lacking)]), progress.applied)
+
+    def watermark(self, progress: Progress, place: Place) -> int:
+        """A partition's watermark; one that was read to its end counts as the newest of all."""
+        if progress.consumed.get(place, -1) >= self.ends[place]:
+            return max(progress.watermarks.values(), default=0)
+        return progress.watermarks.get(place, 0)
+
+    def has_schema(self, progress: Progress, envelope: Envelope) -> bool:
+        """Whether the row can be read; without a schema key the table's own timeline tells."""
+        key = (envelope.schema, envelope.table, envelope.schema_key)
+        return not envelope.schema_key or key in progress.schemas
+
+    # ---- apply
+
+    def apply(self, progress: Progress, resolved: int) -> None:
+        """Each table's rows up to ``resolved``, cut at the DDLs that name it; each step skipped if its mark is there.
+
+        Tables are independent, so that going from DDL to DDL over all of them gives the same.
+        """
+        rows = [row for row in progress.waiting if self.ts(row.envelope) <= resolved]
+        ddls = [change for change in progress.ddls.values() if change.commit_ts <= resolved]
+        ddls.sort(key=lambda change: change.commit_ts)
+        for step, change in enumerate(ddls, 1):
+            rows = self.apply_rows(progress, rows, change.commit_ts)
+            for effect in effects(change, self.lake.tables):
+                self.apply_ddl(effect, (change.commit_ts, step))
+        self.apply_rows(progress, rows, resolved)
+
+    def apply_rows(self, progress: Progress, rows: list[Landed], upto: int) -> list[Landed]:
+        """Write what lies at or below ``upto``, one net change a key and table; return the rows above it."""
+        tables: dict[Name, list[Landed]] = {}
+        above: list[Landed] = []
+        for row in rows:
+            name = (row.envelope.schema, row.envelope.table)
+            (tables.setdefault(name, []) if self.ts(row.envelope) <= upto else above).append(row)
+        for name, due in tables.items():
+            mark = self.lake.marks.get(name, (0, 0))
+            due = [row for row in due if (row.envelope.commit_ts, 0) > mark]
+            if due:
+                self.write(progress, name, due, (upto, 0))
+        return above
+
+    def write(self, progress: Progress, name: Name, due: list[Landed], mark: Mark) -> None:
+        """One commit: the net changes of a table, with its mark."""
+        table, old = self.lake.tables.get(name, (None, {}))
+        first = due[0].envelope
+        table = table or progress.schemas.get((*name, first.schema_key))
+        if table is None:
+            raise SchemaMissing(f"`{name[0]}`.`{name[1]}` at {first.commit_ts}")
+        rows = dict(old)
+        for key, after in self.net(table, self.read(progress, table, due)).items():
+            if after is None:
+                rows.pop(key, None)
+            else:
+                rows[key] = after
+        self.at_commit(self)
+        self.lake.tables[name] = (table, rows)
+        self.lake.marks[name] = mark
+        self.log.update(identity_of(row.envelope) for row in due)
+
+    def read(
+        self, progress: Progress, table: Table, due: list[Landed]
+    ) -> Iterator[tuple[Landed, Row | None, Row | None]]:
+        """Read the images, each by the schema that was valid for it."""
+        by_key: dict[str, list[Landed]] = {}
+        for row in due:
+            by_key.setdefault(row.envelope.schema_key, []).append(row)
+        for schema_key, group in by_key.items():
+            valid = progress.schemas[table.schema, table.name, schema_key] if schema_key else table
+            reader = self.decoder.row_reader(valid, self.options)
+            images = [image for row in group for image in (row.envelope.before, row.envelope.after)]
+            read = reader(images)
+            if read.bad:
+                raise RejectedMessage(next(iter(read.bad.values())))
+            absent = {name: set(rows) for name, rows in read.absent.items()}
+            for at, row in enumerate(group):
+                before, after = (
+                    {
+                        column.name: cells[image]
+                        for column, cells in zip(valid.columns, read.values, strict=True)
+                        if image not in absent.get(column.name, ())
+                    }
+                    for image in (2 * at, 2 * at + 1)
+                )
+                envelope = row.envelope
+                yield row, None if envelope.before is None else before, None if envelope.after is None else after
+
+    def net(self, table: Table, read: Iterable[tuple[Landed, Row | None, Row | None]]) -> dict[Key, Row | None]:
+        """One last image a key; ``None``: deleted. Order: commit_ts, delete before insert, offset."""
+        names = handle_key(table)
+
+        def key_of(row: Row) -> Key:
+            # without a handle key the whole row has to do; equal rows fall together
+            return tuple(row[name] for name in names) if names else tuple(row.values())
+
+        changes: list[tuple[tuple[Any, ...], Key, Row | None]] = []
+        for landed, before, after in read:
+            for key, image in self.expand(key_of, before, after):
+                changes.append(((self.ts(landed.envelope), image is not None, landed.position), key, image))
+        changes.sort(key=lambda change: change[0])
+        return {key: image for _, key, image in changes}
+
+    def expand(
+        self, key_of: Callable[[Row], Key], before: Row | None, after: Row | None
+    ) -> Iterator[tuple[Key, Row | None]]:
+        """A row change as (key, last image); a raw key change deletes its old key."""
+        if before is not None and (after is None or key_of(before) != key_of(after)):
+            yield key_of(before), None
+        if after is not None:
+            yield key_of(after), after
+
+    def apply_ddl(self, effect: Effect, mark: Mark) -> None:
+        """One commit: what a DDL does to one table, with the mark on every name that it touches."""
+        names = {name for name in (effect.before, effect.after) if name is not None}
+        if any(self.lake.marks.get(name, (0, 0)) >= mark for name in names):
+            return
+        self.at_commit(self)
+        old = self.lake.tables.pop(effect.before, None) if effect.before else None
+        if effect.after and effect.table:
+            rows = old[1] if old and effect.keep_rows else {}
+            changed = {key: alter(effect, row, self.fill) for key, row in rows.items()}
+            names_of_key = handle_key(effect.table)
+            rekeyed = {tuple(row[name] for name in names_of_key): row for row in changed.values()}
+            self.lake.tables[effect.after] = (effect.table, rekeyed if names_of_key else changed)
+        self.lake.marks.update(dict.fromkeys(names, mark))
+
+    def fill(self, column: Any) -> Value:
+        """What ADD COLUMN gives to the rows that are there: the default, as a constant."""
+        return default_value(column)  # type: ignore[return-value]
+
+    def forget(self, progress: Progress, resolved: int) -> None:
+        """Record what is applied; only afterwards is it not waited for any more."""
+        progress.applied = resolved
+        progress.waiting = [row for row in progress.waiting if self.ts(row.envelope) > resolved]
+        progress.ddls = {key: change for key, change in progress.ddls.items() if change.commit_ts > resolved}
+
+
+def identity_of(envelope: Envelope) -> tuple[Any, ...]:
+    """What makes two copies of a row change one."""
+    return (envelope.schema, envelope.table, envelope.commit_ts, envelope.op, envelope.before, envelope.after)
+
+
+def run(
+    messages: Sequence[Message],
+    decoder: Decoder,
+    options: ReadOptions | None = None,
+    *,
+    batch_size: int | None = None,
+    applier: type[Applier] = Applier,
+) -> Applier:
+    """Apply a whole recorded topic, in batches of ``batch_size`` messages in the order given.
+
+    Raises: SchemaMissing if rows still wait for their schema at the end.
+    """
+    ends: dict[Place, int] = {}
+    for message in messages:
+        place = (message.topic, message.partition)
+        ends[place] = max(message.offset, ends.get(place, -1))
+    working = applier(decoder, options or ReadOptions(), ends)
+    size = batch_size or max(len(messages), 1)
+    for at in range(0, len(messages), size):
+        working.batch(messages[at : at + size])
+    lacking = [
+        row.envelope for row in working.progress.waiting if not working.has_schema(working.progress, row.envelope)
+    ]
+    if lacking:
+        raise SchemaMissing(f"`{lacking[0].schema}`.`{lacking[0].table}` version {lacking[0].schema_key}")
+    return working
