@@ -1,0 +1,52 @@
+"""Which process is meant, also after its number has been given to another one, and whether it still runs."""
+
+import socket
+import subprocess
+from pathlib import Path
+
+import msgspec
+
+
+class Process(msgspec.Struct, frozen=True):
+    """A process of this machine."""
+
+    pid: int
+    started: str
+    """When it started, in the machine's own words; with ``pid`` it names one process between two boots."""
+
+
+def process(pid: int) -> Process | None:
+    """Return the process that has this number now; ``None`` when none runs (a zombie does not run)."""
+    if not Path("/proc/self/stat").exists():
+        return _process_of_ps(pid)
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+        threads = sum(1 for _ in Path(f"/proc/{pid}/task").iterdir())
+    except OSError:
+        return None
+    # The name of the program, in parentheses, may hold anything; what follows it does not.
+    fields = stat.rpartition(")")[2].split()
+    # A main thread that has ended shows as a zombie while other threads of the process still work.
+    if fields[0] in "ZX" and threads <= 1:
+        return None
+    return Process(pid, fields[19])
+
+
+def runs(which: Process) -> bool:
+    """Whether this very process still runs, and not a later one of the same number."""
+    return process(which.pid) == which
+
+
+def machine() -> str:
+    """What tells this machine, this boot and this container from others of the same host name."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return socket.gethostname()
+
+
+def _process_of_ps(pid: int) -> Process | None:
+    found = subprocess.run(["ps", "-o", "state=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    state, _, started = found.stdout.strip().partition(" ")
+    return None if not state or state.startswith("Z") else Process(pid, " ".join(started.split()))
