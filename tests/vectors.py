@@ -228,13 +228,13 @@ def _default(column: Mapping[str, Any]) -> str | int | None:
 @lru_cache
 def _parsed(text: str) -> ColumnType:
     if text == "unspecified":  # a view's columns
-        return ColumnType(name=text, charset="", collate="")
+        return ColumnType(name=text)
     return mysql.parse_type(text)
 
 
 def _column_type(column: Mapping[str, Any]) -> ColumnType:
     parsed = _parsed(column["mysql_type"])
-    charset, collate = column.get("charset", parsed.charset), column.get("collate", parsed.collate)
+    charset, collate = (column.get(name, getattr(parsed, name)) or None for name in ("charset", "collate"))
     return msgspec.structs.replace(parsed, charset=charset, collate=collate)
 
 

@@ -50,9 +50,9 @@ class SimpleDecoder:
         op = _OPS.get(message.type)
         return (_other(message) if op is None else _row(message, op),)
 
-    def row_reader(self, table: Table, options: ReadOptions) -> RowReader:
+    def row_reader(self, table: Table, options: ReadOptions, only: frozenset[str] | None = None) -> RowReader:
         """See ``simple_types.row_reader``."""
-        return row_reader(table, options)
+        return row_reader(table, options, only)
 
 
 DECODER = SimpleDecoder()
@@ -127,6 +127,8 @@ def _reason(value: bytes, error: Exception) -> str:
         return "not Simple JSON: begins with byte 0x00, as Avro behind a schema registry does"
     if value.lstrip()[:1] != b"{":
         return f"not Simple JSON: begins with {value[:8]!r}; compressed, or Simple in Avro encoding?"
+    if isinstance(error, UnicodeDecodeError):
+        return f"not UTF-8: {error}"
     try:
         fields = msgspec.json.decode(value, type=dict[str, msgspec.Raw]).keys()
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

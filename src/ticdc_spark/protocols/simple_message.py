@@ -151,8 +151,8 @@ def _read_type(wire: WireType) -> ColumnType:
         unsigned=wire.unsigned,
         zerofill=wire.zerofill,
         elements=wire.elements,
-        charset=wire.charset,
-        collate=wire.collate,
+        charset=wire.charset or None,
+        collate=wire.collate or None,
     )
 
 

@@ -115,8 +115,10 @@ def row_writer(table: Table, zone: str, only: Iterable[str] | None = None) -> Ro
     return write_row
 
 
-def row_reader(table: Table, options: ReadOptions) -> RowReader:
+def row_reader(table: Table, options: ReadOptions, only: frozenset[str] | None = None) -> RowReader:
     """Compile a reader of images (raw JSON objects, as ``open_message`` gives them) into canonical columns.
+
+    With ``only``, the other columns of an image are skipped unread and are ``None``.
 
     A wrong JSON type, a column that the table has not (the schema is the wrong one), base64 or a FLOAT that cannot be
     read, and an impossible TIMESTAMP make a row bad. Whether other text suits its type (INT ``abc``) is not looked
@@ -124,9 +126,9 @@ def row_reader(table: Table, options: ReadOptions) -> RowReader:
 
     Raises: MessageError if the table has a column type that Simple cannot carry.
     """
-    decoder = _ImageDecoder(table)
+    decoder = _ImageDecoder(table, only)
     names = [column.name for column in table.columns]
-    getters = [attrgetter(field) for field in decoder.fields]
+    getters = [attrgetter(field) if only is None or name in only else None for name, field in decoder.fields.items()]
     reads = [make(column.type, options) if (make := form(column.type).read) else None for column in table.columns]
 
     def read(images: Sequence[bytes | None]) -> Columns:
@@ -134,7 +136,11 @@ def row_reader(table: Table, options: ReadOptions) -> RowReader:
         rows, places = decoder.rows(images, bad)
         values: list[list[Value]] = []
         absent: dict[str, Sequence[int]] = {}
+        nothing: list[Value] = [None] * len(images) if None in getters else []
         for name, getter, convert in zip(names, getters, reads, strict=True):
+            if getter is None:
+                values.append(nothing)
+                continue
             cells = list(map(getter, rows))
             if UNSET in cells:
                 missing = [at for at, cell in zip(places, cells, strict=True) if cell is UNSET]
@@ -144,30 +150,32 @@ def row_reader(table: Table, options: ReadOptions) -> RowReader:
                 cells = _convert(cells, convert, name, places, bad)
             values.append(cells if len(cells) == len(images) else _scatter(cells, places, len(images)))
         for column in values if bad else ():
-            for at in bad:
-                column[at] = None
+            if column is not nothing:
+                for at in bad:
+                    column[at] = None
         return Columns(values=values, bad=bad, absent=absent)
 
     return read
 
 
+_FIELD = re.compile(r"\$\.(c\d+)")
+
+
 class _ImageDecoder:
     """Decodes images of one table, all at once, and one by one only to find the bad ones."""
 
-    def __init__(self, table: Table) -> None:
-        self.fields = [f"c{at}" for at in range(len(table.columns))]
-        names = [column.name for column in table.columns]
+    def __init__(self, table: Table, only: frozenset[str] | None) -> None:
+        self.fields = {column.name: f"c{at}" for at, column in enumerate(table.columns)}
+        columns = [column for column in table.columns if only is None or column.name in only]
+        names = [column.name for column in columns]
         # msgspec cannot match a name with a quote, a backslash or a control character: those tables take a detour
-        self._renamed = dict(zip(names, self.fields, strict=True))
+        self._renamed = {name: self.fields[name] for name in names}
         self._odd = any(msgspec.json.encode(name)[1:-1] != name.encode() for name in names)
         row = msgspec.defstruct(
             "Row",
-            [
-                (field, form(column.type).wire | None | UnsetType, UNSET)
-                for field, column in zip(self.fields, table.columns, strict=True)
-            ],
-            rename=None if self._odd else dict(zip(self.fields, names, strict=True)),
-            forbid_unknown_fields=True,
+            [(self.fields[column.name], form(column.type).wire | None | UnsetType, UNSET) for column in columns],
+            rename=None if self._odd else {self.fields[name]: name for name in names},
+            forbid_unknown_fields=only is None,
             gc=False,
         )
         self._where = f"row of `{table.schema}`.`{table.name}`"
@@ -195,12 +203,18 @@ class _ImageDecoder:
                 good.append(self._one.decode(self._rename(image) if self._odd else image))
                 kept.append(at)
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-                bad[at] = f"{self._where}: {error}"
+                bad[at] = f"{self._where}: {self._named(str(error)) if self._odd else error}"
         return good, kept
 
     def _rename(self, image: bytes) -> bytes:
         cells = msgspec.json.decode(image, type=dict[str, msgspec.Raw])
-        return msgspec.json.encode({self._renamed.get(name, name + "?"): cell for name, cell in cells.items()})
+        for name in cells.keys() - self._renamed.keys():
+            raise msgspec.ValidationError(f"Object contains unknown field `{name}`")
+        return msgspec.json.encode({self._renamed[name]: cell for name, cell in cells.items()})
+
+    def _named(self, reason: str) -> str:
+        names = {field: name for name, field in self._renamed.items()}
+        return _FIELD.sub(lambda found: "$." + names[found.group(1)], reason)
 
 
 def _convert(cells: list[Any], convert: Read, name: str, places: Sequence[int], bad: dict[int, str]) -> list[Any]:
