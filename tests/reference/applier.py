@@ -34,6 +34,10 @@ class Landed:
     envelope: Envelope
 
 
+Read: TypeAlias = tuple[Landed, Row | None, Row | None]
+"""A row of the log with its images, before and after."""
+
+
 @dataclass
 class Progress:
     """What is known after a batch; a copy is changed and takes the old one's place at the very end."""
@@ -234,7 +238,7 @@ class Applier:
                 envelope = row.envelope
                 yield row, None if envelope.before is None else before, None if envelope.after is None else after
 
-    def net(self, table: Table, read: Iterable[tuple[Landed, Row | None, Row | None]]) -> dict[Key, Row | None]:
+    def net(self, table: Table, read: Iterable[Read]) -> dict[Key, Row | None]:
         """One last image a key; ``None``: deleted. Order: commit_ts, delete before insert, offset."""
         names = handle_key(table)
 
@@ -268,9 +272,9 @@ class Applier:
         if effect.after and effect.table:
             rows = old[1] if old and effect.keep_rows else {}
             changed = {key: alter(effect, row, self.fill) for key, row in rows.items()}
-            names_of_key = handle_key(effect.table)
-            rekeyed = {tuple(row[name] for name in names_of_key): row for row in changed.values()}
-            self.lake.tables[effect.after] = (effect.table, rekeyed if names_of_key else changed)
+            if columns := handle_key(effect.table):
+                changed = {tuple(row[name] for name in columns): row for row in changed.values()}
+            self.lake.tables[effect.after] = (effect.table, changed)
         self.lake.marks.update(dict.fromkeys(names, mark))
 
     def fill(self, column: Any) -> Value:
