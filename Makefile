@@ -1,6 +1,7 @@
 # make help lists what there is. Everything works from a fresh clone with Python 3.11+, Java 17 or 21, make and git.
 
 SHELL := /bin/sh
+export PYTHON
 .DEFAULT_GOAL := help
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --no-input --disable-pip-version-check
