@@ -119,6 +119,9 @@ class Identity(msgspec.Struct, frozen=True):
     file: Path
     name: str
     state: Path
+    warehouse: str | None = None
+    """``None`` when it needs a secret that is not there."""
+    catalog: str = "lake"
 
 
 def load_job(path: Path | str) -> Job:
@@ -157,7 +160,9 @@ def load_identity(path: Path | str) -> Identity:
     section = _table(raw, "job", mistakes)
     keys = _job_keys({key: section[key] for key in ("name", "state") if key in section}, mistakes)
     mistakes.stop_if_any()
-    return Identity(file, keys["name"], keys["state"])
+    sink = _sink(_table(raw, "sink", Mistakes(file)), Mistakes(file))
+    target = (sink.warehouse, sink.catalog) if sink else (None, "lake")
+    return Identity(file, keys["name"], keys["state"], *target)
 
 
 def _table(raw: Mapping[str, Any], name: str, mistakes: Mistakes) -> Mapping[str, Any]:

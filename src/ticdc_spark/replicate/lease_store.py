@@ -144,6 +144,15 @@ class FileLeaseStore:
             yield
 
 
+def lease_store(warehouse: str, catalog: str, state: Path) -> LeaseStore:
+    """The store of a target's lease.
+
+    A warehouse that is not on a file system has none of its own yet: its lease lies in the state folder, and so
+    keeps out a second run of this job, but not another job with another state folder.
+    """
+    return FileLeaseStore(local_folder(warehouse) or state, catalog)
+
+
 def local_folder(warehouse: str) -> Path | None:
     """The folder of a warehouse on a file system (a path, or a ``file:`` URI); ``None`` for another URI."""
     parts = urlsplit(warehouse)
