@@ -104,15 +104,11 @@ class Applier:
                     self.queue(progress, event)
                 case Envelope():
                     landed = Landed((*place, message.offset, seq), event)
-                    if self.ts(event) > progress.applied or not self.is_replay(progress, landed):
+                    if event.commit_ts > progress.applied or not self.is_replay(progress, landed):
                         progress.waiting.append(landed)
                     else:
                         progress.replays += 1
         progress.consumed[place] = max(message.offset, progress.consumed.get(place, -1))
-
-    def ts(self, envelope: Envelope) -> Any:
-        """The commit_ts that everything is compared by: an integer."""
-        return envelope.commit_ts
 
     def rise(self, progress: Progress, place: Place, watermark: int) -> None:
         """Watermarks rise and never fall: after a restart of TiCDC older ones come again."""
@@ -149,7 +145,7 @@ class Applier:
         """The barrier: min over partitions of the watermark, minus 1; lower where a row still lacks its schema."""
         watermarks = [self.watermark(progress, place) for place in self.ends]
         resolved = max(min(watermarks, default=0) - 1, progress.applied)
-        lacking = [self.ts(row.envelope) for row in progress.waiting if not self.has_schema(progress, row.envelope)]
+        lacking = [row.envelope.commit_ts for row in progress.waiting if not self.has_schema(progress, row.envelope)]
         return max(min([resolved, *(ts - 1 for ts in lacking)]), progress.applied)
 
     def watermark(self, progress: Progress, place: Place) -> int:
@@ -170,14 +166,18 @@ class Applier:
 
         Tables are independent, so that going from DDL to DDL over all of them gives the same.
         """
-        rows = [row for row in progress.waiting if self.ts(row.envelope) <= resolved]
-        ddls = [change for change in progress.ddls.values() if change.commit_ts <= resolved]
-        ddls.sort(key=lambda change: change.commit_ts)
+        rows = [row for row in progress.waiting if row.envelope.commit_ts <= resolved]
+        ddls = self.due(progress, resolved)
         for step, change in enumerate(ddls, 1):
             rows = self.apply_rows(progress, rows, change.commit_ts)
             for effect in effects(change, self.lake.tables):
                 self.apply_ddl(effect, (change.commit_ts, step))
         self.apply_rows(progress, rows, resolved)
+
+    def due(self, progress: Progress, resolved: int) -> list[SchemaChange]:
+        """DDLs to apply now, in order: those whose commit_ts every partition has passed."""
+        ddls = [change for change in progress.ddls.values() if change.commit_ts <= resolved]
+        return sorted(ddls, key=lambda change: change.commit_ts)
 
     def apply_rows(self, progress: Progress, rows: list[Landed], upto: int) -> list[Landed]:
         """Write what lies at or below ``upto``, one net change a key and table; return the rows above it."""
@@ -185,7 +185,7 @@ class Applier:
         above: list[Landed] = []
         for row in rows:
             name = (row.envelope.schema, row.envelope.table)
-            (tables.setdefault(name, []) if self.ts(row.envelope) <= upto else above).append(row)
+            (tables.setdefault(name, []) if row.envelope.commit_ts <= upto else above).append(row)
         for name, due in tables.items():
             mark = self.lake.marks.get(name, (0, 0))
             due = [row for row in due if (row.envelope.commit_ts, 0) > mark]
@@ -239,7 +239,7 @@ class Applier:
                 yield row, None if envelope.before is None else before, None if envelope.after is None else after
 
     def net(self, table: Table, read: Iterable[Read]) -> dict[Key, Row | None]:
-        """One last image a key; ``None``: deleted. Order: commit_ts, delete before insert, offset."""
+        """One last image a key; ``None``: deleted."""
         names = handle_key(table)
 
         def key_of(row: Row) -> Key:
@@ -249,9 +249,13 @@ class Applier:
         changes: list[tuple[tuple[Any, ...], Key, Row | None]] = []
         for landed, before, after in read:
             for key, image in self.expand(key_of, before, after):
-                changes.append(((self.ts(landed.envelope), image is not None, landed.position), key, image))
+                changes.append((self.order(landed, image), key, image))
         changes.sort(key=lambda change: change[0])
         return {key: image for _, key, image in changes}
+
+    def order(self, landed: Landed, image: Row | None) -> tuple[Any, ...]:
+        """What orders the changes of a key: commit_ts as a number, delete before insert, offset."""
+        return landed.envelope.commit_ts, image is not None, landed.position
 
     def expand(
         self, key_of: Callable[[Row], Key], before: Row | None, after: Row | None
@@ -284,7 +288,7 @@ class Applier:
     def forget(self, progress: Progress, resolved: int) -> None:
         """Record what is applied; only afterwards is it not waited for any more."""
         progress.applied = resolved
-        progress.waiting = [row for row in progress.waiting if self.ts(row.envelope) > resolved]
+        progress.waiting = [row for row in progress.waiting if row.envelope.commit_ts > resolved]
         progress.ddls = {key: change for key, change in progress.ddls.items() if change.commit_ts > resolved}
 
 
