@@ -1,0 +1,68 @@
+"""The command ``ticdc-spark``. Commands are loaded when they are called, so that ``--help`` is quick.
+
+Exit codes: 0 ok, 1 failed, 2 usage, 3 (not used yet) the answer is no, 4 a person must decide, 128 + n signal n.
+"""
+
+import signal
+from importlib import import_module, metadata
+from typing import Any, cast
+
+import click
+
+from ticdc_spark.errors import TicdcSparkError
+
+_COMMANDS = {
+    "replicate": "Replicate a changefeed's messages into lake tables.",
+    "status": "Tell how a job stands, also while it does not run.",
+    "record": "Copy Kafka topics into a recorded topic.",
+    "demo": "Replicate a recorded shop into an Iceberg lake and show it.",
+}
+
+
+class _Commands(click.Group):
+    """Loads ``ticdc_spark.cli.<name>.command`` for the command ``name``, and prints our errors."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        return cast(click.Command, import_module(f"ticdc_spark.cli.{cmd_name}").command)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        # Not through the commands themselves: that would load them all.
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except TicdcSparkError as error:
+            from ticdc_spark.cli.logging import show_error
+
+            show_error(error, verbose=bool(ctx.params.get("verbose")))
+            ctx.exit(error.exit_code)
+        except KeyboardInterrupt:
+            ctx.exit(128 + signal.SIGINT)
+
+
+def _version(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        click.echo(f"ticdc-spark {metadata.version('ticdc-spark')}")
+        ctx.exit()
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Print the version."
+)
+@click.option("-v", "--verbose", is_flag=True, help="Log more, and print where an error arose.")
+def main(verbose: bool) -> None:
+    """Change data capture for TiDB and MySQL on Spark.
+
+    Exit codes: 0 ok, 1 failed, 2 wrong usage or job file, 4 nothing is broken but a person must decide.
+    """
+    from ticdc_spark.cli.logging import set_up
+
+    set_up(verbose)

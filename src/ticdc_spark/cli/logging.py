@@ -1,0 +1,88 @@
+"""Log lines and errors on standard error, with no secret in them."""
+
+import logging
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr
+from types import TracebackType
+
+from rich.console import Console
+
+from ticdc_spark.errors import TicdcSparkError
+from ticdc_spark.replicate.secrets import redact
+
+console = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False, markup=False)
+"""Standard error. Whoever draws on it shares it with the log, or they would overwrite each other."""
+
+
+class _Handler(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        console.print(self.format(record))
+
+
+class _Formatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return redact(super().format(record))
+
+
+def set_up(verbose: bool) -> None:
+    """Send log lines to standard error, and what nobody catches to it as a redacted traceback."""
+    handler = _Handler()
+    handler.setFormatter(_Formatter("%(asctime)s %(levelname)-7s %(message)s", "%Y-%m-%d %H:%M:%S"))
+    root = logging.getLogger("ticdc_spark")
+    root.handlers = [handler]
+    root.setLevel(logging.DEBUG if verbose else logging.INFO)
+    root.propagate = False
+    sys.excepthook = _uncaught
+    threading.excepthook = lambda args: _uncaught(args.exc_type, args.exc_value, args.exc_traceback)
+
+
+def show_error(error: TicdcSparkError, verbose: bool) -> None:
+    """Print an error: its text and notes; with ``verbose`` where it arose."""
+    if verbose:
+        _write("".join(traceback.format_exception(error)))
+    lines = [f"error: {error}", *getattr(error, "__notes__", ())]
+    _write("\n".join(lines) + "\n")
+
+
+def _uncaught(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
+    _write("".join(traceback.format_exception(kind, error, trace)))
+    _write("error: this is a fault of ticdc-spark itself; nothing that was committed is lost\n")
+
+
+def _write(text: str) -> None:
+    console.print(redact(text), end="")
+
+
+@contextmanager
+def redacted_children() -> Iterator[None]:
+    """Let what child processes (the JVM, its workers) write to standard error pass through ``redact``.
+
+    They write to our file descriptor 2 by themselves, so it becomes a pipe to us while this lasts; what Python
+    writes goes where it went before.
+    """
+    sys.stderr.flush()
+    real = os.dup(2)
+    reading, writing = os.pipe()
+    pump = threading.Thread(target=_pump, args=(reading, os.dup(real)), name="stderr", daemon=True)
+    with os.fdopen(os.dup(real), "w", encoding="utf-8", errors="replace", buffering=1) as ours, redirect_stderr(ours):
+        os.dup2(writing, 2)
+        os.close(writing)
+        pump.start()
+        try:
+            yield
+        finally:
+            os.dup2(real, 2)
+            os.close(real)
+            # A JVM that is still ending keeps the pipe open; what it says then is not waited for.
+            pump.join(timeout=1)
+
+
+def _pump(reading: int, real: int) -> None:
+    with os.fdopen(reading, encoding="utf-8", errors="replace") as lines, os.fdopen(real, "w", encoding="utf-8") as out:
+        for line in lines:
+            out.write(redact(line))
+            out.flush()
