@@ -7,6 +7,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -260,12 +261,39 @@ def test_a_bad_image_leaves_the_others_alone() -> None:
     assert all("`simple`.`user`" in columns.bad[at] for at in (1, 4, 5))
 
 
+def test_a_bad_image_among_many() -> None:
+    images: list[bytes | None] = [json.dumps({**ROW, "id": str(at)}).encode() for at in range(3000)]
+    images[1500], images[2500], images[2600] = b"{}", b"{", None
+    columns = read(images)
+    expected = [None if at in (1500, 2500, 2600) else str(at) for at in range(3000)]
+    assert columns.values[0] == expected
+    assert columns.bad.keys() == {2500}
+    assert columns.absent == dict.fromkeys(ROW, [1500])
+
+
 def test_columns_that_images_do_not_carry_are_absent() -> None:
     columns = read([b'{"id":"1","name":null}', b'{"id":"2","age":"2"}'])
     assert columns.values == [["1", "2"], [None, None], [None, "2"], [None, None]]
     assert {name: list(rows) for name, rows in columns.absent.items()} == {"name": [1], "age": [0], "score": [0, 1]}
     assert columns.absent["score"] == range(2)
     assert list(read([None, b'{"id":"1"}', None]).absent["score"]) == [1]
+
+
+@pytest.mark.parametrize("name", ["name", 'na"me'])
+def test_only_some_columns_are_read(name: str) -> None:
+    key = Column(name="id", type=mysql.parse_type("int"))
+    table = msgspec.structs.replace(
+        USER, columns=(key, Column(name=name, type=text_type("text", 9)), *USER.columns[2:])
+    )
+    images = [
+        json.dumps({"id": "1", name: "a", "age": 5, "unknown": []}).encode(),
+        json.dumps({"id": 2, name: "b"}).encode(),
+        json.dumps({"id": "3"}).encode(),
+    ]
+    columns = DECODER.row_reader(table, ReadOptions(), frozenset({"id", name}))(images)
+    assert columns.values == [["1", None, "3"], ["a", None, None], [None] * 3, [None] * 3]
+    assert columns.bad.keys() == {1}
+    assert columns.absent == {name: [2]}
 
 
 def test_no_images() -> None:

@@ -7,7 +7,6 @@ a DDL or BOOTSTRAP message. Source: the Simple protocol document, and ``simple``
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import get_args
 
 import msgspec
 
@@ -16,19 +15,15 @@ from ticdc_spark.protocols.base import ReadOptions, RowReader
 from ticdc_spark.protocols.simple_encode import SimpleConfig, encoder
 from ticdc_spark.protocols.simple_message import (
     VERSION,
-    DdlType,
     WireMessage,
     WireTable,
     read_checksum,
     read_table,
 )
-from ticdc_spark.protocols.simple_types import row_reader
+from ticdc_spark.protocols.simple_rows import row_reader
 
 _DECODER = msgspec.json.Decoder(WireMessage)
 _OPS: dict[str, Op] = {"INSERT": "insert", "UPDATE": "update", "DELETE": "delete"}
-_HAS_DATA = frozenset({"INSERT", "UPDATE"})
-_HAS_OLD = frozenset({"UPDATE", "DELETE"})
-_DDL_TYPES = frozenset(get_args(DdlType))
 
 
 class SimpleDecoder:
@@ -51,7 +46,7 @@ class SimpleDecoder:
         return (_other(message) if op is None else _row(message, op),)
 
     def row_reader(self, table: Table, options: ReadOptions, only: frozenset[str] | None = None) -> RowReader:
-        """See ``simple_types.row_reader``."""
+        """See ``simple_rows.row_reader``."""
         return row_reader(table, options, only)
 
 
@@ -59,20 +54,20 @@ DECODER = SimpleDecoder()
 
 
 def _row(message: WireMessage, op: Op) -> Event:
-    kind = message.type
-    before = bytes(message.old) if kind in _HAS_OLD else None
-    after = bytes(message.data) if kind in _HAS_DATA else None
-    if before == b"" or after == b"" or not message.database or not message.table or not message.schema_version:
-        return Rejected(f"{kind} message without field `{_missing(message)}`")
+    before = None if op == "insert" else bytes(message.old)
+    after = None if op == "delete" else bytes(message.data)
+    schema, table, version = message.database, message.table, message.schema_version
+    if before == b"" or after == b"" or not schema or not table or not version:
+        return Rejected(f"{message.type} message without field `{_missing(message)}`")
     return Envelope(
         op,
-        message.database,
-        message.table,
+        schema,
+        table,
         message.commit_ts,
         before,
         after,
         message.table_id or None,
-        str(message.schema_version),
+        str(version),
         message.handle_key_only,
         None,
         read_checksum(message.checksum),
@@ -87,7 +82,7 @@ def _missing(message: WireMessage) -> str:
         return "table"
     if not message.schema_version:
         return "schemaVersion"
-    return "data" if message.type in _HAS_DATA and not bytes(message.data) else "old"
+    return "data" if message.type != "DELETE" and not bytes(message.data) else "old"
 
 
 def _other(message: WireMessage) -> Event:

@@ -17,7 +17,7 @@ from ticdc_spark.model import RowChange, SchemaChange, Table
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols.base import Encoded
 from ticdc_spark.protocols.simple_message import VERSION, WireChecksum, WireMessage, WireTable, write_table
-from ticdc_spark.protocols.simple_types import RowWriter, row_writer
+from ticdc_spark.protocols.simple_rows import RowWriter, row_writer
 
 _ENCODER = msgspec.json.Encoder()
 _HTML = [(char.encode(), rb"\u%04x" % ord(char)) for char in "<>&\u2028\u2029"]
