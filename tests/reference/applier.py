@@ -297,6 +297,15 @@ def identity_of(envelope: Envelope) -> tuple[Any, ...]:
     return (envelope.schema, envelope.table, envelope.commit_ts, envelope.op, envelope.before, envelope.after)
 
 
+def ends_of(messages: Iterable[Message]) -> dict[Place, int]:
+    """The last offset of every partition."""
+    ends: dict[Place, int] = {}
+    for message in messages:
+        place = (message.topic, message.partition)
+        ends[place] = max(message.offset, ends.get(place, -1))
+    return ends
+
+
 def run(
     messages: Sequence[Message],
     decoder: Decoder,
@@ -309,11 +318,7 @@ def run(
 
     Raises: SchemaMissing if rows still wait for their schema at the end.
     """
-    ends: dict[Place, int] = {}
-    for message in messages:
-        place = (message.topic, message.partition)
-        ends[place] = max(message.offset, ends.get(place, -1))
-    working = applier(decoder, options or ReadOptions(), ends)
+    working = applier(decoder, options or ReadOptions(), ends_of(messages))
     size = batch_size or max(len(messages), 1)
     for at in range(0, len(messages), size):
         working.batch(messages[at : at + size])

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tests.reference.applier import Applier, Lake, run
+from tests.reference.applier import Applier, Lake, ends_of, run
 from tests.reference.faults import by_partition, interleaved
 from ticdc_spark.errors import LateRow, SchemaMissing
 from ticdc_spark.model import Bootstrap, Change, Message, Row, RowChange, SchemaChange, Value, Watermark
@@ -145,6 +145,19 @@ def run_with_kills(messages: list[Message], seed: int, applier: type[Applier] = 
 @given(configs)
 def test_a_kill_at_any_commit_changes_nothing(config: WorkloadConfig) -> None:
     assert rows_of(run_with_kills(read_unevenly(config), config.seed).tables) == rows_of(truth_of(config))
+
+
+@given(configs, st.floats(0.05, 0.95))
+def test_a_run_up_to_any_moment_can_be_continued(config: WorkloadConfig, part: float) -> None:
+    messages = messages_of(config)
+    # a cut in sending order is what listing the end offsets gives
+    cut = int(len(messages) * part)
+    first, rest = messages[:cut], messages[cut:]
+    working = run(first, DECODER)
+    assert rows_of(working.lake.tables) == rows_of(truth_at(config, working.progress.applied))
+    working.ends = ends_of(messages)
+    working.batch(rest)
+    assert rows_of(working.lake.tables) == rows_of(truth_of(config))
 
 
 # ---- broken appliers: each must be caught
