@@ -35,7 +35,8 @@ class _Dispatcher:
         self._waiting: dict[Place, list[RowChange]] = {}
         self._offsets: dict[Place, int] = {}
         self._again: dict[Place, list[tuple[int, Message]]] = {}
-        self._keys: dict[tuple[str, str, int | None, int | None], tuple[str, ...]] = {}
+        self._routes: dict[tuple[str, str, int | None, int | None], tuple[str, int, tuple[str, ...]]] = {}
+        """Topic, first part of the hash and key columns of each table version."""
         self._ms = config.start_ms
 
     def run(self, events: Iterable[Change]) -> Iterator[Message]:
@@ -102,18 +103,19 @@ class _Dispatcher:
 
     def _place(self, change: RowChange) -> Place:
         table = change.table
-        topic = self._topic(table.schema, table.name)
+        version = (table.schema, table.name, table.version, table.table_id)
+        route = self._routes.get(version)
+        if route is None:
+            text = f"{table.schema}.{table.name}"
+            names = handle_key(table) if self._config.dispatch == "key" else ()
+            route = self._routes[version] = (self._topic(table.schema, table.name), crc32(text.encode()), names)
+        topic, start, names = route
         if self._partitions == 1:
             return topic, 0
-        text = f"{table.schema}.{table.name}"
-        if self._config.dispatch == "key":
-            version = (table.schema, table.name, table.version, table.table_id)
-            names = self._keys.get(version)
-            if names is None:
-                names = self._keys[version] = handle_key(table)
-            row = change.before if change.after is None else change.after
-            text += repr([row[name] for name in names] if row is not None else "")
-        return topic, crc32(text.encode()) % self._partitions
+        row = change.before if change.after is None else change.after
+        if names and row is not None:
+            start = crc32(repr([row[name] for name in names]).encode(), start)
+        return topic, start % self._partitions
 
     def _topic(self, schema: str, name: str) -> str:
         return f"{self._config.topic}_{schema}_{name}" if self._config.topic_per_table else self._config.topic
