@@ -84,5 +84,6 @@ def redacted_children() -> Iterator[None]:
 def _pump(reading: int, real: int) -> None:
     with os.fdopen(reading, encoding="utf-8", errors="replace") as lines, os.fdopen(real, "w", encoding="utf-8") as out:
         for line in lines:
-            out.write(redact(line))
+            # With its end, also where a process ended in the middle of a line: ours come in between.
+            out.write(redact(line.rstrip("\n")) + "\n")
             out.flush()

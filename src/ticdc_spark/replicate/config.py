@@ -72,6 +72,8 @@ class SchemaFiles(Section, frozen=True, kw_only=True):
 
     file: Paths = ()
     """Files of CREATE statements, absolute once loaded."""
+    skip_to_known: Patterns = ()
+    """Tables (filter rules) whose rows before the first known schema are left out."""
 
 
 class JobKeys(Section, frozen=True, kw_only=True):

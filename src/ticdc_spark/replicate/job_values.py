@@ -97,7 +97,7 @@ def _pattern(value: object) -> str:
 def _zone(value: object) -> str:
     try:
         return zoneinfo.ZoneInfo(_text(value)).key
-    except (zoneinfo.ZoneInfoNotFoundError, OSError):
+    except (zoneinfo.ZoneInfoNotFoundError, OSError, ValueError):
         raise ValueError from None
 
 

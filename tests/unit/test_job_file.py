@@ -1,0 +1,310 @@
+"""The job file: what is read, what is refused, and that the refusal helps."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ticdc_spark.errors import UsageError
+from ticdc_spark.replicate.config import (
+    FilesSource,
+    Job,
+    KafkaSource,
+    Retention,
+    SkipDdl,
+    load_identity,
+    load_job,
+    skip_ddl_line,
+)
+
+FILES = {"kind": '"files"', "path": '"recorded"', "protocol": '"simple"'}
+KAFKA = {"kind": '"kafka"', "bootstrap-servers": '"b:9092"', "topics": '["shop"]', "protocol": '"simple"'}
+SINK = {"kind": '"iceberg"', "warehouse": '"lake"'}
+JOB = {"name": '"shop"', "state": '"state/shop"'}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "recorded").mkdir()
+    return tmp_path
+
+
+def write(folder: Path, **sections: dict[str, str]) -> Path:
+    """Write a job file; sections not given are the least that is allowed, values are TOML."""
+    whole = {"job": JOB, "source": FILES, "sink": SINK, **sections}
+    text = "".join(
+        f"[{title}]\n" + "".join(f"{key} = {value}\n" for key, value in keys.items()) for title, keys in whole.items()
+    )
+    path = folder / "job.toml"
+    path.write_text(text)
+    return path
+
+
+def load(folder: Path, **sections: dict[str, str]) -> Job:
+    return load_job(write(folder, **sections))
+
+
+def refused(folder: Path, **sections: dict[str, str]) -> str:
+    with pytest.raises(UsageError) as error:
+        load(folder, **sections)
+    assert str(folder / "job.toml") in str(error.value)
+    assert error.value.exit_code == 2
+    return str(error.value)
+
+
+def test_the_least_that_is_allowed(folder: Path) -> None:
+    job = load(folder)
+    assert job.name == "shop"
+    assert job.file == folder / "job.toml"
+    assert job.state == folder / "state/shop"
+    assert job.source == FilesSource(path=folder / "recorded", protocol="simple")
+    assert job.sink.warehouse == str(folder / "lake")
+    assert job.sink.catalog == "lake"
+    assert (job.batch_rows, job.batch_bytes, job.poll_interval) == (500_000, 256 * 2**20, 1.0)
+    assert job.spark == {}
+
+
+def test_paths_are_relative_to_the_file_not_to_where_it_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(folder)
+    (folder / "elsewhere").mkdir()
+    monkeypatch.chdir(folder / "elsewhere")
+    assert load_job(f"../{path.name}") == load_job(path)
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "value"),
+    [
+        ("batch-bytes", '"1GB"', 10**9),
+        ("batch-bytes", "4096", 4096),
+        ("poll-interval", '"500ms"', 0.5),
+        ("schema-timeout", '"1.5h"', 5400.0),
+        ("log-retention", "10", Retention(batches=10)),
+        ("log-retention", '"2d"', Retention(seconds=172800.0)),
+        ("on-reject", '"quarantine"', "quarantine"),
+        ("tinyint1", '"boolean"', "boolean"),
+        ("source-timezone", '"Asia/Shanghai"', "Asia/Shanghai"),
+        ("tables", '["shop.*", "!shop.tmp_*"]', ("shop.*", "!shop.tmp_*")),
+        ("skip-ddl", '["7:ALTER TABLE a", "8:*"]', (SkipDdl(7, "ALTER TABLE a"), SkipDdl(8, "*"))),
+        ("adopt", "true", True),
+    ],
+)
+def test_keys_of_a_job(folder: Path, key: str, text: str, value: object) -> None:
+    assert getattr(load(folder, job=JOB | {key: text}), key.replace("-", "_")) == value
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "found", "allowed"),
+    [
+        ("name", '"a b"', "'a b'", "letters, digits"),
+        ("name", '".."', "'..'", "letters, digits"),
+        ("state", '""', "''", "a path"),
+        ("batch-rows", "0", "found 0", "an integer of at least 1"),
+        ("batch-rows", "true", "found True", "an integer of at least 1"),
+        ("batch-rows", '"5"', "found '5'", "an integer"),
+        ("batch-bytes", '"256 MiBs"', "'256 MiBs'", '"256MiB"'),
+        ("batch-bytes", "-1", "found -1", "above 0"),
+        ("poll-interval", "1", "found 1", '"500ms"'),
+        ("poll-interval", '"1 week"', "'1 week'", '"7d"'),
+        ("log-retention", "0", "found 0", "a number of batches"),
+        ("on-reject", '"ignore"', "'ignore'", '"stop", "quarantine", "continue"'),
+        ("late-rows", '"drop"', "'drop'", '"fail", "apply-if-newest"'),
+        ("source-timezone", '"Mars/Base"', "'Mars/Base'", "IANA"),
+        ("source-timezone", '"../passwd"', "'../passwd'", "IANA"),
+        ("skip-ddl", '["ALTER"]', "['ALTER']", "<commitTs>:<start of the SQL>"),
+        ("skip-ddl", '["9223372036854775808:*"]', "92233", "<commitTs>"),
+        ("tables", '["shop"]', "['shop']", "shop.*"),
+        ("adopt", '"yes"', "'yes'", "true or false"),
+        ("owner", "1", "found 1", "a string"),
+    ],
+)
+def test_a_wrong_value_is_told_with_what_is_allowed(
+    folder: Path, key: str, text: str, found: str, allowed: str
+) -> None:
+    message = refused(folder, job=JOB | {key: text})
+    assert f"[job] {key}: found " in message
+    assert found in message
+    assert allowed in message.partition("allowed:")[2]
+    assert "\n" not in message
+
+
+def test_all_mistakes_are_told_at_once(folder: Path) -> None:
+    message = refused(
+        folder,
+        job={"name": '"shop"', "batch_rows": "3", "on-reject": '"halt"'},
+        source=FILES | {"protocol": '"simpel"', "path": '"nowhere"'},
+        sink={"kind": '"delta"'},
+        spark={"executor.memory": '"2g"'},
+        jobs={},
+    )
+    first, *mistakes = message.splitlines()
+    assert first.endswith("job.toml: 8 mistakes")
+    assert len(mistakes) == 8
+    for part in (
+        "unknown section or key `jobs`; did you mean `job`?",
+        "[job]: unknown key `batch_rows`; did you mean `batch-rows`?",
+        "[job] state: missing",
+        "[job] on-reject: found 'halt'",
+        "[source] protocol: found 'simpel'",
+        f"[source] path: found 'nowhere', but there is no file or folder {folder / 'nowhere'}",
+        "[sink] kind: found 'delta'; allowed: \"iceberg\"",
+        "did you mean `spark.executor.memory`?",
+    ):
+        assert part in message
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "nearest"),
+    [
+        ("job", "batch-row", "batch-rows"),
+        ("job", "onReject", "on-reject"),
+        ("source", "protcol", "protocol"),
+        ("sink", "ware-house", "warehouse"),
+        ("sink", "table-property", "table-properties"),
+        ("schema", "files", "file"),
+    ],
+)
+def test_an_unknown_key_is_refused_with_the_nearest_known(folder: Path, section: str, key: str, nearest: str) -> None:
+    have: dict[str, dict[str, str]] = {"job": JOB, "source": FILES, "sink": SINK}
+    message = refused(folder, **{section: have.get(section, {}) | {key: "1"}})
+    assert f"[{section}]: unknown key `{key}`; did you mean `{nearest}`?" in message
+
+
+@pytest.mark.parametrize("key", ["options", "catalog-options", "xyzzy"])
+def test_an_unknown_key_without_a_near_one_lists_what_is_allowed(folder: Path, key: str) -> None:
+    message = refused(folder, source=KAFKA | {key: "{}"})
+    assert f"unknown key `{key}`" in message
+    assert "options" not in message.partition("allowed:")[2]
+
+
+@pytest.mark.parametrize("kind", [None, '"kafak"', "3"])
+def test_a_source_needs_its_kind(folder: Path, kind: str | None) -> None:
+    message = refused(folder, source={"kind": kind} if kind else {})
+    assert "[source] kind: " in message
+    assert 'allowed: "files", "kafka"' in message
+
+
+def test_kafka_options_pass_quoted_or_not(folder: Path) -> None:
+    source = KAFKA | {"kafka.security.protocol": '"SSL"', '"kafka.max.poll.records"': "10", "kafka.check.crcs": "true"}
+    found = load(folder, source=source).source
+    assert isinstance(found, KafkaSource)
+    assert found.topics == ("shop",)
+    assert found.options == {
+        "kafka.security.protocol": "SSL",
+        "kafka.max.poll.records": "10",
+        "kafka.check.crcs": "true",
+    }
+
+
+def test_servers_are_a_text_or_a_list(folder: Path) -> None:
+    for text in ('"a:1, b:2"', '["a:1", "b:2"]'):
+        found = load(folder, source=KAFKA | {"bootstrap-servers": text}).source
+        assert isinstance(found, KafkaSource)
+        assert found.bootstrap_servers == "a:1,b:2"
+    assert "host:port" in refused(folder, source=KAFKA | {"bootstrap-servers": '"broker"'})
+
+
+def test_topics_are_listed_or_matched_not_both(folder: Path) -> None:
+    one = "exactly one of `topics` and `topic-pattern`"
+    assert one in refused(folder, source=KAFKA | {"topic-pattern": '"shop_.*"'})
+    alone = {key: value for key, value in KAFKA.items() if key != "topics"}
+    assert one in refused(folder, source=alone)
+    found = load(folder, source=alone | {"topic-pattern": '"shop_.*"'}).source
+    assert isinstance(found, KafkaSource)
+    assert found.topic_pattern == "shop_.*"
+    assert "a regular expression (" in refused(folder, source=alone | {"topic-pattern": '"("'})
+
+
+@pytest.mark.parametrize(
+    ("key", "instead"),
+    [("kafka.bootstrap.servers", "bootstrap-servers"), ("kafka.auto.offset.reset", "starting")],
+)
+def test_what_the_job_sets_itself_is_refused(folder: Path, key: str, instead: str) -> None:
+    assert instead in refused(folder, source=KAFKA | {f'"{key}"': '"x"'})
+
+
+def test_catalog_options_and_their_paths(folder: Path) -> None:
+    sink = SINK | {"catalog": '"shop"', '"catalog.type"': '"jdbc"', '"catalog.uri"': '"jdbc:sqlite:c.db?x=1"'}
+    found = load(folder, sink=sink).sink
+    assert found.catalog == "shop"
+    assert found.catalog_options == {"type": "jdbc", "uri": f"jdbc:sqlite:{folder}/c.db?x=1"}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("lake", "{0}/lake"),
+        ("/data/lake", "/data/lake"),
+        ("s3a://b/lake", "s3a://b/lake"),
+        ("file:lake", "file:{0}/lake"),
+    ],
+)
+def test_a_warehouse_is_a_path_or_a_uri(folder: Path, text: str, found: str) -> None:
+    assert load(folder, sink=SINK | {"warehouse": f'"{text}"'}).sink.warehouse == found.format(folder)
+
+
+def test_a_catalog_that_cannot_rename_is_refused(folder: Path) -> None:
+    message = refused(folder, sink=SINK | {'"catalog.type"': '"hadoop"'})
+    assert "cannot rename tables" in message
+    assert "[sink] catalog.warehouse: write `warehouse`" in refused(folder, sink=SINK | {'"catalog.warehouse"': '"x"'})
+
+
+def test_options_are_scalars_as_spark_writes_them(folder: Path) -> None:
+    sections: dict[str, Any] = {
+        "spark": {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "8", '"spark.x.fraction"': "0.5"},
+        "sink.table-properties": {'"write.format.default"': '"parquet"', "format-version": "3"},
+    }
+    job = load(folder, **sections)
+    assert job.spark == {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "8", "spark.x.fraction": "0.5"}
+    assert job.sink.table_properties == {"write.format.default": "parquet", "format-version": "3"}
+    assert "[spark] spark.x: found [1]" in refused(folder, spark={'"spark.x"': "[1]"})
+
+
+def test_schema_files_must_be_there(folder: Path) -> None:
+    (folder / "a.sql").touch()
+    assert load(folder, schema={"file": '"a.sql"'}).schema.file == (folder / "a.sql",)
+    assert "there is no file or folder" in refused(folder, schema={"file": '["a.sql", "b.sql"]'})
+
+
+def test_what_is_no_toml_is_told_with_its_place(folder: Path) -> None:
+    path = folder / "job.toml"
+    path.write_text("[job]\nname = shop\n")
+    with pytest.raises(UsageError, match=r"job\.toml: not valid TOML: .*line 2"):
+        load_job(path)
+    path.write_text('[sink]\ncatalog = "a"\ncatalog.uri = "b"\n')
+    with pytest.raises(UsageError, match="must be quoted"):
+        load_job(path)
+    path.write_bytes(b"\xff")
+    with pytest.raises(UsageError, match="not UTF-8"):
+        load_job(path)
+    with pytest.raises(UsageError, match="no such job file"):
+        load_job(folder / "none.toml")
+    with pytest.raises(UsageError, match="cannot be read: Is a directory"):
+        load_job(folder)
+
+
+def test_the_line_that_skips_a_ddl_skips_exactly_it(folder: Path) -> None:
+    query = (
+        'ALTER TABLE `a"b`\n  EXCHANGE   PARTITION p0 WITH TABLE `\\x` -- 注释 and much more text than the entry keeps'
+    )
+    skips = tomllib.loads(skip_ddl_line(42, query))["skip-ddl"]
+    job = load(folder, job=JOB | {"skip-ddl": skip_ddl_line(42, query).removeprefix("skip-ddl = ")})
+    (skip,) = job.skip_ddl
+    assert skips == [f"42:{skip.prefix}"]
+    assert skip.matches(42, query)
+    assert not skip.matches(43, query)
+    assert not skip.matches(42, "ALTER TABLE `a` EXCHANGE PARTITION p0")
+    assert SkipDdl(42, "*").matches(42, "anything")
+
+
+def test_the_identity_needs_neither_source_nor_secret(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NOT_SET", raising=False)
+    broken = {"kind": '"kafka"', "bootstrap-servers": '"${env:NOT_SET}"'}
+    path = write(folder, job=JOB | {"batch-rows": "-1"}, source=broken)
+    identity = load_identity(path)
+    assert (identity.name, identity.state) == ("shop", folder / "state/shop")
+    assert (identity.warehouse, identity.catalog) == (str(folder / "lake"), "lake")
+    path = write(folder, sink=SINK | {"warehouse": '"s3a://${env:NOT_SET}"'})
+    assert load_identity(path).warehouse is None
+    with pytest.raises(UsageError, match="state: missing"):
+        load_identity(write(folder, job={"name": '"x"'}))
