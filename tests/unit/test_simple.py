@@ -268,7 +268,7 @@ def test_a_bad_image_among_many() -> None:
     expected = [None if at in (1500, 2500, 2600) else str(at) for at in range(3000)]
     assert columns.values[0] == expected
     assert columns.bad.keys() == {2500}
-    assert columns.absent == dict.fromkeys(ROW, [1500])
+    assert columns.absent == {name: [1500] for name in ROW}
 
 
 def test_columns_that_images_do_not_carry_are_absent() -> None:

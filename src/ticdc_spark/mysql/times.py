@@ -15,7 +15,6 @@ Ambiguous: TypeAlias = Literal["earlier", "later", "reject"]
 _LOGICAL_BITS = 18
 _UTC_NAMES = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00"})
 _OFFSET = re.compile(r"([+-])(\d{1,2}):(\d{2})")
-_SECONDS = re.compile(r":\d\d(\.\d{1,6})?")
 
 
 def tso(physical_ms: int, logical: int = 0) -> int:
@@ -76,7 +75,7 @@ def utc_timestamp(local_text: str, zone: str, fsp: int, ambiguous: Ambiguous = "
     if zone in _UTC_NAMES or text.startswith("0000-00-00"):
         return text
     minute, shift = _utc_minute(text[:16], zone, ambiguous)
-    if shift == 0 and _SECONDS.fullmatch(text, 16):
+    if shift == 0 and _has_seconds(text):
         return minute + text[16:]
     return _shift(_parse(text, local_text), shift, local_text)[:19] + text[19:]
 
@@ -89,7 +88,7 @@ def local_timestamp(utc_text: str, zone: str) -> str:
     if zone in _UTC_NAMES or utc_text.startswith("0000-00-00"):
         return utc_text
     minute, shift = _local_minute(utc_text[:16], zone)
-    if shift == 0 and _SECONDS.fullmatch(utc_text, 16):
+    if shift == 0 and _has_seconds(utc_text):
         return minute + utc_text[16:]
     return _shift(_parse(utc_text, utc_text), shift, utc_text)[:19] + utc_text[19:]
 
@@ -133,6 +132,10 @@ def _shift(time: datetime, seconds: int, shown: str) -> str:
         return (time + timedelta(seconds=seconds)).isoformat(" ")
     except OverflowError as error:
         raise MessageError(f"TIMESTAMP {shown!r} is out of range") from error
+
+
+def _has_seconds(text: str) -> bool:
+    return text[16:17] == ":" and text[17:19].isdecimal()
 
 
 def _parse(text: str, shown: str) -> datetime:

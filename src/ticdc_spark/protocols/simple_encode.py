@@ -21,6 +21,8 @@ from ticdc_spark.protocols.simple_rows import RowWriter, row_writer
 
 _ENCODER = msgspec.json.Encoder()
 _HTML = [(char.encode(), rb"\u%04x" % ord(char)) for char in "<>&\u2028\u2029"]
+_HTML_BYTES = b"<>&\xe2"
+"""What a value holds that needs escaping: U+2028 and U+2029 begin with 0xE2."""
 _TYPES = {"insert": "INSERT", "update": "UPDATE", "delete": "DELETE"}
 _RECORD_OVERHEAD = 36
 """What Kafka may add to a record; TiCDC counts it towards max-message-bytes."""
@@ -132,8 +134,8 @@ class SimpleEncoder:
 
     def _bytes(self, message: WireMessage) -> bytes:
         value = _ENCODER.encode(message)
-        for char, escape in _HTML:
-            if char in value:
+        if any(map(value.__contains__, _HTML_BYTES)):
+            for char, escape in _HTML:
                 value = value.replace(char, escape)  # these stand only inside strings
         return value if self._config.compress is None else self._config.compress(value)
 

@@ -18,6 +18,7 @@ from ticdc_spark.protocols.base import Columns, ReadOptions, RowReader
 from ticdc_spark.protocols.simple_types import Read, form
 
 _BAD_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_ENCODER = msgspec.json.Encoder()
 _CHUNK = 1024
 """Images decoded at once: few enough to stay in the processor's cache, and a bad one is soon found among them."""
 RowWriter: TypeAlias = Callable[[Row], msgspec.Raw]
@@ -30,18 +31,17 @@ def row_writer(table: Table, zone: str, only: Iterable[str] | None = None) -> Ro
     column that the table has not.
     """
     forms = {column.name: form(column.type).write for column in table.columns}
-    chosen = sorted(forms if only is None else only)
-    writers = [(name, write(zone) if (write := forms[name]) else None) for name in chosen]
+    names = sorted(forms if only is None else only)
+    writes = [(name, write(zone)) for name in names if (write := forms[name])]
 
     def write_row(row: Row) -> msgspec.Raw:
-        if not row.keys() <= forms.keys():
+        image: dict[str, Any] = {name: row[name] for name in names if name in row}
+        if len(image) != len(row) and not row.keys() <= forms.keys():
             raise MessageError(f"`{table.schema}`.`{table.name}` has no column {sorted(row.keys() - forms.keys())}")
-        image = {
-            name: value if write is None or value is None else write(value)
-            for name, write in writers
-            if (value := row.get(name, UNSET)) is not UNSET
-        }
-        return msgspec.Raw(msgspec.json.encode(image))
+        for name, write in writes:
+            if (value := image.get(name)) is not None:
+                image[name] = write(value)
+        return msgspec.Raw(_ENCODER.encode(image))
 
     return write_row
 

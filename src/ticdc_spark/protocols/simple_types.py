@@ -7,7 +7,6 @@ UTF-8 (each bad byte becomes ``\\ufffd``: lost). Source: ``simple`` in the vecto
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -65,7 +64,7 @@ def _write_text(value: str | bytes) -> str | msgspec.Raw:
 
 _PLAIN = Form(str)
 _TEXT = Form(str, None, lambda _: _write_text)
-_BYTES = Form(bytes, None, lambda _: lambda raw: base64.b64encode(raw).decode())
+_BYTES = Form(bytes)  # msgspec reads and writes bytes as base64
 _FORMS: Mapping[str, Form] = {
     **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint", "year", "bit", "enum", "set"), _PLAIN),
     **dict.fromkeys(("decimal", "date", "datetime", "time", "json", "vector"), _PLAIN),
