@@ -7,62 +7,15 @@ written step by step, each step with its mark. ``Applier`` is one method a rule,
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 from tests.reference.schemas import Effect, alter, effects
+from tests.reference.state import Key, Lake, Landed, Mark, Name, Place, Progress, Read, identity_of
 from ticdc_spark.errors import LateRow, RejectedMessage, SchemaMissing
 from ticdc_spark.model import Bootstrap, Envelope, Message, Rejected, Row, SchemaChange, Table, Value, Watermark
 from ticdc_spark.mysql import default_value, handle_key
 from ticdc_spark.protocols.base import Decoder, ReadOptions
-
-Place: TypeAlias = tuple[str, int]
-Name: TypeAlias = tuple[str, str]
-Key: TypeAlias = tuple[Value, ...]
-Mark: TypeAlias = tuple[int, int]
-"""(commit_ts, step): rows up to and with commit_ts are step 0, DDLs of that commit_ts the steps after it."""
-
-
-@dataclass(frozen=True)
-class Landed:
-    """A row of the change log."""
-
-    position: tuple[str, int, int, int]
-    """(topic, partition, offset, seq)."""
-    envelope: Envelope
-
-
-Read: TypeAlias = tuple[Landed, Row | None, Row | None]
-"""A row of the log with its images, before and after."""
-
-
-@dataclass
-class Progress:
-    """What is known after a batch; a copy is changed and takes the old one's place at the very end."""
-
-    applied: int = 0
-    watermarks: dict[Place, int] = field(default_factory=dict)
-    consumed: dict[Place, int] = field(default_factory=dict)
-    schemas: dict[tuple[str, str, str], Table] = field(default_factory=dict)
-    ddls: dict[tuple[Any, ...], SchemaChange] = field(default_factory=dict)
-    """Queued DDLs, the first copy of each, in order of arrival."""
-    waiting: list[Landed] = field(default_factory=list)
-    """Rows of the change log above ``applied``."""
-    replays: int = 0
-
-    def copy(self) -> Progress:
-        """A progress that can be changed without touching this one."""
-        return Progress(**{name: copy.copy(value) for name, value in vars(self).items()})
-
-
-@dataclass
-class Lake:
-    """Tables, each with its mark; a mark outlives its table."""
-
-    tables: dict[Name, tuple[Table, dict[Key, Row]]] = field(default_factory=dict)
-    marks: dict[Name, Mark] = field(default_factory=dict)
 
 
 class Applier:
@@ -290,11 +243,6 @@ class Applier:
         progress.applied = resolved
         progress.waiting = [row for row in progress.waiting if row.envelope.commit_ts > resolved]
         progress.ddls = {key: change for key, change in progress.ddls.items() if change.commit_ts > resolved}
-
-
-def identity_of(envelope: Envelope) -> tuple[Any, ...]:
-    """What makes two copies of a row change one."""
-    return (envelope.schema, envelope.table, envelope.commit_ts, envelope.op, envelope.before, envelope.after)
 
 
 def ends_of(messages: Iterable[Message]) -> dict[Place, int]:
