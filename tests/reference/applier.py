@@ -12,9 +12,9 @@ from typing import Any
 
 from tests.reference.schemas import Effect, alter, effects
 from tests.reference.state import Key, Lake, Landed, Mark, Name, Place, Progress, Read, identity_of
-from ticdc_spark.errors import LateRow, RejectedMessage, SchemaMissing
-from ticdc_spark.model import Bootstrap, Envelope, Message, Rejected, Row, SchemaChange, Table, Value, Watermark
-from ticdc_spark.mysql import default_value, handle_key
+from ticdc_spark.errors import LateRow, RejectedMessage, SchemaMissing, UnsupportedDdl
+from ticdc_spark.model import Bootstrap, Column, Envelope, Message, Rejected, Row, SchemaChange, Table, Value, Watermark
+from ticdc_spark.mysql import NO_CONSTANT, default_value, handle_key
 from ticdc_spark.protocols.base import Decoder, ReadOptions
 
 
@@ -234,9 +234,15 @@ class Applier:
             self.lake.tables[effect.after] = (effect.table, changed)
         self.lake.marks.update(dict.fromkeys(names, mark))
 
-    def fill(self, column: Any) -> Value:
-        """What ADD COLUMN gives to the rows that are there: the default, as a constant."""
-        return default_value(column)  # type: ignore[return-value]
+    def fill(self, column: Column) -> Value:
+        """What ADD COLUMN gives to the rows that are there.
+
+        Raises: UnsupportedDdl where only the database knows it (CURRENT_TIMESTAMP).
+        """
+        value = default_value(column)
+        if value is NO_CONSTANT:
+            raise UnsupportedDdl(f"`{column.name}`: the default is no constant, and there are rows")
+        return value
 
     def forget(self, progress: Progress, resolved: int) -> None:
         """Record what is applied; only afterwards is it not waited for any more."""
