@@ -1,0 +1,64 @@
+"""What Spark and the JVM say about a failure shows no secret of the job file."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RUN = """
+import logging, sys
+from ticdc_spark.cli.logging import redacted_children, set_up
+from ticdc_spark.replicate.config import load_job
+from ticdc_spark.spark.session import coordinates, open_session
+
+job = load_job(sys.argv[1])
+set_up(verbose=False)
+log = logging.getLogger("ticdc_spark.test")
+uri = job.sink.catalog_options["uri"]
+password = job.sink.catalog_options["jdbc.password"]
+
+def fail(row):
+    raise OSError(f"python worker: {password}")
+
+with redacted_children():
+    spark = open_session("secrets", job.spark, coordinates("sqlite"))
+    spark._jvm.java.lang.System.err.println(f"java standard error: {password}")
+    for name, work in {
+        "driver": lambda: spark.read.format("jdbc").options(url=uri, dbtable=f"t{password}").load(),
+        "worker": lambda: spark.sparkContext.parallelize([1], 1).map(fail).collect(),
+    }.items():
+        try:
+            work()
+        except Exception as error:
+            assert password in str(error), f"the {name} error holds the secret, or this tests nothing: {error}"
+            log.exception("%s", name)
+    work()
+"""
+
+
+def test_errors_and_logs_of_the_jvm_show_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAKE_PASSWORD", "hunter2-jvm")
+    (tmp_path / "recorded").mkdir()
+    (tmp_path / "job.toml").write_text(
+        '[job]\nname = "x"\nstate = "state"\n[source]\nkind = "files"\npath = "recorded"\nprotocol = "simple"\n'
+        '[sink]\nkind = "iceberg"\nwarehouse = "lake"\n"catalog.uri" = "jdbc:sqlite:nowhere/${env:LAKE_PASSWORD}.db"\n'
+        '"catalog.jdbc.password" = "${env:LAKE_PASSWORD}"\n[spark]\nspark.master = "local[1]"\n'
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, str(tmp_path / "job.toml")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 1, done.stderr
+    assert "hunter2" not in done.stdout + done.stderr
+    for part in (
+        "java standard error: (secret)",
+        "ERROR   driver\n",
+        "ERROR   worker\n",
+        "python worker: (secret)",
+        "py4j.protocol.Py4JJavaError: ",
+    ):
+        assert part in done.stderr, done.stderr

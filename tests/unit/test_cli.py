@@ -1,0 +1,233 @@
+"""The command line: quick, quiet, exit codes, and how a run is stopped and shown."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+from ticdc_spark import errors
+from ticdc_spark.cli import _COMMANDS, main
+from ticdc_spark.cli.progress import LogLines, View, line
+from ticdc_spark.cli.replicate import last_line, stoppable
+from ticdc_spark.cli.text import count, duration, noun
+from ticdc_spark.replicate import tso
+from ticdc_spark.replicate.progress import Hold, Pending, Progress, TableState
+from ticdc_spark.replicate.report import BatchReport, Summary
+
+TSO = 462_354_011_751_161_858
+PROGRESS = Progress(
+    job="shop",
+    batch=3,
+    applied=TSO,
+    rows=12_345,
+    tables=(
+        *(TableState(schema="shop", name=f"t{i}[b]", applied=TSO, rows=i) for i in range(20)),
+        TableState(schema="shop", name="old", dropped=True),
+    ),
+    pending=(
+        Pending(batch=3, schema="s", name="t", schema_key="", rows=9, min_ts=1, max_ts=2, topic="x", partition=0),
+    ),
+    hold=Hold(kind="schema", what="no schema of shop.new, version 7"),
+)
+
+
+def run(*arguments: str, code: str = "from ticdc_spark.cli import main; main()") -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["status", "--help"], ["replicate", "--help"], ["--version"]])
+def test_help_loads_no_spark(arguments: list[str]) -> None:
+    code = """
+import atexit, sys
+from ticdc_spark.cli import main
+atexit.register(lambda: sys.stderr.write(" ".join(sorted({"pyspark", "pyarrow", "sqlglot"} & set(sys.modules)))))
+main()
+"""
+    done = run(*arguments, code=code)
+    assert done.returncode == 0
+    assert done.stdout
+    assert done.stderr == ""
+
+
+def test_every_command_is_there_and_says_what_it_does() -> None:
+    shown = CliRunner().invoke(main, ["--help"]).stdout
+    for name, text in _COMMANDS.items():
+        command = main.get_command(click.Context(main), name)
+        assert command is not None
+        assert command.help
+        assert name in shown
+        assert text.split()[0] in shown
+
+
+def test_a_command_that_is_none_is_a_usage_error() -> None:
+    done = CliRunner().invoke(main, ["replicat"])
+    assert done.exit_code == 2
+    assert "replicat" in done.stderr
+
+
+def subclasses(kind: type[errors.TicdcSparkError]) -> list[type[errors.TicdcSparkError]]:
+    return [kind, *(deeper for direct in kind.__subclasses__() for deeper in subclasses(direct))]
+
+
+@pytest.mark.parametrize("kind", subclasses(errors.TicdcSparkError))
+def test_each_error_ends_with_its_exit_code_and_in_one_line(
+    kind: type[errors.TicdcSparkError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(path: object) -> None:
+        error = kind("it is [so]")
+        error.add_note("and then this")
+        raise error
+
+    monkeypatch.setattr("ticdc_spark.cli.status.load_identity", fail)
+    done = CliRunner().invoke(main, ["status", "x"])
+    assert done.exit_code == kind.exit_code
+    assert done.exit_code in (1, 2, 4)
+    assert done.stderr == "error: it is [so]\nand then this\n"
+    assert done.stdout == ""
+    verbose = CliRunner().invoke(main, ["-v", "status", "x"])
+    assert "Traceback" in verbose.stderr
+
+
+def test_a_wrong_job_file_is_told_before_spark_starts(tmp_path: Path) -> None:
+    (tmp_path / "job.toml").write_text("[job]\nnam = 1\n")
+    start = time.monotonic()
+    done = run("replicate", str(tmp_path / "job.toml"))
+    assert done.returncode == 2
+    assert "did you mean `name`?" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert time.monotonic() - start < 5
+
+
+@pytest.mark.parametrize("ts", ["0", "-1", "9223372036854775808", "soon"])
+def test_until_ts_is_a_tso(ts: str) -> None:
+    done = CliRunner().invoke(main, ["replicate", "x.toml", "--until-ts", ts])
+    assert done.exit_code == 2
+
+
+STOPPED = """
+import sys, threading, time
+from ticdc_spark.cli.logging import redacted_children, set_up
+from ticdc_spark.cli.replicate import stoppable
+
+stop = threading.Event()
+
+def work():
+    print("working", flush=True)
+    stop.wait()
+    time.sleep(float(sys.argv[1]))
+    print("clean", flush=True)
+    return 5
+
+set_up(verbose=False)
+with redacted_children():
+    print(stoppable(work, stop))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_stops_after_the_step(number: signal.Signals) -> None:
+    with started("0.3") as running:
+        running.send_signal(number)
+        out, err = running.communicate(timeout=20)
+    assert (running.returncode, out) == (0, "clean\n5\n")
+    assert f"{number.name}: stopping after the current step" in err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_second_signal_stops_at_once(number: signal.Signals) -> None:
+    with started("60") as running:
+        running.send_signal(number)
+        time.sleep(0.3)
+        running.send_signal(number)
+        out, err = running.communicate(timeout=20)
+    assert (running.returncode, out) == (128 + number, "")
+    assert f"{number.name} again: ending at once" in err
+
+
+def started(*arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", STOPPED, *arguments]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert running.stdout is not None
+    assert running.stdout.readline() == "working\n"
+    return running
+
+
+def test_what_the_work_raises_is_raised() -> None:
+    import threading
+
+    def fail() -> None:
+        raise errors.LeaseHeld("taken")
+
+    with pytest.raises(errors.LeaseHeld, match="taken"):
+        stoppable(fail, threading.Event())
+
+
+def test_a_report_is_one_line() -> None:
+    report = BatchReport(progress=PROGRESS, messages=10, left=5, rows=2000, seconds=2.0)
+    assert line(report, tso.seconds(TSO) + 90) == (
+        f"batch 3: 10 messages, 2,000 rows applied, 1,000 rows/s, resolved ts {TSO} ({tso.utc(TSO)}), lag 1 min 30 s, "
+        "20 tables, 9 rows waiting, 5 messages to read, held back by no schema of shop.new, version 7"
+    )
+    empty = line(BatchReport(progress=Progress(job="shop")), 0.0)
+    assert empty == "batch 0: 0 messages, 0 rows applied, resolved ts 0 (-), 0 tables"
+
+
+def test_idle_looks_are_logged_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr("ticdc_spark.cli.progress.log.info", lambda text, *values: told.append(text % values))
+    show: Callable[[BatchReport], None] = LogLines()
+    for messages in (0, 0, 0, 1, 1, 0):
+        show(BatchReport(progress=PROGRESS, messages=messages))
+    assert [text.split(":")[1].split(",")[0].strip() for text in told] == ["0 messages", "1 message", "1 message"]
+
+
+def test_the_live_view_shows_rows_time_lag_and_tables() -> None:
+    view = View("shop")
+    console = Console(width=120, record=True, force_terminal=False)
+    with console.capture() as starting:
+        console.print(view)
+    assert "shop: starting" in starting.get()
+    view(BatchReport(progress=PROGRESS, messages=10, left=0, rows=2000, seconds=2.0))
+    with console.capture() as captured:
+        console.print(view)
+    text = captured.get()
+    for part in ("12,345", "this run 2,000", str(TSO), tso.utc(TSO), "lag", "9 rows", "shop.t19[b]", "8 more tables"):
+        assert part in text
+    assert "shop.old" not in text
+
+
+def test_the_last_line_says_what_was_done() -> None:
+    summary = Summary(progress=PROGRESS, batches=1, rows=7, ddls=1, seconds=61, finished=True)
+    assert last_line(summary) == (
+        f"finished: 7 rows and 1 DDL applied in 1 batch, 1 min 1 s; 20 tables at resolved ts {TSO} ({tso.utc(TSO)})"
+    )
+
+
+def test_numbers_and_times_are_for_people() -> None:
+    assert [duration(seconds) for seconds in (None, 0.04, 9.96, 59, 60, 75, 3600, 90061)] == [
+        "-",
+        "0.0 s",
+        "10.0 s",
+        "59 s",
+        "1 min",
+        "1 min 15 s",
+        "1 h",
+        "1 d 1 h",
+    ]
+    assert count(1234567) == "1,234,567"
+    assert (noun(1, "batch", "batches"), noun(0, "batch", "batches")) == ("1 batch", "0 batches")
+
+
+def test_a_tso_is_a_time() -> None:
+    assert tso.utc(TSO) == "2025-11-21 15:56:24.377Z"
+    assert tso.utc(0) == "-"
+    assert tso.utc(tso.LARGEST).startswith("3084-")
+    assert tso.lag(0, 1.0) is None
+    assert tso.lag(TSO, 0.0) == 0.0

@@ -1,0 +1,86 @@
+"""The documentation of the job file says what the code does."""
+
+import re
+import typing
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.unit.test_job_file import JOB, KAFKA, SINK, load
+from ticdc_spark.replicate.config import FilesSource, IcebergSink, JobKeys, KafkaSource, SchemaFiles
+from ticdc_spark.replicate.job_file import Section
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+JOB_FILE = (DOCS / "job-file.md").read_text(encoding="utf-8")
+_ROW = re.compile(r"^\| `([^`]+)` \| *(.*?) *\| (.+) \|$", re.MULTILINE)
+# What stands in a section beside the fields of its struct: the tag of a union, and free options with a prefix.
+_BESIDE = {FilesSource: {"kind"}, KafkaSource: {"kind", "kafka.…"}, IcebergSink: {"kind", "catalog.…"}}
+
+
+def rows(section: str, kind: str = "") -> dict[str, str]:
+    """Key to its default, of the table under a heading (and after ``kind = "…"``)."""
+    text = JOB_FILE.partition(f"\n## [{section}]\n")[2].partition("\n## ")[0]
+    if kind:
+        text = re.split(r"^`kind = \"", text.partition(f'`kind = "{kind}"`')[2], maxsplit=1, flags=re.MULTILINE)[0]
+    return {key: default for key, default, _ in _ROW.findall(text)}
+
+
+DOCUMENTED: list[tuple[type[Section], dict[str, str]]] = [
+    (JobKeys, rows("job")),
+    (FilesSource, rows("source", "files")),
+    (KafkaSource, rows("source", "kafka")),
+    (SchemaFiles, rows("schema")),
+    (IcebergSink, rows("sink")),
+]
+
+
+@pytest.mark.parametrize(("kind", "documented"), DOCUMENTED)
+def test_every_key_is_documented_and_every_documented_key_is_one(
+    kind: type[Section], documented: dict[str, str]
+) -> None:
+    hints = typing.get_type_hints(kind)
+    free = {"options", "catalog-options"}
+    keys = {field.encode_name for field in msgspec.structs.fields(kind)} - free
+    assert set(documented) == keys | _BESIDE.get(kind, set())
+    assert all(typing.get_origin(hints[name.replace("-", "_")]) is not dict for name in keys - {"table-properties"})
+
+
+@pytest.mark.parametrize(("kind", "documented"), DOCUMENTED)
+def test_required_keys_are_documented_as_such(kind: type[Section], documented: dict[str, str]) -> None:
+    required = {field.encode_name for field in msgspec.structs.fields(kind) if field.required}
+    assert {key for key, default in documented.items() if default == "required"} - {"kind"} == required
+
+
+def test_documented_defaults_are_the_defaults(tmp_path: Path) -> None:
+    (tmp_path / "recorded").mkdir()
+    sections: dict[str, dict[str, str]] = {"job": JOB, "source": KAFKA, "sink": SINK, "schema": {}}
+    plain = load(tmp_path, **sections)
+    seen = 0
+    for title, documented in (("job", rows("job")), ("source", rows("source", "kafka")), ("sink", rows("sink"))):
+        for key, default in documented.items():
+            if not re.fullmatch(r"`[^`]+`", default) or key == "topics":
+                continue
+            with_it = load(tmp_path, **sections | {title: sections[title] | {key: default.strip("`")}})
+            assert with_it == plain, key
+            seen += 1
+    assert seen >= 20
+
+
+def test_the_documented_example_is_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ticdc_spark.replicate.config import load_job
+
+    monkeypatch.setenv("KAFKA_PASSWORD", "a long password")
+    (example,) = re.findall(r"```toml\n(.*?)```", JOB_FILE, re.DOTALL)
+    (tmp_path / "job.toml").write_text(example)
+    assert load_job(tmp_path / "job.toml").spark == {"spark.master": "local[4]"}
+
+
+def test_links_between_the_pages_lead_somewhere() -> None:
+    for page in DOCS.glob("*.md"):
+        for target, anchor in re.findall(r"\]\(([\w.-]*\.md)?(?:#([\w-]+))?\)", page.read_text(encoding="utf-8")):
+            other = DOCS / target if target else page
+            assert other.exists(), f"{page.name}: {target}"
+            headings = re.findall(r"^#+ (.+)$", other.read_text(encoding="utf-8"), re.MULTILINE)
+            anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+            assert not anchor or anchor in anchors, f"{page.name}: {target}#{anchor}"

@@ -1,0 +1,231 @@
+"""What status says of a state folder, whatever the job is doing."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from ticdc_spark.cli import main
+from ticdc_spark.model import SchemaChange
+from ticdc_spark.replicate.config import Identity, load_identity
+from ticdc_spark.replicate.lease import acquire
+from ticdc_spark.replicate.lease_store import LeaseRecord, lease_store, this_process
+from ticdc_spark.replicate.processes import Process
+from ticdc_spark.replicate.progress import (
+    Hold,
+    PartitionState,
+    Pending,
+    Progress,
+    QueuedDdl,
+    Status,
+    Store,
+    TableState,
+)
+from ticdc_spark.replicate.status import JobStatus, describe, job_status
+
+NOW = 1_795_000_000.0
+TSO = int((NOW - 100) * 1000) << 18
+IDENTITY = Identity(Path("shop.toml"), "shop", Path("state"))
+
+PROGRESS = Progress(
+    job="shop",
+    batch=7,
+    applied=TSO,
+    partitions=(
+        PartitionState(topic="shop", partition=0, offset=10, watermark=TSO + (90_000 << 18)),
+        PartitionState(topic="shop", partition=1, offset=20, watermark=TSO + (40_000 << 18)),
+    ),
+    tables=(
+        TableState(schema="shop", name="orders", applied=TSO, clean=True, rows=5, snapshot_id=3),
+        TableState(schema="shop", name="a", applied=TSO, clean=True, diverged_since=TSO - 1),
+        TableState(schema="shop", name="b", quarantined="bad [json]"),
+        TableState(schema="shop", name="c", dropped=True),
+        TableState(schema="shop", name="d", dropped=True, kept=True),
+        TableState(schema="shop", name="e"),
+    ),
+    ddls=(
+        QueuedDdl(
+            change=SchemaChange(commit_ts=TSO + 1, query="ALTER TABLE orders ADD x INT", kind="ALTER"),
+            topic="shop",
+            partition=0,
+            offset=9,
+        ),
+    ),
+    pending=tuple(
+        Pending(
+            batch=7, schema="shop", name=name, schema_key="1", rows=4, min_ts=1, max_ts=2, topic="shop", partition=1
+        )
+        for name in ("orders", "orders", "new")
+    ),
+    hold=Hold(kind="partition", what="shop-1 is behind", since=NOW - 30),
+    rows=1234,
+    ddls_applied=2,
+    rejected=1,
+)
+
+
+def beat(state: str = "normal", **more: object) -> Status:
+    return msgspec.convert({"state": state, "at": NOW - 3, "started_at": NOW - 900, "pid": 12345, **more}, Status)
+
+
+def said(status: Status | None, lease: LeaseRecord | None = None) -> JobStatus:
+    return describe(IDENTITY, PROGRESS, status, lease, NOW)
+
+
+def lease(process: Process, released: bool = False) -> LeaseRecord:
+    owner = msgspec.structs.replace(this_process("shop"), process=process)
+    return LeaseRecord(owner=owner, epoch=1, heartbeat_at=NOW, ttl=30, released=released)
+
+
+def gone() -> Process:
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    return Process(child.pid, "1")
+
+
+def test_lag_is_split_at_what_was_received() -> None:
+    status = said(beat())
+    assert status.lag == pytest.approx(100)
+    assert status.upstream_lag == pytest.approx(60)
+    assert status.own_lag == pytest.approx(40)
+    assert status.slowest_partition == "shop-1"
+    assert status.resolved_ts == TSO
+    assert status.resolved_time.endswith("Z")
+
+
+def test_what_holds_back_and_what_waits_is_named() -> None:
+    status = said(beat())
+    assert (status.held_back_by.kind, status.held_back_by.what) == ("partition", "shop-1 is behind")
+    assert status.held_back_by.seconds == pytest.approx(30)
+    assert status.rows_waiting == 12
+    assert status.ddls_waiting == (f"{TSO + 1}: ALTER TABLE orders ADD x INT",)
+
+
+def test_tables_say_whether_they_equal_the_source() -> None:
+    tables = {table.name: table for table in said(beat()).tables}
+    assert {name: table.condition for name, table in tables.items()} == {
+        "shop.orders": "clean",
+        "shop.a": "diverged",
+        "shop.b": "quarantined",
+        "shop.c": "dropped",
+        "shop.d": "kept",
+        "shop.e": "unverified",
+        "shop.new": "unverified",
+    }
+    assert tables["shop.orders"].rows_waiting == 8
+    assert tables["shop.new"].rows_waiting == 4
+    assert str(TSO - 1) in tables["shop.a"].detail
+
+
+def test_a_job_that_never_ran_is_pending() -> None:
+    status = describe(IDENTITY, Progress(job="shop"), None, None, NOW)
+    assert (status.state, status.running) == ("pending", False)
+    assert "ticdc-spark replicate shop.toml" in status.next
+    assert (status.lag, status.heartbeat_age, status.resolved_time) == (None, None, "-")
+
+
+@pytest.mark.parametrize("state", ["normal", "warning", "pending"])
+def test_a_living_job_is_what_it_says(state: str) -> None:
+    me = this_process("shop").process
+    status = said(beat(state, pid=me.pid), lease(me))
+    assert (status.state, status.running) == (state, True)
+
+
+@pytest.mark.parametrize("released", [False, True])
+def test_a_job_whose_process_is_gone_has_failed(released: bool) -> None:
+    process = Process(os.getpid(), "an earlier process of this number") if released else gone()
+    status = said(beat(pid=process.pid), lease(process, released))
+    assert (status.state, status.running) == ("failed", False)
+    assert "is gone and did not say why; last heartbeat 3 s ago" in status.reason
+    assert "nothing is lost" in status.next
+
+
+def test_a_silent_job_is_a_warning_while_its_process_lives_and_failed_when_nobody_sees_it() -> None:
+    me = this_process("shop").process
+    silent = beat(pid=me.pid, at=NOW - 600)
+    assert said(silent, lease(me)).state == "warning"
+    elsewhere = msgspec.structs.replace(lease(me), owner=msgspec.structs.replace(this_process("shop"), machine="other"))
+    assert said(silent, elsewhere).state == "failed"
+    assert said(beat(pid=me.pid), elsewhere).state == "normal"
+
+
+@pytest.mark.parametrize(("exit_code", "todo"), [(1, "mend what the error names"), (4, "decide as the error says")])
+def test_an_error_is_shown_with_what_to_do(exit_code: int, todo: str) -> None:
+    error = "disk full\nmore of it"
+    status = said(beat("failed", error=error, error_code="SinkFault", error_at=NOW - 9, exit_code=exit_code))
+    assert (status.state, status.reason) == ("failed", "disk full")
+    assert status.next.startswith(todo)
+    assert status.last_error is not None
+    assert (status.last_error.message, status.last_error.code) == (error, "SinkFault")
+
+
+@pytest.mark.parametrize("state", ["stopped", "finished"])
+def test_an_end_that_was_wanted_needs_nothing(state: str) -> None:
+    status = said(beat(state))
+    assert (status.state, status.running, status.next) == (state, False, "")
+
+
+@pytest.fixture
+def job_file(tmp_path: Path) -> Path:
+    path = tmp_path / "shop.toml"
+    path.write_text(
+        '[job]\nname = "shop"\nstate = "state"\n[source]\nkind = "kafka"\n'
+        '[sink]\nkind = "iceberg"\nwarehouse = "lake"\n"catalog.uri" = "${env:NO_SUCH_SECRET}"\n'
+    )
+    return path
+
+
+def test_the_command_reads_only_files(job_file: Path) -> None:
+    store = Store(job_file.parent / "state")
+    store.save(PROGRESS)
+    store.save_status(beat("failed", error="no [broker]", error_code="SourceFault", error_at=NOW))
+    done = CliRunner().invoke(main, ["status", str(job_file)], catch_exceptions=False)
+    assert done.exit_code == 0
+    text = done.stdout
+    for part in (
+        "state              failed\n",
+        "last error         SourceFault at ",
+        "no [broker]",
+        "held back by       partition: shop-1 is behind",
+        "rows               1,234 applied, 12 waiting",
+        f"{TSO} (",
+        "quarantined: bad [json]",
+        "1 rejected message",
+    ):
+        assert part in text
+    assert "\x1b" not in text
+
+
+def test_the_command_prints_json(job_file: Path) -> None:
+    store = Store(job_file.parent / "state")
+    store.save(PROGRESS)
+    store.save_status(beat())
+    done = CliRunner().invoke(main, ["status", str(job_file), "--json"], catch_exceptions=False)
+    assert done.exit_code == 0
+    status = msgspec.json.decode(done.stdout, type=JobStatus)
+    assert status.job == "shop"
+    assert len(status.tables) == 7
+
+
+def test_a_broken_state_folder_is_an_error_not_an_empty_status(job_file: Path) -> None:
+    (job_file.parent / "state").mkdir()
+    (job_file.parent / "state" / "progress.json").write_text("{")
+    done = CliRunner().invoke(main, ["status", str(job_file)], catch_exceptions=False)
+    assert done.exit_code == 1
+    assert "progress.json cannot be read" in done.stderr
+
+
+def test_the_lease_beside_the_lake_tells_whether_the_job_lives(job_file: Path) -> None:
+    job_file.write_text(job_file.read_text().replace('"catalog.uri" = "${env:NO_SUCH_SECRET}"\n', ""))
+    identity = load_identity(job_file)
+    assert identity.warehouse is not None
+    store = Store(identity.state)
+    store.save_status(beat(pid=os.getpid(), at=time.time()))
+    with acquire(lease_store(identity.warehouse, "lake", identity.state), this_process("shop")):
+        assert job_status(identity).state == "normal"
+    assert job_status(identity).state == "failed", "the lease was given back, and no word was said"
