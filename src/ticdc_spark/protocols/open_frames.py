@@ -1,0 +1,67 @@
+"""The binary frame of the Open protocol: several keys in a Kafka key, as many values in its value.
+
+Key: version (8 bytes, big endian, 1), then per event a length (8 bytes) and JSON. Value: per event a length and JSON,
+without a version; TiCDC may compress each of these on its own. Source: the Open protocol document, "Message".
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+
+from ticdc_spark.errors import MessageError
+
+VERSION = 1
+_LENGTH = struct.Struct(">Q")
+_HEAD = _LENGTH.pack(VERSION)
+HEAD_BYTES = len(_HEAD)
+LENGTH_BYTES = _LENGTH.size
+
+
+def split_keys(key: bytes) -> list[bytes]:
+    """The events' keys of a Kafka key.
+
+    Raises: MessageError for another version, a length beyond the end, or no event.
+    """
+    if len(key) < HEAD_BYTES:
+        raise MessageError(f"an Open key begins with 8 bytes of version; this one has {len(key)} bytes")
+    (version,) = _LENGTH.unpack_from(key)
+    if version != VERSION:
+        raise MessageError(f"Open protocol version is {version:#x}; this version reads {VERSION}")
+    keys = _split(key, HEAD_BYTES, "key")
+    if not keys:
+        raise MessageError("an Open key without events")
+    return keys
+
+
+def split_values(value: bytes | None) -> list[bytes]:
+    """The events' values of a Kafka value; a null or empty one counts as one empty value (a resolved event's).
+
+    Raises: MessageError for a length beyond the end.
+    """
+    return _split(value, 0, "value") if value else [b""]
+
+
+def _split(framed: bytes, at: int, what: str) -> list[bytes]:
+    parts, end = [], len(framed)
+    while at < end:
+        if end - at < LENGTH_BYTES:
+            raise MessageError(f"Open {what}: {end - at} bytes left where 8 bytes of length are expected")
+        (length,) = _LENGTH.unpack_from(framed, at)
+        at += LENGTH_BYTES
+        # compared before anything is cut, so that a huge length costs nothing
+        if length > end - at:
+            raise MessageError(f"Open {what}: a length of {length} bytes where {end - at} are left")
+        parts.append(framed[at : at + length])
+        at += length
+    return parts
+
+
+def frame_key(keys: Iterable[bytes]) -> bytes:
+    """The Kafka key of events' keys."""
+    return _HEAD + frame_value(keys)
+
+
+def frame_value(values: Iterable[bytes]) -> bytes:
+    """The Kafka value of events' values."""
+    return b"".join(_LENGTH.pack(len(part)) + part for part in values)

@@ -1,0 +1,58 @@
+"""Compression of message values: what TiCDC writes with ``large-message-handle-compression``.
+
+snappy is its block format, lz4 its frame format. Nothing tells a reader which was used, so it is seen from the
+first bytes: no compressed value begins as JSON does.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import cramjam
+
+from ticdc_spark.errors import MessageError
+
+Compression: TypeAlias = Literal["none", "snappy", "lz4"]
+
+MAX_UNPACKED_BYTES = 256 * 1024 * 1024
+"""A value that says it is larger than this when unpacked is refused before memory is taken."""
+_LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_JSON_STARTS = (b'{"', b"{}")
+
+
+def compress(value: bytes, compression: Compression) -> bytes:
+    """Compress a value as TiCDC does."""
+    match compression:
+        case "snappy":
+            return bytes(cramjam.snappy.compress_raw(value))
+        case "lz4":
+            return bytes(cramjam.lz4.compress(value))
+    return value
+
+
+def unpack(value: bytes, limit: int = MAX_UNPACKED_BYTES) -> bytes:
+    """The value as it was before compression; JSON comes back as it is.
+
+    Raises: MessageError if it is neither JSON nor snappy nor lz4, or larger than ``limit`` bytes when unpacked.
+    """
+    if value[:2] in _JSON_STARTS or not value:
+        return value
+    try:
+        if value.startswith(_LZ4_MAGIC):
+            return _lz4(value, limit)
+        size = cramjam.snappy.decompress_raw_len(value)
+        if size > limit:
+            raise MessageError(f"a snappy value of {size} bytes unpacked; {limit} are allowed")
+        return bytes(cramjam.snappy.decompress_raw(value))
+    except cramjam.DecompressionError as error:
+        raise MessageError(f"neither JSON nor snappy nor lz4: begins with {value[:8]!r}") from error
+
+
+def _lz4(value: bytes, limit: int) -> bytes:
+    # an lz4 frame need not tell its size: unpack into a buffer that has an end
+    room = min(limit, max(len(value) * 256, 1 << 16)) + 1
+    buffer = bytearray(room)
+    size = cramjam.lz4.decompress_into(value, buffer)
+    if size > limit:
+        raise MessageError(f"an lz4 value of more than {limit} bytes unpacked")
+    return bytes(buffer[:size])
