@@ -44,7 +44,7 @@ def resolve_jars(packages: Sequence[str], settings: Mapping[str, str]) -> list[s
     record = folder / "resolved" / f"{hashlib.sha256(asked).hexdigest()[:20]}.json"
     if record.is_file():
         known = msgspec.json.decode(record.read_bytes(), type=list[str])
-        if all(os.path.isfile(jar) for jar in known):
+        if all(Path(jar).is_file() for jar in known):
             return known
     jars = [jar for jar in _ask_repositories(wanted, folder, rules) if not _is_in_spark(jar)]
     record.parent.mkdir(parents=True, exist_ok=True)

@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from ticdc_spark.errors import SourceFault
+from ticdc_spark.errors import SourceFault, UsageError
 from ticdc_spark.spark.sources import Offsets, Partition, Stretch, check_start, fair_cut
 
 R = TypeVar("R")
@@ -22,6 +23,9 @@ _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
 
 _ASSUMED_BYTES = 1024
 """A message's size where no sample could be taken."""
+
+_SAMPLED_PARTITIONS = 16
+"""The longest backlogs are sampled; the others' messages are taken to be of the same size."""
 
 
 class KafkaSource:
@@ -64,7 +68,8 @@ class KafkaSource:
         behind = {p: (start.get(p, 0), last) for p, last in end.items() if start.get(p, 0) < last}
         if not behind:
             return dict(end)
-        sizes = self._ask(lambda consumer: self._sample(consumer, {p: first for p, (first, _) in behind.items()}))
+        longest = sorted(behind, key=lambda p: behind[p][0] - behind[p][1])[:_SAMPLED_PARTITIONS]
+        sizes = self._ask(lambda consumer: self._sample(consumer, {p: behind[p][0] for p in longest}))
         usual = sum(sizes.values()) / len(sizes) if sizes else _ASSUMED_BYTES
         backlog = {
             p: [Stretch(first, last, last - first, (last - first) * sizes.get(p, usual))]
@@ -118,6 +123,9 @@ class KafkaSource:
                 return question(self._opened)
             except Py4JJavaError as error:
                 raise SourceFault(f"Kafka at {self._servers}: {_reason(error)}") from error
+            except PySparkException as error:
+                # PySpark's form of Java's IllegalArgumentException: a pattern or a topic's name that cannot be.
+                raise UsageError(f"Kafka at {self._servers}: {error}") from error
 
     def _open(self) -> Any:
         jvm: Any = self._spark._jvm

@@ -1,0 +1,152 @@
+"""``ticdc-spark record``: copies Kafka topics into a recorded topic, and goes on where it was stopped."""
+
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import click
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from ticdc_spark.cli.logging import console
+from ticdc_spark.errors import SourceFault
+from ticdc_spark.spark.recorded import list_recorded, spans
+from ticdc_spark.spark.recorded_writer import FORMATS, RecordWriter, recording
+from ticdc_spark.spark.topic_reader import Partition, Place, TopicReader
+
+_PLAIN_SECONDS = 5.0
+
+
+def _place(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Place | None:
+    if value is None or value in ("beginning", "end"):
+        return value
+    if value.isdigit():
+        return int(value)
+    try:
+        at = datetime.fromisoformat(value)
+    except ValueError as error:
+        allowed = "an offset, a time like 2026-01-31T12:00:00Z, beginning or end"
+        raise click.BadParameter(f"{value!r} is not {allowed}") from error
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def _client_options(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in value]
+    for name, equals, _ in pairs:
+        if not name or not equals:
+            raise click.BadParameter(f"{name!r}: write key=value")
+    return {name: text for name, _, text in pairs}
+
+
+@click.command()
+@click.option("--bootstrap-servers", required=True, metavar="HOST:PORT,…", help="The Kafka cluster.")
+@click.option("--topic", "topics", required=True, multiple=True, help="A topic to copy; may be repeated.")
+@click.option("--from", "first", callback=_place, default="beginning", show_default=True, metavar="PLACE")
+@click.option("--to", "last", callback=_place, metavar="PLACE", help="Where to stop (exclusive).")
+@click.option(
+    "--until",
+    type=click.Choice(["end", "stopped"]),
+    default="end",
+    show_default=True,
+    help="Without --to: stop at the end that the topic has now, or go on until Ctrl-C.",
+)
+@click.option("--format", "kind", type=click.Choice(FORMATS), default="parquet", show_default=True)
+@click.option("--segment-rows", type=click.IntRange(min=1), default=500_000, show_default=True)
+@click.option("--segment-bytes", type=click.IntRange(min=1), default=128 << 20, show_default=True)
+@click.option("-X", "options", multiple=True, callback=_client_options, metavar="KEY=VALUE", help="librdkafka's own.")
+@click.argument("folder", type=click.Path(path_type=Path))
+def command(
+    bootstrap_servers: str,
+    topics: Sequence[str],
+    first: Place,
+    last: Place | None,
+    until: str,
+    kind: Any,
+    segment_rows: int,
+    segment_bytes: int,
+    options: dict[str, str],
+    folder: Path,
+) -> None:
+    """Copy Kafka topics into a recorded topic in FOLDER.
+
+    A PLACE is an offset (of every partition), a time like 2026-01-31T12:00:00Z (UTC if no zone is given), beginning
+    or end. What FOLDER already holds is not fetched again: each partition goes on after its last offset there.
+    """
+    kafka = TopicReader(bootstrap_servers, options)
+    with recording(folder), kafka, _signals() as stopped:
+        partitions = kafka.partitions(topics)
+        start = kafka.start(partitions, first, _held(folder))
+        end = None if last is None and until == "stopped" else kafka.places(partitions, "end" if last is None else last)
+        writer = RecordWriter(folder, kind, segment_rows, segment_bytes)
+        total = None if end is None else sum(max(0, end[p] - start[p]) for p in partitions)
+        began = time.monotonic()
+        count = 0
+        try:
+            with _progress(total) as show:
+                for message in kafka.read(start, end, stopped, patient=last is not None):
+                    writer.write(message)
+                    count += 1
+                    show(count)
+        finally:
+            # What is complete is kept, also when the broker went away.
+            writer.finish()
+    seconds = max(time.monotonic() - began, 1e-3)
+    click.echo(f"recorded {count:,} messages in {writer.files:,} files of {folder} ({count / seconds:,.0f} a second)")
+    if stopped and end is not None:
+        raise click.exceptions.Exit(128 + stopped[0])
+
+
+def _held(folder: Path) -> dict[Partition, int]:
+    """Offset after the last that the folder holds, by partition."""
+    try:
+        files = list_recorded(folder)
+    except SourceFault:
+        if any(not path.name.startswith(".") for path in folder.iterdir()):
+            raise
+        return {}
+    return {partition: 1 + max(span.last for span in found) for partition, found in spans(files).items()}
+
+
+@contextmanager
+def _signals() -> Iterator[list[int]]:
+    """Collect SIGINT and SIGTERM, so that the open segments are finished; a second one ends at once."""
+    caught: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if caught:
+            raise SystemExit(128 + number)
+        caught.append(number)
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _progress(total: int | None) -> Iterator[Callable[[int], None]]:
+    """A bar on a terminal, a line every few seconds elsewhere."""
+    if not console.is_terminal:
+        shown = time.monotonic()
+
+        def line(count: int) -> None:
+            nonlocal shown
+            if count % 1000 == 0 and time.monotonic() - shown > _PLAIN_SECONDS:
+                shown = time.monotonic()
+                console.print(f"recorded {count:,}" + (f" of {total:,}" if total is not None else "") + " messages")
+
+        yield line
+        return
+    columns = (TextColumn("recording"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("recording", total=total)
+        yield lambda count: bar.update(task, completed=count) if count % 1000 == 0 else None
+
+
+__all__ = ["command"]

@@ -1,0 +1,158 @@
+"""Reads topics one message at a time, without Spark and without a consumer group."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, TypeAlias
+
+from ticdc_spark.errors import SourceFault, UsageError
+from ticdc_spark.model import Message
+
+Partition: TypeAlias = tuple[str, int]
+Place: TypeAlias = int | datetime | str
+"""An offset, an instant, ``beginning`` or ``end``."""
+
+_ANSWER_SECONDS = 60.0
+
+
+class TopicReader:
+    """The topics, read without a group: nothing is committed at the broker."""
+
+    def __init__(self, servers: str, options: dict[str, str]) -> None:
+        try:
+            import confluent_kafka
+        except ModuleNotFoundError as error:
+            raise UsageError("record needs the Kafka client: pip install 'ticdc-spark[kafka]'") from error
+        self._kafka: Any = confluent_kafka
+        self._servers = servers
+        settings = {
+            "group.id": "ticdc-spark-record",
+            "bootstrap.servers": servers,
+            "allow.auto.create.topics": "false",
+            **options,
+            "enable.auto.commit": "false",
+            "enable.partition.eof": "true",
+            # Offsets that are gone must be an error, not a jump.
+            "auto.offset.reset": "error",
+        }
+        try:
+            self._consumer: Any = confluent_kafka.Consumer(settings)
+        except confluent_kafka.KafkaException as error:
+            raise UsageError(f"-X: {error.args[0].str()}") from error
+
+    def __enter__(self) -> "TopicReader":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._consumer.close()
+
+    def partitions(self, topics: Sequence[str]) -> list[Partition]:
+        """The partitions of the topics. Raises: SourceFault naming a topic that is not there."""
+        with self._asking():
+            # Every topic: asking for one by name could create it.
+            every = self._consumer.list_topics(timeout=10).topics
+        missing = [topic for topic in topics if topic not in every]
+        if missing:
+            raise SourceFault(f"Kafka at {self._servers} has no topic {', '.join(map(repr, missing))}")
+        return [(topic, number) for topic in dict.fromkeys(topics) for number in sorted(every[topic].partitions)]
+
+    def places(self, partitions: Sequence[Partition], place: Place) -> dict[Partition, int]:
+        """The offset of a place in each partition. A time is the first message at or after it, or the end."""
+        if isinstance(place, int):
+            return dict.fromkeys(partitions, place)
+        limits = self._limits(partitions)
+        if isinstance(place, str):
+            return {p: limits[p][place == "end"] for p in partitions}
+        millis = int(place.timestamp() * 1000)
+        asked = [self._kafka.TopicPartition(*p, millis) for p in partitions]
+        with self._asking():
+            found = self._consumer.offsets_for_times(asked, timeout=30)
+        return {p: at.offset if at.offset >= 0 else limits[p][1] for p, at in zip(partitions, found, strict=True)}
+
+    def start(self, partitions: Sequence[Partition], place: Place, held: dict[Partition, int]) -> dict[Partition, int]:
+        """Where to go on: after what is held, else at ``place``.
+
+        Raises: SourceFault when messages after what is held are gone.
+        """
+        limits = self._limits(partitions)
+        start = self.places(partitions, place)
+        for partition in partitions:
+            available = limits[partition][0]
+            if partition in held:
+                # Only a place that was written down may leave a gap; "beginning" moves with retention.
+                asked = 0 if isinstance(place, str) else start[partition]
+                start[partition] = max(asked, held[partition])
+            if start[partition] < available:
+                if partition in held:
+                    raise SourceFault(
+                        f"topic {partition[0]!r}, partition {partition[1]}: the recording ends before offset "
+                        f"{start[partition]}, but the first one still there is {available}"
+                    )
+                start[partition] = available
+        return start
+
+    def read(
+        self, start: dict[Partition, int], end: dict[Partition, int] | None, stopped: list[int], *, patient: bool
+    ) -> Iterator[Message]:
+        """Read [start, end) of each partition; ``patient``: also wait for messages that are yet to come."""
+        kafka = self._kafka
+        waiting = {p for p in start if end is None or start[p] < end[p]}
+        if not waiting:
+            return
+        self._consumer.assign([kafka.TopicPartition(*p, start[p]) for p in waiting])
+        heard = time.monotonic()
+        while waiting and not stopped:
+            with self._asking():
+                messages = self._consumer.consume(5000, timeout=0.5)
+            for message in messages:
+                partition = (message.topic(), message.partition())
+                if message.error() is None:
+                    if partition in waiting and (end is None or message.offset() < end[partition]):
+                        yield _message(message)
+                    at = message.offset() + 1
+                else:
+                    at = self._position(message)
+                if end is not None and at >= end[partition]:
+                    waiting.discard(partition)
+            if messages:
+                heard = time.monotonic()
+            elif end is not None and not patient and time.monotonic() - heard > _ANSWER_SECONDS:
+                raise SourceFault(f"Kafka at {self._servers} has sent nothing for {_ANSWER_SECONDS:.0f} s")
+
+    def _position(self, message: Any) -> int:
+        """The position that an end-of-partition event tells (the last offsets may be no messages)."""
+        error = message.error()
+        if error.code() == self._kafka.KafkaError._PARTITION_EOF:
+            return int(message.offset())
+        if error.retriable():
+            return -1
+        raise SourceFault(f"topic {message.topic()!r}, partition {message.partition()}: {error.str()}")
+
+    def _limits(self, partitions: Sequence[Partition]) -> dict[Partition, tuple[int, int]]:
+        with self._asking():
+            return {
+                p: self._consumer.get_watermark_offsets(self._kafka.TopicPartition(*p), timeout=30) for p in partitions
+            }
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        try:
+            yield
+        except self._kafka.KafkaException as error:
+            raise SourceFault(f"Kafka at {self._servers}: {error.args[0].str()}") from error
+
+
+def _message(record: Any) -> Message:
+    kind, millis = record.timestamp()
+    return Message(
+        topic=record.topic(),
+        partition=record.partition(),
+        offset=record.offset(),
+        timestamp=millis if kind else None,
+        key=record.key(),
+        value=record.value(),
+    )
+
+
+__all__ = ["Partition", "Place", "TopicReader"]

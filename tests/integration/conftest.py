@@ -1,0 +1,35 @@
+"""Real servers, started once and ended with the session."""
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from tests.kafka_broker import Broker
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A Kafka broker that tests share; each makes its own topics."""
+    started = Broker(tmp_path_factory.mktemp("kafka"))
+    try:
+        started.start()
+        yield started
+    finally:
+        started.kill()
+
+
+_NUMBERS = count(1)
+
+
+@pytest.fixture
+def topic_name() -> str:
+    """A name that no other test uses."""
+    return f"topic.{next(_NUMBERS)}"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where a recording goes; not there yet."""
+    return tmp_path / "recorded"
