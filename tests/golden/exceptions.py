@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+from ticdc_spark.wire.compression import unpack
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -79,68 +81,16 @@ RULES = [
     ),
     Rule(
         "simple",
-        "message",
+        "bytes",
         "*-simple_json_lz4/*",
-        "a value is unpacked before a decoder sees it, which wire/ does; as it is, it is rejected as compressed",
-        lambda actual, _: "compressed" in actual,
+        "an lz4 frame depends on who compresses: another library's frame holds the same message",
+        lambda actual, expected: actual[:4] == expected[:4] and unpack(actual) == unpack(expected),
     ),
     Rule(
-        "reference",
-        "row",
-        "tiflow-ddl_all-*/ddl1.no_key",
-        "the table had no handle key yet when the row came; TiCDC never sends it",
-        lambda actual, expected: actual is None and expected == {"a": "1", "b": "1", "c": None},
-    ),
-    Rule(
-        "reference",
-        "row",
-        "tiflow-ddl_all-*/ddl1.pr",
-        "DROP, TRUNCATE and EXCHANGE PARTITION move and remove rows without row messages",
-        lambda actual, expected: True,
-    ),
-    Rule(
-        "reference",
-        "row",
-        "tiflow-ddl_all-*/ddl1.ex",
-        "EXCHANGE PARTITION moves rows without row messages",
-        lambda actual, expected: True,
-    ),
-    Rule(
-        "reference",
-        "row",
-        "tiflow-odd-*/odd db.1.vals",
-        "bytes that are not UTF-8 in a text column are lost on the wire: each became U+FFFD",
-        lambda actual, expected: (
-            actual
-            == {name: with_replacement(cell) if isinstance(cell, bytes) else cell for name, cell in expected.items()}
-        ),
-    ),
-    Rule(
-        "reference",
-        "row",
-        "*/*.*",
-        "rows that are equal in a table without a handle key cannot be told apart, and stand there once",
-        lambda actual, expected: actual is None and "twice" in expected,
-    ),
-    Rule(
-        "reference",
-        "row",
-        "ticdc-nokey-*/nokey.only_uk",
-        "while the table had no handle key, one of two equal rows was deleted, and both went",
-        lambda actual, expected: actual is None and expected == {"a": "1", "b": "dup", "c": "77"},
-    ),
-    Rule(
-        "reference",
-        "row",
-        "ticdc-smoke-*/smk.a",
-        "the recording's last watermark equals the last commit_ts, which therefore is not resolved",
-        lambda actual, expected: actual["id"] == "8" and expected is None,
-    ),
-    Rule(
-        "reference",
-        "table",
-        "ticdc-nokey-*/nokey.heap_dup",
-        "the recording's last watermark equals the commit_ts of the last DDL, a DROP, which therefore is not resolved",
-        lambda actual, expected: actual and not expected,
+        "open",
+        "value",
+        "tiflow-odd-*/odd db.1.vals.v",
+        "bytes that are not UTF-8 in a VARCHAR are lost on the wire: each became U+FFFD (TEXT keeps them, in base64)",
+        lambda actual, expected: isinstance(expected, bytes) and actual == with_replacement(expected),
     ),
 ]

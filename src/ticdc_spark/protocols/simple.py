@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Bootstrap, Envelope, Event, Op, Rejected, SchemaChange, Table, Watermark
 from ticdc_spark.protocols.base import ReadOptions, RowReader
 from ticdc_spark.protocols.simple_encode import SimpleConfig, encoder
@@ -21,6 +22,7 @@ from ticdc_spark.protocols.simple_message import (
     read_table,
 )
 from ticdc_spark.protocols.simple_rows import row_reader
+from ticdc_spark.wire.compression import unpack
 
 _DECODER = msgspec.json.Decoder(WireMessage)
 _OPS: dict[str, Op] = {"INSERT": "insert", "UPDATE": "update", "DELETE": "delete"}
@@ -39,7 +41,8 @@ class SimpleDecoder:
         try:
             message = _DECODER.decode(value)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            return (Rejected(_reason(value, error)),)
+            plain = _unpacked(value)
+            return self.open_message(key, plain) if plain else (Rejected(_reason(value, error)),)
         if message.version != VERSION:
             return (Rejected(f"field `version` is {message.version}; this version reads {VERSION}"),)
         op = _OPS.get(message.type)
@@ -116,12 +119,23 @@ def _read(wire: WireTable | None) -> Table | None:
     return None if wire is None else read_table(wire)
 
 
+def _unpacked(value: bytes) -> bytes | None:
+    """What a compressed value holds; ``None`` if it is none. Looked at only for what is no message as it stands."""
+    if value.lstrip()[:1] == b"{" or value[:1] == b"\x00":
+        return None
+    try:
+        plain = unpack(value)
+    except MessageError:
+        return None
+    return plain if plain[:1] == b"{" else None
+
+
 def _reason(value: bytes, error: Exception) -> str:
     """Why a value is no Simple message, with what it looks like instead."""
     if value[:1] == b"\x00":
         return "not Simple JSON: begins with byte 0x00, as Avro behind a schema registry does"
     if value.lstrip()[:1] != b"{":
-        return f"not Simple JSON: begins with {value[:8]!r}; compressed, or Simple in Avro encoding?"
+        return f"not Simple JSON: begins with {value[:8]!r}, nor compressed; Simple in Avro encoding?"
     if isinstance(error, UnicodeDecodeError):
         return f"not UTF-8: {error}"
     try:

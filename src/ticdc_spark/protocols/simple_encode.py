@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -16,13 +16,15 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import RowChange, SchemaChange, Table
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols.base import Encoded
-from ticdc_spark.protocols.simple_message import VERSION, WireChecksum, WireMessage, WireTable, write_table
+from ticdc_spark.protocols.simple_message import VERSION, DdlType, WireChecksum, WireMessage, WireTable, write_table
 from ticdc_spark.protocols.simple_rows import RowWriter, row_writer
+from ticdc_spark.wire.compression import Compression, compress
 
 _ENCODER = msgspec.json.Encoder()
 _HTML = [(char.encode(), rb"\u%04x" % ord(char)) for char in "<>&\u2028\u2029"]
 _HTML_BYTES = b"<>&\xe2"
 """What a value holds that needs escaping: U+2028 and U+2029 begin with 0xE2."""
+_DDL_TYPES = frozenset(get_args(DdlType))
 _TYPES = {"insert": "INSERT", "update": "UPDATE", "delete": "DELETE"}
 _RECORD_OVERHEAD = 36
 """What Kafka may add to a record; TiCDC counts it towards max-message-bytes."""
@@ -44,8 +46,8 @@ class SimpleConfig(msgspec.Struct, frozen=True, kw_only=True):
     large_message_handle: Literal["none", "handle-key-only", "claim-check"] = "none"
     store: Callable[[bytes], str] | None = None
     """For claim-check: keeps a message's value and returns where it lies."""
-    compress: Callable[[bytes], bytes] | None = None
-    """Applied to every value."""
+    compression: Compression = "none"
+    """``large-message-handle-compression``; despite its name applied to every value."""
     build_ts: Callable[[], int] = _now_ms
     """Milliseconds since the epoch for ``buildTs``."""
 
@@ -79,10 +81,9 @@ class SimpleEncoder:
 
     def ddl(self, change: SchemaChange) -> Encoded | None:
         """A DDL. Its kind is sent if it is one of Simple's, and QUERY otherwise."""
-        kinds = ("CREATE", "RENAME", "CINDEX", "DINDEX", "ERASE", "TRUNCATE", "ALTER")
         message = WireMessage(
             version=VERSION,
-            type=change.kind if change.kind in kinds else "QUERY",  # type: ignore[arg-type]
+            type=change.kind if change.kind in _DDL_TYPES else "QUERY",  # type: ignore[arg-type]
             sql=change.query,
             commit_ts=change.commit_ts,
             build_ts=self._config.build_ts(),
@@ -137,7 +138,7 @@ class SimpleEncoder:
         if any(map(value.__contains__, _HTML_BYTES)):
             for char, escape in _HTML:
                 value = value.replace(char, escape)  # these stand only inside strings
-        return value if self._config.compress is None else self._config.compress(value)
+        return value if self._config.compression == "none" else compress(value, self._config.compression)
 
 
 def _table(table: Table | None) -> WireTable | None:
