@@ -18,6 +18,7 @@ from ticdc_spark.replicate.lease_store import (
     FileLeaseStore,
     LeaseRecord,
     Owner,
+    lease_store,
     local_folder,
     this_process,
 )
@@ -289,6 +290,12 @@ def test_a_zombie_does_not_run() -> None:
 )
 def test_local_warehouses_are_known(warehouse: str, folder: str | None) -> None:
     assert local_folder(warehouse) == (Path(folder) if folder else None)
+
+
+def test_a_lease_lies_beside_the_lake_or_else_in_the_state_folder(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    assert lease_store(f"file:{tmp_path}/lake", "c", state).where == f"{tmp_path}/lake/_ticdc_spark/c.lease.json"
+    assert lease_store("s3a://bucket/lake", "c", state).where == f"{state}/_ticdc_spark/c.lease.json"
 
 
 def lost(lease: Lease) -> bool:
