@@ -249,7 +249,7 @@ def test_no_way_out_shows_a_secret(folder: Path, monkeypatch: pytest.MonkeyPatch
         "connect with (secret)",
         "OSError: (secret)",
         "java.sql.SQLException: Access denied\n",
-        "\tat x.Y(password (secret))\n",
+        "        at x.Y(password (secret))\n",
         "still (secret)",
         "invalid literal for int() with base 10: '(secret)'",
         "RuntimeError: (secret)",

@@ -67,7 +67,8 @@ def redacted_children() -> Iterator[None]:
     sys.stderr.flush()
     real = os.dup(2)
     reading, writing = os.pipe()
-    pump = threading.Thread(target=_pump, args=(reading, os.dup(real)), name="stderr", daemon=True)
+    ended = threading.Event()
+    pump = threading.Thread(target=_pump, args=(reading, ended), name="stderr", daemon=True)
     with os.fdopen(os.dup(real), "w", encoding="utf-8", errors="replace", buffering=1) as ours, redirect_stderr(ours):
         os.dup2(writing, 2)
         os.close(writing)
@@ -79,11 +80,16 @@ def redacted_children() -> Iterator[None]:
             os.close(real)
             # A JVM that is still ending keeps the pipe open; what it says then is not waited for.
             pump.join(timeout=1)
+            ended.set()
 
 
-def _pump(reading: int, real: int) -> None:
-    with os.fdopen(reading, encoding="utf-8", errors="replace") as lines, os.fdopen(real, "w", encoding="utf-8") as out:
+def _pump(reading: int, ended: threading.Event) -> None:
+    with os.fdopen(reading, encoding="utf-8", errors="replace") as lines:
         for line in lines:
-            # With its end, also where a process ended in the middle of a line: ours come in between.
-            out.write(redact(line.rstrip("\n")) + "\n")
-            out.flush()
+            text = redact(line.rstrip("\n"))
+            if ended.is_set():
+                # Past the console: Python aborts when it ends while a daemon thread holds the lock of sys.stderr.
+                os.write(2, f"{text}\n".encode())
+            else:
+                # Through the console, which draws its live view anew below the line.
+                console.print(text)
