@@ -112,9 +112,9 @@ RULES = [
         "row",
         "tiflow-odd-*/odd db.1.vals",
         "bytes that are not UTF-8 in a text column are lost on the wire: each became U+FFFD",
-        lambda actual, expected: (
-            actual
-            == {name: with_replacement(cell) if isinstance(cell, bytes) else cell for name, cell in expected.items()}
+        lambda actual, expected: all(
+            actual[name] in (cell, with_replacement(cell) if isinstance(cell, bytes) else cell)
+            for name, cell in expected.items()
         ),
     ),
     Rule(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from tests.golden.exceptions import Difference, unexplained, unneeded
 from tests.reference.applier import Applier, run
 from tests.reference.faults import interleaved, replayed, split
+from tests.reference.told import Told, schema_changes
 from tests.vectors import Config, _column_type, _value, cases, named, needs_vectors
 from ticdc_spark.model import Column, Message, Row, Table, Value
 from ticdc_spark.mysql import handle_key
@@ -20,7 +22,7 @@ from ticdc_spark.protocols.base import Decoder, ReadOptions
 
 pytestmark = needs_vectors
 
-PROTOCOL = {"simple_json": "simple", "simple-json": "simple"}
+PROTOCOL = {"simple_json": "simple", "simple-json": "simple", "open": "open"}
 CONFIGS = [config for case in cases() for config in case.configs if config.name in PROTOCOL]
 every_config = pytest.mark.parametrize("config", CONFIGS, ids=str)
 
@@ -31,14 +33,20 @@ def apply(config: Config, messages: Sequence[Message] | None = None, batch_size:
     return run(messages, of(config), options, batch_size=batch_size)
 
 
+@cache
 def of(config: Config) -> Decoder:
-    return decoder(PROTOCOL[config.name])
+    """The decoder; Open is told the schemas that Simple has for the same DDLs."""
+    found = decoder(PROTOCOL[config.name])
+    if config.name != "open":
+        return found
+    simple = next(other for other in config.case.configs if PROTOCOL.get(other.name) == "simple")
+    return Told(found, schema_changes((sent.message for sent in simple.messages), decoder("simple")))
 
 
 def final_tables(config: Config) -> dict[tuple[str, str], tuple[Table, list[Row]]]:
     """The database's tables that TiCDC replicates, without virtual columns, in normal form."""
     state: Any = json.loads((config.case.path / "final_state.json").read_text())
-    tables = {}
+    tables: dict[tuple[str, str], tuple[Table, list[Row]]] = {}
     # the new architecture's file is a bare list, and tells apart the hexadecimal columns
     for table in state if isinstance(state, list) else state["tables"]:
         if not table.get("replicated", True):
@@ -50,7 +58,7 @@ def final_tables(config: Config) -> dict[tuple[str, str], tuple[Table, list[Row]
         if "hex" in table:
             columns = [{**column, "hex": is_hex} for column, is_hex in zip(columns, table["hex"], strict=True)]
         kinds = tuple(Column(name=column["name"], type=_column_type(column)) for column in columns)
-        rows = [
+        rows: list[Row] = [
             {
                 column["name"]: cell(column, value, config.zone)
                 for column, value in zip(columns, cells, strict=True)
