@@ -123,7 +123,7 @@ class Applier:
         ddls = self.due(progress, resolved)
         for step, change in enumerate(ddls, 1):
             rows = self.apply_rows(progress, rows, change.commit_ts)
-            for effect in effects(change, self.lake.tables):
+            for effect in list(effects(change, self.lake.tables, self.lake.dropped)):
                 self.apply_ddl(effect, (change.commit_ts, step))
         self.apply_rows(progress, rows, resolved)
 
@@ -226,6 +226,8 @@ class Applier:
             return
         self.at_commit(self)
         old = self.lake.tables.pop(effect.before, None) if effect.before else None
+        if old and effect.before and not effect.after:
+            self.lake.dropped[effect.before] = old[0]
         if effect.after and effect.table:
             rows = old[1] if old and effect.keep_rows else {}
             changed = {key: alter(effect, row, self.fill) for key, row in rows.items()}

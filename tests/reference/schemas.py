@@ -7,10 +7,12 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
-from ticdc_spark.ddl import column_renames, ddl_tables
+from ticdc_spark.ddl import apply_ddl, column_renames, ddl_tables
 from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.statements import CreateTable, DatabaseDdl, DropTables, OtherDdl, RestoreTable, TruncateTable
+from ticdc_spark.errors import UnsupportedDdl
 from ticdc_spark.model import Column, ColumnType, Row, SchemaChange, Table, Value
 from ticdc_spark.mysql import canonical_datetime, enum_index, enum_name, fsp
 
@@ -32,8 +34,11 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     """Columns: old name to new."""
 
 
-def effects(change: SchemaChange, tables: Tables) -> Iterator[Effect]:
-    """The effects of a DDL on tables that are live in the lake."""
+def effects(change: SchemaChange, tables: Tables, dropped: Mapping[Name, Table]) -> Iterator[Effect]:
+    """The effects of a DDL on tables that are live in the lake; ``dropped`` are those that may be recovered.
+
+    Raises: UnsupportedDdl.
+    """
     statement = parse(change.query)
     if isinstance(statement, OtherDdl):
         return
@@ -43,7 +48,8 @@ def effects(change: SchemaChange, tables: Tables) -> Iterator[Effect]:
             yield from [Effect(before=name, after=None) for name in tables if name[0] == schema]
         return
     if change.table is None:
-        raise NotImplementedError("a DDL without the schema after it")
+        yield from _effects_of_sql(change, tables, dropped)
+        return
     after = (change.table.schema, change.table.name)
     if isinstance(statement, DropTables):
         yield Effect(before=after, after=None)
@@ -55,6 +61,30 @@ def effects(change: SchemaChange, tables: Tables) -> Iterator[Effect]:
         before = _name_before(change, after)
         old = tables[before][0] if before in tables else change.pre_table
         yield Effect(before=before, after=after, table=change.table, old=old, renames=column_renames(change.query))
+
+
+def _effects_of_sql(change: SchemaChange, tables: Tables, dropped: Mapping[Name, Table]) -> Iterator[Effect]:
+    """For a protocol that carries only SQL."""
+    live = {name: table for name, (table, _) in tables.items()}
+    effect = apply_ddl(live, change.schema, change.query, dropped=dropped)
+    if effect.unsupported:
+        raise UnsupportedDdl(f"{change.query}: {effect.unsupported}")
+    for name in effect.dropped:
+        yield Effect(before=name, after=None)
+    for name in effect.truncated:
+        yield Effect(before=name, after=name, table=live[name], keep_rows=False)
+    for table in effect.created:
+        yield Effect(before=None, after=(table.schema, table.name), table=table)
+    # the message of a move into another schema names the new one, its SQL may name neither
+    moves = {
+        old if old in live else next(name for name in live if name[1] == old[1]): new for old, new in effect.renamed
+    }
+    altered = {(each.before.schema, each.before.name): each for each in effect.altered}
+    for name in moves | altered:
+        after, renames = (altered[name].after, altered[name].renames) if name in altered else (live[name], {})
+        schema, table = moves.get(name, (after.schema, after.name))
+        after = replace(after, schema=schema, name=table)
+        yield Effect(before=name, after=(schema, table), table=after, old=live[name], renames=renames)
 
 
 def _name_before(change: SchemaChange, after: Name) -> Name:

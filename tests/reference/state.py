@@ -53,6 +53,8 @@ class Lake:
 
     tables: dict[Name, tuple[Table, dict[Key, Row]]] = field(default_factory=dict)
     marks: dict[Name, Mark] = field(default_factory=dict)
+    dropped: dict[Name, Table] = field(default_factory=dict)
+    """Schemas of dropped tables, for RECOVER and FLASHBACK TABLE."""
 
 
 def identity_of(envelope: Envelope) -> tuple[Any, ...]:

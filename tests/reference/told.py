@@ -1,4 +1,4 @@
-"""A protocol whose DDLs carry only SQL, with the schemas told from elsewhere."""
+"""A protocol whose DDLs carry only SQL, with some schemas told from elsewhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ticdc_spark.protocols.base import Decoder, ReadOptions, RowReader
 
 
 class Told:
-    """Reads as ``decoder`` does, and gives each DDL the tables that ``changes`` have for it."""
+    """Reads as ``decoder`` does, and gives a DDL the tables that ``changes`` have for it, if any."""
 
     def __init__(self, decoder: Decoder, changes: Iterable[SchemaChange]) -> None:
         self.name, self.has_watermark = decoder.name, decoder.has_watermark
@@ -28,7 +28,7 @@ class Told:
         return self._decoder.row_reader(table, options, only)
 
     def _told(self, change: SchemaChange) -> SchemaChange:
-        known = self._changes[change.commit_ts, change.query]
+        known = self._changes.get((change.commit_ts, change.query), change)
         return replace(change, table=known.table, pre_table=known.pre_table)
 
 
