@@ -4,6 +4,21 @@ For the protocols that carry only SQL (Open, canal-json), for schema files, and 
 (Simple: whether a column was renamed or replaced).
 """
 
+from ticdc_spark.ddl.effect import Altered, DdlEffect, Kind, MovedRows, apply_ddl, classify, fold, parse_create
 from ticdc_spark.ddl.names import TableName, column_renames, ddl_tables
+from ticdc_spark.ddl.statements import Charset
 
-__all__ = ["TableName", "column_renames", "ddl_tables"]
+__all__ = [
+    "Altered",
+    "Charset",
+    "DdlEffect",
+    "Kind",
+    "MovedRows",
+    "TableName",
+    "apply_ddl",
+    "classify",
+    "column_renames",
+    "ddl_tables",
+    "fold",
+    "parse_create",
+]

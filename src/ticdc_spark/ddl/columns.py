@@ -4,6 +4,7 @@ Types come out in TiDB's canonical form (``INT`` is ``int(11)``, ``NUMERIC`` is 
 ``SHOW CREATE TABLE`` prints them.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ import msgspec
 from ticdc_spark.ddl.lex import Cursor
 from ticdc_spark.ddl.statements import ColumnDef, Position
 from ticdc_spark.model import Column, ColumnType, Index
-from ticdc_spark.mysql import parse_type
+from ticdc_spark.mysql import INTEGER_BITS, canonical_integer, parse_type
 
 WITH_CHARSET = frozenset(("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"))
 """Types that have a charset of their own."""
@@ -30,6 +31,11 @@ _TO_BINARY = {
     "mediumtext": "mediumblob",
     "longtext": "longblob",
 }
+_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+_CHARS = ("char", "character", "varchar")
+_NEXT_WORDS = {"double": ("precision",), "long": ("varchar", "varbinary"), "national": _CHARS} | dict.fromkeys(
+    _CHARS, ("varying", "byte")
+)
 _NOW = ("current_timestamp", "now", "localtime", "localtimestamp")
 
 
@@ -62,11 +68,12 @@ def column_def(cur: Cursor) -> ColumnDef:
         options.nullable = False
     while not _column_ends(cur):
         _read_option(cur, options)
+    kind = _column_type(type_name, size, elements, options)
     column = Column(
         name=name,
-        type=_column_type(type_name, size, elements, options),
+        type=kind,
         nullable=options.nullable is not False and not options.primary,
-        default=options.default,
+        default=_stored(options.default, kind),
         virtual=options.virtual,
     )
     return ColumnDef(column=column, nullable=options.nullable, primary=options.primary, unique=options.unique)
@@ -81,9 +88,9 @@ def _column_ends(cur: Cursor) -> bool:
 
 def _type(cur: Cursor) -> tuple[str, str, tuple[str, ...]]:
     """Name, what stands in its brackets, members."""
-    name = cur.name().lower()
-    while word := cur.any_of("precision", "varying", "byte", "char", "character", "varchar", "varbinary"):
-        name += " " + word
+    name = last = cur.name().lower()
+    while last and (last := cur.any_of(*_NEXT_WORDS.get(last, ()))):
+        name += " " + last
     if name in ("enum", "set"):
         cur.expect_op("(")
         return name, "", cur.members()
@@ -106,13 +113,29 @@ def _column_type(name: str, size: str, elements: tuple[str, ...], options: _Opti
         flags = " unsigned" * options.unsigned + " zerofill" * options.zerofill
         kind = parse_type(name + (f"({size})" if size else "") + flags)
     charset, collate = options.charset, options.collate
-    if charset == "binary" and kind.name in _TO_BINARY:
-        kind = msgspec.structs.replace(kind, name=_TO_BINARY[kind.name])
     if kind.name not in WITH_CHARSET:
         return msgspec.structs.replace(kind, charset="binary", collate="binary")
     if charset is None and collate:
         charset = collate.partition("_")[0]
-    return msgspec.structs.replace(kind, charset=charset, collate=collate)
+    return to_binary(msgspec.structs.replace(kind, charset=charset, collate=collate))
+
+
+def _stored(default: str | int | None, kind: ColumnType) -> str | int | None:
+    """A default as TiDB keeps it: integers without leading zeros, BINARY padded."""
+    if not isinstance(default, str):
+        return default
+    if kind.name in INTEGER_BITS and _INTEGER.fullmatch(default):
+        return canonical_integer(default)
+    if kind.name == "binary":
+        return default + "\0" * ((kind.length or 0) - len(default.encode()))
+    return default
+
+
+def to_binary(kind: ColumnType) -> ColumnType:
+    """A text type of character set binary as the bytes type that MySQL makes of it; others as they are."""
+    if kind.charset != "binary" or kind.name not in _TO_BINARY:
+        return kind
+    return msgspec.structs.replace(kind, name=_TO_BINARY[kind.name], collate="binary")
 
 
 def _read_option(cur: Cursor, options: _Options) -> None:

@@ -1,0 +1,274 @@
+"""What a DDL does to the tables that are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from ticdc_spark.ddl.build import Building, build_table
+from ticdc_spark.ddl.lex import Backslash, Cursor, Name
+from ticdc_spark.ddl.names import TableName, column_renames
+from ticdc_spark.ddl.parse import parse
+from ticdc_spark.ddl.statements import (
+    AlterTable,
+    Charset,
+    CreateTable,
+    DatabaseDdl,
+    DropTables,
+    MoveRows,
+    OtherDdl,
+    RenameTables,
+    RenameTo,
+    RestoreTable,
+    TruncateTable,
+    Unsupported,
+)
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import Table
+
+Tables: TypeAlias = Mapping[TableName, Table]
+Kind: TypeAlias = Literal[
+    "create table",
+    "alter table",
+    "rename table",
+    "truncate table",
+    "drop table",
+    "restore table",
+    "create database",
+    "alter database",
+    "drop database",
+    "none",
+]
+"""``restore table`` is RECOVER and FLASHBACK TABLE; ``none`` is everything that changes no table."""
+
+
+class Altered(msgspec.Struct, frozen=True):
+    """A table whose schema changed. Its name may have changed too."""
+
+    before: Table
+    after: Table
+    renames: Mapping[str, str]
+    """Columns: name before to name after, as they stand in the two tables."""
+
+
+class MovedRows(msgspec.Struct, frozen=True):
+    """Rows of a table changed, and no row message says which."""
+
+    table: TableName
+    what: str
+    lossless: bool
+    """Only their partition changed: the table as a whole has the same rows."""
+
+
+class DdlEffect(msgspec.Struct, frozen=True, kw_only=True):
+    """What a DDL does. Everything empty: nothing that is kept here."""
+
+    kind: Kind
+    created: tuple[Table, ...] = ()
+    """Also the table that RECOVER or FLASHBACK TABLE brings back, which is in ``moved`` too."""
+    dropped: tuple[TableName, ...] = ()
+    truncated: tuple[TableName, ...] = ()
+    renamed: tuple[tuple[TableName, TableName], ...] = ()
+    altered: tuple[Altered, ...] = ()
+    moved: tuple[MovedRows, ...] = ()
+    database: str = ""
+    """The database of CREATE, ALTER and DROP DATABASE; the tables that DROP removes are in ``dropped``."""
+    unsupported: str = ""
+    """Why the effect is not known; everything else is empty then."""
+
+
+def classify(sql: str) -> Kind:
+    """What a DDL is, from its first words alone; ALTER TABLE … RENAME is ``alter table``."""
+    cur = Cursor(sql)
+    verb = cur.any_of("create", "alter", "drop", "rename", "truncate", "recover", "flashback")
+    if verb == "truncate":
+        return "truncate table"
+    if verb in ("recover", "flashback"):
+        return "restore table" if cur.accept("table") else "none"
+    if verb in ("create", "drop", "alter"):
+        if cur.any_of("database", "schema"):
+            return f"{verb} database"  # type: ignore[return-value]
+        cur.any_of("unique", "fulltext", "spatial", "ignore")
+        if cur.any_of("index", "columnar", "vector"):
+            return "alter table"
+    if verb and cur.any_of("table", "tables"):
+        return f"{verb} table"  # type: ignore[return-value]
+    return "none"
+
+
+def parse_create(sql: str, schema: str, backslash: Backslash = "literal") -> Table:
+    """The table of a CREATE TABLE: what ``SHOW CREATE TABLE`` prints, a Dumpling file, or a user's.
+
+    ``schema`` is used where the statement names none. ``backslash``: see ``lex.Backslash``; MySQL's own output
+    needs ``escape``.
+    Raises: MessageError if it is no CREATE TABLE with columns.
+    """
+    statement = parse(sql, backslash)
+    if not isinstance(statement, CreateTable) or not statement.columns:
+        raise MessageError(f"not a CREATE TABLE with columns: {sql[:60]!r}")
+    return _create(statement, _full(statement.name, schema), None)
+
+
+def apply_ddl(
+    tables: Tables,
+    schema: str,
+    sql: str,
+    *,
+    dropped: Tables | None = None,
+    charset: Charset | None = None,
+    backslash: Backslash = "literal",
+) -> DdlEffect:
+    """What a DDL does to ``tables``, when run under ``schema``. Changes nothing; see ``fold``.
+
+    ``dropped``: tables as they were when they were dropped, for RECOVER and FLASHBACK. ``charset``: the database's
+    default, utf8mb4 if not told. SQL that cannot be read, or that names a table or column that is not known, gives
+    an effect with ``unsupported``.
+    """
+    kind = classify(sql)
+    known = _Known(tables, schema, dropped or {}, charset)
+    try:
+        effect = known.effect(sql, backslash)
+    except MessageError as error:
+        return DdlEffect(kind=kind, unsupported=str(error))
+    return replace(effect, kind=kind)
+
+
+def fold(tables: Tables, effect: DdlEffect) -> dict[TableName, Table]:
+    """The tables after a DDL."""
+    after = dict(tables)
+    for gone in effect.dropped:
+        after.pop(gone, None)
+    for altered in effect.altered:
+        after.pop((altered.before.schema, altered.before.name), None)
+        after[altered.after.schema, altered.after.name] = altered.after
+    moving = [(new, after.pop(old)) for old, new in effect.renamed if old in after]
+    for (schema, name), table in moving:
+        after[schema, name] = replace(table, schema=schema, name=name)
+    for table in effect.created:
+        after[table.schema, table.name] = table
+    return after
+
+
+def _full(name: Name, schema: str) -> TableName:
+    return name[0] or schema, name[1]
+
+
+def _create(statement: CreateTable, name: TableName, charset: Charset | None) -> Table:
+    return build_table(*name, statement.columns, statement.indexes, statement.charset or charset)
+
+
+class _Known:
+    """The tables that are known, while one statement is looked at. Names compare without case."""
+
+    def __init__(self, tables: Tables, schema: str, dropped: Tables, charset: Charset | None) -> None:
+        self._tables = tables
+        self._schema = schema
+        self._dropped = dropped
+        self._charset = charset
+
+    def effect(self, sql: str, backslash: Backslash) -> DdlEffect:
+        statement = parse(sql, backslash)
+        match statement:
+            case CreateTable():
+                return self._create(statement)
+            case AlterTable():
+                return self._alter(statement, sql)
+            case DropTables():
+                # tables that were never replicated may be dropped with others
+                return DdlEffect(kind="none", dropped=tuple(map(self._name, statement.names)))
+            case TruncateTable():
+                return DdlEffect(kind="none", truncated=(self._name(statement.name),))
+            case RenameTables():
+                pairs = [(self._name(old), _full(new, self._schema)) for old, new in statement.pairs]
+                return DdlEffect(kind="none", renamed=_chained(pairs))
+            case RestoreTable():
+                return self._restore(statement)
+            case DatabaseDdl():
+                return self._database(statement)
+            case Unsupported(reason):
+                return DdlEffect(kind="none", unsupported=reason)
+            case OtherDdl():
+                return DdlEffect(kind="none")
+
+    def _name(self, name: Name) -> TableName:
+        """The name as it is known, or as it is written."""
+        full = _full(name, self._schema)
+        return _find(self._tables, full) or full
+
+    def _table(self, name: Name) -> Table:
+        full = self._name(name)
+        if full not in self._tables:
+            raise MessageError(f"table `{full[0]}`.`{full[1]}` is not known")
+        return self._tables[full]
+
+    def _create(self, statement: CreateTable) -> DdlEffect:
+        name = self._name(statement.name)
+        if statement.if_not_exists and name in self._tables:
+            return DdlEffect(kind="none")
+        if statement.like:
+            model = self._table(statement.like)
+            schema, table = name
+            return DdlEffect(
+                kind="none", created=(replace(model, schema=schema, name=table, table_id=None, version=None),)
+            )
+        return DdlEffect(kind="none", created=(_create(statement, name, self._charset),))
+
+    def _alter(self, statement: AlterTable, sql: str) -> DdlEffect:
+        before = self._table(statement.name)
+        building = Building(before)
+        name = (before.schema, before.name)
+        renamed: TableName | None = None
+        moved = []
+        for part in statement.parts:
+            building.apply(part)
+            if isinstance(part, RenameTo):
+                renamed = _full(part.new, self._schema)
+            elif isinstance(part, MoveRows):
+                moved.append(MovedRows(name, part.what, part.lossless))
+                if part.other:
+                    moved.append(MovedRows(self._name(part.other), part.what, part.lossless))
+        after = building.table()
+        altered = () if after == before else (Altered(before, after, _renames(sql, before)),)
+        return DdlEffect(
+            kind="none", altered=altered, moved=tuple(moved), renamed=((name, renamed),) if renamed else ()
+        )
+
+    def _restore(self, statement: RestoreTable) -> DdlEffect:
+        old, new = _full(statement.name, self._schema), _full(statement.new or statement.name, self._schema)
+        found = _find(self._dropped, old)
+        if found is None:
+            raise MessageError(f"`{old[0]}`.`{old[1]}` comes back, but its schema is not known")
+        table = replace(self._dropped[found], schema=new[0], name=new[1])
+        return DdlEffect(
+            kind="none", created=(table,), moved=(MovedRows(new, "RECOVER or FLASHBACK TABLE", lossless=False),)
+        )
+
+    def _database(self, statement: DatabaseDdl) -> DdlEffect:
+        database = statement.name or self._schema
+        gone: tuple[TableName, ...] = ()
+        if statement.what == "drop":
+            gone = tuple(name for name in self._tables if name[0].lower() == database.lower())
+        return DdlEffect(kind="none", dropped=gone, database=database)
+
+
+def _find(tables: Tables, name: TableName) -> TableName | None:
+    if name in tables:
+        return name
+    lower = (name[0].lower(), name[1].lower())
+    return next((known for known in tables if (known[0].lower(), known[1].lower()) == lower), None)
+
+
+def _chained(pairs: list[tuple[TableName, TableName]]) -> tuple[tuple[TableName, TableName], ...]:
+    """First names to last names: RENAME works from left to right, so that a table may be renamed twice."""
+    origin = {old: old for old, _ in pairs}
+    for old, new in pairs:
+        origin[new] = origin.pop(old, old)
+    return tuple((old, new) for new, old in origin.items())
+
+
+def _renames(sql: str, before: Table) -> dict[str, str]:
+    known = {column.name.lower(): column.name for column in before.columns}
+    return {known.get(old.lower(), old): new for old, new in column_renames(sql).items()}

@@ -1,0 +1,241 @@
+"""What SQL does to tables, beyond what the golden cases hold."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ticdc_spark import mysql
+from ticdc_spark.ddl import DdlEffect, TableName, apply_ddl, classify, column_renames, ddl_tables, fold, parse_create
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import Table
+
+
+def tables_after(*statements: str) -> dict[TableName, Table]:
+    tables: dict[TableName, Table] = {}
+    for sql in statements:
+        effect = apply_ddl(tables, "d", sql)
+        assert effect.unsupported == ""
+        tables = fold(tables, effect)
+    return tables
+
+
+def columns_of(table: Table) -> list[str]:
+    return [f"{c.name} {mysql.format_type(c.type)}{'' if c.nullable else ' not null'}" for c in table.columns]
+
+
+BASE = "CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR(9) CHARACTER SET latin1, c DECIMAL(5) UNSIGNED, UNIQUE (b))"
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("BOOL", "tinyint(1)"),
+        ("INTEGER UNSIGNED", "int(10) unsigned"),
+        ("DOUBLE PRECISION", "double"),
+        ("FLOAT(25)", "double"),
+        ("NUMERIC(7)", "decimal(7,0)"),
+        ("NATIONAL CHAR VARYING(5)", "varchar(5)"),
+        ("CHAR(3) CHARACTER SET binary", "binary(3)"),
+        ("TEXT CHARACTER SET binary", "blob"),
+        ("TEXT(200)", "tinytext"),
+        ("BLOB(70000)", "mediumblob"),
+        ("LONG VARBINARY", "mediumblob"),
+        ("TIME(0)", "time"),
+        ("DATETIME(3) ON UPDATE CURRENT_TIMESTAMP(3)", "datetime(3)"),
+        ("ENUM('a,b', 'c)', 'it''s', 'back\\slash')", "enum('a,b','c)','it''s','back\\slash')"),
+        ("SET('x') CHARACTER SET utf8", "set('x')"),
+        ("INT(6) ZEROFILL", "int(6) unsigned zerofill"),
+    ],
+)
+def test_types_as_tidb_has_them(written: str, meant: str) -> None:
+    table = parse_create(f"CREATE TABLE t (c {written} COMMENT 'x, y INT', d INT)", "d")
+    assert [mysql.format_type(column.type) for column in table.columns] == [meant, "int(11)"]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("VARCHAR(9) DEFAULT 'it''s \\\\ \\n'", "it's \\ \n"),
+        ("VARCHAR(9) DEFAULT _UTF8MB4'x'", "x"),
+        ("INT DEFAULT -7", "-7"),
+        ("INT DEFAULT '007'", "7"),
+        ("BIT(4) DEFAULT b'101'", 5),
+        ("VARBINARY(4) DEFAULT x'6162'", "ab"),
+        ("BINARY(3) DEFAULT 'a'", "a\0\0"),
+        ("DATETIME(3) DEFAULT NOW(3)", "CURRENT_TIMESTAMP(3)"),
+        ("JSON DEFAULT (JSON_OBJECT('a', 1))", "JSON_OBJECT('a', 1)"),
+        ("BOOL DEFAULT TRUE", "1"),
+        ("INT DEFAULT NULL", None),
+    ],
+)
+def test_defaults(written: str, meant: object) -> None:
+    assert parse_create(f"CREATE TABLE t (c {written})", "d").columns[0].default == meant
+
+
+def test_members_of_sql_that_people_typed_have_escapes() -> None:
+    (column,) = parse_create("CREATE TABLE t (c ENUM('a\\\\b', 'it\\'s'))", "d", "escape").columns
+    assert column.type.elements == ("a\\b", "it's")
+
+
+def test_alter_changes_columns_and_keys() -> None:
+    after = tables_after(
+        BASE,
+        "ALTER TABLE T ADD d TEXT AFTER A, DROP c, CHANGE B bb VARCHAR(20) NOT NULL FIRST, ADD KEY k (d(5), (a + 1))",
+        "CREATE UNIQUE INDEX u ON t (bb, d)",
+    )["d", "t"]
+    assert columns_of(after) == ["bb varchar(20) not null", "a int(11) not null", "d text"]
+    assert [(i.name, i.columns, i.nullable) for i in after.indexes] == [
+        ("b", ("bb",), False),
+        ("PRIMARY", ("a",), False),
+        ("k", ("d", "(a + 1)"), True),
+        ("u", ("bb", "d"), True),
+    ]
+    # the only charset that the table shows is what a new text column gets
+    assert [c.type.charset for c in after.columns] == ["latin1", "binary", "latin1"]
+
+
+def test_renames_are_told() -> None:
+    tables = tables_after(BASE)
+    effect = apply_ddl(tables, "d", "ALTER TABLE t RENAME COLUMN A TO z, RENAME TO e.u")
+    assert [dict(altered.renames) for altered in effect.altered] == [{"a": "z"}]
+    assert effect.renamed == ((("d", "t"), ("e", "u")),)
+    (name,) = fold(tables, effect)
+    assert name == ("e", "u")
+
+
+def test_rename_works_from_left_to_right() -> None:
+    tables = tables_after("CREATE TABLE a (x INT)", "CREATE TABLE b (y INT)")
+    swapped = fold(tables, apply_ddl(tables, "d", "RENAME TABLE a TO tmp, b TO a, tmp TO b"))
+    assert {name[1]: table.columns[0].name for name, table in swapped.items()} == {"a": "y", "b": "x"}
+
+
+def test_convert_to_binary_makes_bytes() -> None:
+    after = tables_after("CREATE TABLE t (a CHAR(3), b TEXT, c INT)", "ALTER TABLE t CONVERT TO CHARACTER SET binary")
+    assert columns_of(after["d", "t"]) == ["a binary(3)", "b blob", "c int(11)"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "attributes"),
+    [
+        ("ALTER TABLE t COMMENT = 'x'", {}),
+        ("ALTER TABLE `t` /*T![ttl] TTL = `a` + INTERVAL 2 DAY */ /*T![ttl] TTL_ENABLE = 'OFF' */", {}),
+        ("ALTER TABLE `t`", {}),
+        ("ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (a) REFERENCES p(a) ON DELETE CASCADE", {}),
+        ("ALTER TABLE t ADD PARTITION (PARTITION p VALUES LESS THAN (9))", {}),
+        ("CREATE VIEW v AS SELECT 1", {}),
+        ("CREATE TABLE IF NOT EXISTS t (z INT)", {}),
+        ("TRUNCATE t", {"truncated": (("d", "t"),)}),
+        ("DROP TABLE IF EXISTS t, x.y", {"dropped": (("d", "t"), ("x", "y"))}),
+        ("DROP DATABASE d", {"dropped": (("d", "t"),), "database": "d"}),
+    ],
+)
+def test_effects(sql: str, attributes: dict[str, Any]) -> None:
+    effect = apply_ddl(tables_after(BASE), "d", sql)
+    assert effect == DdlEffect(kind=classify(sql), **attributes)
+
+
+@pytest.mark.parametrize(
+    ("sql", "lossless"),
+    [
+        ("ALTER TABLE t DROP PARTITION `p1`, `p2`", False),
+        ("ALTER TABLE t TRUNCATE PARTITION p", False),
+        ("ALTER TABLE t EXCHANGE PARTITION p WITH TABLE t WITHOUT VALIDATION", False),
+        ("ALTER TABLE t REORGANIZE PARTITION a, b INTO (PARTITION c VALUES LESS THAN (5))", True),
+        ("ALTER TABLE t PARTITION BY HASH (a) PARTITIONS 3", True),
+        ("ALTER TABLE t REMOVE PARTITIONING", True),
+    ],
+)
+def test_rows_that_move_are_told(sql: str, lossless: bool) -> None:
+    effect = apply_ddl(tables_after(BASE), "d", sql)
+    assert {(moved.table, moved.lossless) for moved in effect.moved} == {(("d", "t"), lossless)}
+    assert effect.altered == () and effect.unsupported == ""
+
+
+def test_a_dropped_table_comes_back_with_its_rows() -> None:
+    dropped = tables_after(BASE)
+    effect = apply_ddl({}, "d", "FLASHBACK TABLE t TO u", dropped=dropped)
+    assert columns_of(effect.created[0]) == columns_of(dropped["d", "t"]) and effect.created[0].name == "u"
+    assert effect.moved[0].table == ("d", "u") and not effect.moved[0].lossless
+    assert "not known" in apply_ddl({}, "d", "RECOVER TABLE t").unsupported
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("ALTER TABLE nowhere ADD x INT", "`d`.`nowhere` is not known"),
+        ("ALTER TABLE t DROP COLUMN nothing", "no column `nothing`"),
+        ("ALTER TABLE t ADD a INT", "there already"),
+        ("ALTER TABLE t MODIFY a", "column type|expected"),
+        ("CREATE TABLE u LIKE nowhere", "not known"),
+        ("CREATE TABLE u AS SELECT 1", "SELECT"),
+        ("CREATE TABLE u (a INT) SELECT 1", "SELECT"),
+        ("FLASHBACK CLUSTER TO TIMESTAMP '2024-01-01'", "FLASHBACK"),
+        ("CREATE TABLE u (a INT", "expected"),
+        ("CREATE TABLE u (a ENUM())", "members"),
+    ],
+)
+def test_what_is_not_followed_says_why(sql: str, reason: str) -> None:
+    effect = apply_ddl(tables_after(BASE), "d", sql)
+    assert re.search(reason, effect.unsupported)
+    assert effect == DdlEffect(kind=classify(sql), unsupported=effect.unsupported)
+
+
+WORDS = st.sampled_from(
+    [
+        "ALTER",
+        "TABLE",
+        "t",
+        "ADD",
+        "DROP",
+        "COLUMN",
+        "CHANGE",
+        "RENAME",
+        "TO",
+        "PARTITION",
+        "INDEX",
+        "(",
+        ")",
+        ",",
+        ";",
+        "`",
+        "'",
+        '"',
+        "a",
+        "b",
+        "INT",
+        "ENUM",
+        "'x'",
+        "1.5",
+        "/*T!",
+        "*/",
+        "--",
+        "!",
+        "\\",
+        "DEFAULT",
+        "FIRST",
+        "AFTER",
+        "CREATE",
+        "LIKE",
+        "AS",
+        "CHARACTER",
+        "SET",
+        "PRIMARY",
+        "KEY",
+    ]
+)
+
+
+@given(st.lists(WORDS, max_size=25))
+def test_any_words_give_an_effect_or_a_reason(words: list[str]) -> None:
+    sql = " ".join(words)
+    assert isinstance(apply_ddl(tables_after(BASE), "d", sql), DdlEffect)
+    with contextlib.suppress(MessageError):
+        ddl_tables(sql, "d")
+    with contextlib.suppress(MessageError):
+        column_renames(sql)
