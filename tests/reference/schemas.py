@@ -82,9 +82,9 @@ def _effects_of_sql(change: SchemaChange, tables: Tables, dropped: Mapping[Name,
     altered = {(each.before.schema, each.before.name): each for each in effect.altered}
     for name in moves | altered:
         after, renames = (altered[name].after, altered[name].renames) if name in altered else (live[name], {})
-        schema, table = moves.get(name, (after.schema, after.name))
-        after = replace(after, schema=schema, name=table)
-        yield Effect(before=name, after=(schema, table), table=after, old=live[name], renames=renames)
+        new = moves.get(name, (after.schema, after.name))
+        after = replace(after, schema=new[0], name=new[1])
+        yield Effect(before=name, after=new, table=after, old=live[name], renames=renames)
 
 
 def _name_before(change: SchemaChange, after: Name) -> Name:

@@ -18,7 +18,8 @@ from msgspec.structs import replace
 
 from tests.reference.applier import run
 from tests.reference.workloads import FAULTS, configs, messages_of, rows_of, truth_of
-from ticdc_spark.model import Bootstrap, Change, Message, Row, RowChange, SchemaChange, Watermark
+from ticdc_spark.ddl import apply_ddl, fold
+from ticdc_spark.model import Bootstrap, Change, Message, Row, RowChange, SchemaChange, Table, Watermark
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols.simple import DECODER
 from ticdc_spark.workload import DDL_ACTIONS, RecordFormat, WorkloadConfig, generate, write_topic
@@ -82,6 +83,25 @@ def test_every_schema_change_happens() -> None:
     for action in DDL_ACTIONS:
         only = WorkloadConfig(changes=200, ddl_every=3, ddl_actions=(action,))
         assert sum(isinstance(event, SchemaChange) for event in generate(only)) > 20, action
+
+
+@given(st.integers(0, 10**6))
+def test_the_sql_alone_tells_the_same_schemas(seed: int) -> None:
+    tables: dict[tuple[str, str], Table] = {}
+    workload = generate(WorkloadConfig(seed=seed, changes=400, ddl_every=2))
+    for event in workload:
+        if isinstance(event, SchemaChange):
+            runs_under = event.pre_table.schema if event.pre_table else event.schema
+            effect = apply_ddl(tables, runs_under, event.query)
+            assert not effect.unsupported
+            tables = fold(tables, effect)
+            if event.table and event.kind != "ERASE":
+                told = tables[event.table.schema, event.table.name]
+                assert {column.name: column for column in told.columns} == {
+                    column.name: replace(column, virtual=False) for column in event.table.columns
+                }
+                assert handle_key(told) == handle_key(event.table)
+    assert tables.keys() == workload.truth.keys()
 
 
 def test_faults_are_there() -> None:
