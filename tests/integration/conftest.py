@@ -5,8 +5,15 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.kafka_broker import Broker
+from tests.spark_session import allow_open_sockets, shared_session
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Allow what PySpark does."""
+    allow_open_sockets(config)
 
 
 @pytest.fixture(scope="session")
@@ -18,6 +25,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield started
     finally:
         started.kill()
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The Spark session that all tests share."""
+    with shared_session() as session:
+        yield session
 
 
 _NUMBERS = count(1)

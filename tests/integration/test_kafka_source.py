@@ -1,0 +1,156 @@
+"""The Kafka source against a real broker."""
+
+import time
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.kafka_broker import Broker, Record
+from ticdc_spark.errors import SourceFault, UsageError
+from ticdc_spark.spark.source_kafka import KafkaSource
+
+
+def _messages(count: int, size: int = 10) -> list[Record]:
+    return [(f"k{i}".encode() if i % 3 else None, b"%d" % i * size if i % 5 else None) for i in range(count)]
+
+
+def test_reads_exactly_between_the_offsets(spark: SparkSession, broker: Broker, topic_name: str) -> None:
+    broker.create_topic(topic_name, 3)
+    before = int(time.time() * 1000)
+    for partition in (0, 1):
+        broker.produce(topic_name, _messages(100), partition)
+    source = KafkaSource(spark, broker.servers, topics=[topic_name])
+    assert source.beginning() == {(topic_name, p): 0 for p in range(3)}
+    end = source.ends()
+    assert end == {(topic_name, 0): 100, (topic_name, 1): 100, (topic_name, 2): 0}
+    broker.produce(topic_name, _messages(5), 0)
+    read = source.read(spark, {(topic_name, 0): 90, (topic_name, 1): 0}, end)
+    assert [f"{name} {kind}" for name, kind in read.dtypes] == [
+        "topic string",
+        "partition int",
+        "offset bigint",
+        "timestamp bigint",
+        "key binary",
+        "value binary",
+    ]
+    rows = sorted(read.collect(), key=lambda row: (row.partition, row.offset))
+    assert [(row.partition, row.offset) for row in rows] == [(0, i) for i in range(90, 100)] + [
+        (1, i) for i in range(100)
+    ]
+    assert [(row.key and bytes(row.key), row.value and bytes(row.value)) for row in rows[10:]] == _messages(100)
+    assert all(before <= row.timestamp <= time.time() * 1000 for row in rows)
+    assert source.read(spark, end, end).collect() == []
+    source.close()
+
+
+def test_one_partition_is_read_by_several_tasks(spark: SparkSession, broker: Broker, topic_name: str) -> None:
+    broker.create_topic(topic_name)
+    broker.produce(topic_name, _messages(1000))
+    source = KafkaSource(spark, broker.servers, topics=[topic_name])
+    read = source.read(spark, {}, source.ends())
+    assert read.rdd.getNumPartitions() >= 2
+    assert read.count() == 1000
+
+
+def test_new_partitions_and_topics_of_a_pattern_appear(spark: SparkSession, broker: Broker, topic_name: str) -> None:
+    broker.create_topic(f"{topic_name}.a")
+    source = KafkaSource(spark, broker.servers, topic_pattern=f"{topic_name}\\.[ab]")
+    assert source.ends() == {(f"{topic_name}.a", 0): 0}
+    broker.add_partitions(f"{topic_name}.a", 2)
+    broker.create_topic(f"{topic_name}.b")
+    broker.create_topic(f"{topic_name}.bc")
+    assert source.ends() == {(f"{topic_name}.a", 0): 0, (f"{topic_name}.a", 1): 0, (f"{topic_name}.b", 0): 0}
+    assert KafkaSource(spark, broker.servers, topic_pattern="no such topic").ends() == {}
+    with pytest.raises(UsageError, match="Unclosed group"):
+        KafkaSource(spark, broker.servers, topic_pattern="a(").ends()
+
+
+def test_a_cap_counts_bytes_by_a_sample(spark: SparkSession, broker: Broker, topic_name: str) -> None:
+    broker.create_topic(topic_name, 2)
+    broker.produce(topic_name, [(None, b"x" * 100)] * 400, 0)
+    broker.produce(topic_name, [(None, b"x" * 5000)] * 40, 1)
+    source = KafkaSource(spark, broker.servers, topics=[topic_name])
+    start, end = source.beginning(), source.ends()
+    assert source.cap(start, end, 1000, 1 << 30) == end
+    assert source.cap(start, end, 44, 1 << 30) == {(topic_name, 0): 40, (topic_name, 1): 4}
+    cut = source.cap(start, end, 1000, 24_000)
+    taken = 100 * cut[topic_name, 0] + 5000 * cut[topic_name, 1]
+    assert 10_000 < taken <= 24_000 + 5100
+    assert source.cap(end, end, 1, 1) == end
+
+
+def test_messages_that_are_gone_are_named(spark: SparkSession, broker: Broker, topic_name: str) -> None:
+    broker.create_topic(topic_name)
+    broker.produce(topic_name, _messages(20))
+    source = KafkaSource(spark, broker.servers, topics=[topic_name])
+    end = source.ends()
+    broker.trim(topic_name, 0, 12)
+    assert source.beginning() == {(topic_name, 0): 12}
+    with pytest.raises(SourceFault, match=f"'{topic_name}', partition 0: wanted offset 5, but .* still there is 12"):
+        source.read(spark, {(topic_name, 0): 5}, end)
+    assert source.read(spark, {(topic_name, 0): 12}, end).count() == 8
+    assert source.read(spark, {}, end).count() == 8, "from the beginning that there is"
+
+
+def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(
+    spark: SparkSession, broker: Broker, topic_name: str
+) -> None:
+    broker.create_topic(topic_name)
+    broker.produce(topic_name, _messages(20))
+    source = KafkaSource(spark, broker.servers, topics=[topic_name])
+    end = source.ends()
+    broker.delete_topic(topic_name)
+    with pytest.raises(SourceFault, match=f"has no topic '{topic_name}'"):
+        source.read(spark, {}, end)
+    broker.create_topic(topic_name)
+    with pytest.raises(SourceFault, match="ends at 0; was the topic deleted and created again"):
+        source.read(spark, {(topic_name, 0): 10}, end)
+
+
+def test_kafka_options_reach_listing_and_reading(spark: SparkSession, broker: Broker, topic_name: str) -> None:
+    """A transaction that is open hides its messages from both, and only from a committed reader."""
+    from confluent_kafka import Producer
+
+    broker.create_topic(topic_name)
+    producer = Producer({"bootstrap.servers": broker.servers, "transactional.id": topic_name, "log_level": 0})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic_name, b"a")
+    producer.commit_transaction(30)
+    producer.begin_transaction()
+    producer.produce(topic_name, b"b")
+    producer.flush(30)
+    committed = KafkaSource(
+        spark, broker.servers, topics=[topic_name], options={"kafka.isolation.level": "read_committed"}
+    )
+    every = KafkaSource(spark, broker.servers, topics=[topic_name])
+    assert (committed.ends(), every.ends()) == ({(topic_name, 0): 2}, {(topic_name, 0): 3})
+    assert [bytes(row.value) for row in committed.read(spark, {}, committed.ends()).collect()] == [b"a"]
+    assert [bytes(row.value) for row in every.read(spark, {}, every.ends()).collect()] == [b"a", b"b"]
+    producer.abort_transaction(30)
+    # The broker shows the end of a transaction a moment after the client was told.
+    deadline = time.monotonic() + 30
+    while committed.ends() != {(topic_name, 0): 4}:
+        assert time.monotonic() < deadline
+    assert [bytes(row.value) for row in committed.read(spark, {}, committed.ends()).collect()] == [b"a"]
+
+
+def test_a_broker_that_was_away_is_found_again(spark: SparkSession, broker: Broker, topic_name: str) -> None:
+    broker.create_topic(topic_name)
+    broker.produce(topic_name, _messages(10))
+    quick = {"kafka.default.api.timeout.ms": "3000", "kafka.request.timeout.ms": "2000"}
+    source = KafkaSource(spark, broker.servers, topics=[topic_name], options=quick)
+    assert source.ends() == {(topic_name, 0): 10}
+    broker.stop()
+    try:
+        with pytest.raises(SourceFault, match=f"Kafka at {broker.servers}: TimeoutException"):
+            source.ends()
+    finally:
+        broker.start()
+    assert source.ends() == {(topic_name, 0): 10}
+    assert source.read(spark, {}, source.ends()).count() == 10
+
+
+def test_a_server_that_cannot_be_is_a_fault(spark: SparkSession) -> None:
+    with pytest.raises(SourceFault, match=r"no\.such\.host\.invalid.*bootstrap"):
+        KafkaSource(spark, "no.such.host.invalid:9092", topics=["t"]).ends()

@@ -1,0 +1,38 @@
+"""One local Spark for every test that wants one, in whatever folder."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from pyspark.sql import SparkSession
+
+from ticdc_spark.spark.session import coordinates, open_session, stop_session
+
+QUICK = {
+    "spark.master": "local[2]",
+    "spark.driver.memory": "1g",
+    # The optimizing compiler takes more from short runs than it gives.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+}
+"""Settings for small data on few cores."""
+
+_users = 0
+
+
+def allow_open_sockets(config: pytest.Config) -> None:
+    """PySpark's ``collect`` leaves its socket to the garbage collector, which may come in any later test."""
+    config.addinivalue_line("filterwarnings", "ignore:unclosed <socket.socket:ResourceWarning")
+
+
+@contextmanager
+def shared_session() -> Iterator[SparkSession]:
+    """The session, with every jar that a test may want; the last of its users stops it."""
+    global _users
+    session = open_session("tests", QUICK, coordinates("iceberg", "sqlite", "kafka"))
+    _users += 1
+    try:
+        yield session
+    finally:
+        _users -= 1
+        if not _users:
+            stop_session(session)
