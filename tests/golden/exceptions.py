@@ -6,6 +6,7 @@ difference needs any more. Nothing is skipped without a rule.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -62,6 +63,11 @@ def with_replacement(raw: bytes) -> str:
     """What Go's encoding/json leaves of bytes that are not UTF-8: U+FFFD for each bad byte."""
     text = raw.decode("utf-8", "surrogateescape")
     return "".join("\ufffd" if "\udc80" <= char <= "\udcff" else char for char in text)
+
+
+def _without_flag(image: bytes, flag: int) -> bytes:
+    """An Open image whose columns' flags (``"f"``) lack this one."""
+    return re.sub(rb'"f":(\d+)', lambda found: b'"f":%d' % (int(found[1]) & ~flag), image)
 
 
 RULES = [
@@ -151,6 +157,34 @@ RULES = [
         "tiflow-odd-*/odd db.1.vals.v",
         "bytes that are not UTF-8 in a VARCHAR are lost on the wire: each became U+FFFD (TEXT keeps them, in base64)",
         lambda actual, expected: isinstance(expected, bytes) and actual == with_replacement(expected),
+    ),
+    Rule(
+        "open",
+        "key",
+        "tiflow-*",
+        "`rid` is TiDB's hidden row id for a table without an integer clustered key; a row change does not carry it",
+        lambda actual, expected: b'"rid"' not in actual and re.sub(rb'"rid":-?\d+,', b"", expected) == actual,
+    ),
+    Rule(
+        "open",
+        "messages",
+        "tiflow-keys-*",
+        "where the limit is small, keys without `rid` leave room for one event more",
+        lambda actual, expected: len(actual) <= len(expected) and sum(actual) == sum(expected),
+    ),
+    Rule(
+        "open",
+        "bytes",
+        "tiflow-*",
+        "a schema does not tell stored generated columns: their flag 4 is not sent",
+        lambda actual, expected: _without_flag(expected, 4) == actual,
+    ),
+    Rule(
+        "open",
+        "bytes",
+        "tiflow-keys*/keys_db.k_fk_child",
+        "TiDB does not flag (32) the column of an index that a foreign key brought; a schema cannot tell such an index",
+        lambda actual, expected: _without_flag(actual, 32) == expected,
     ),
     Rule(
         "ddl",

@@ -42,7 +42,8 @@ def _skip(cur: Cursor) -> str:
 
 def _add(cur: Cursor) -> list[Alteration]:
     if cur.accept("partition"):
-        # the rest of the statement: its brackets hold commas, its options follow without
+        if cur.peek().is_word("partitions"):  # of a table partitioned by hash: all rows are dealt out again
+            return [MoveRows("ADD PARTITION " + _skip(cur), lossless=True)]
         return [NoEffect("ADD PARTITION " + _skip(cur))]
     named = ""
     if cur.accept("constraint") and not any(cur.peek().is_word(w) for w in ("primary", "unique", "foreign", "check")):
@@ -75,8 +76,10 @@ def _drop(cur: Cursor) -> list[Alteration]:
         cur.accept("if", "exists")
         name = cur.name()
         return [DropIndex("" if name.lower() == "primary" else name)]
-    if cur.accept("foreign", "key") or cur.any_of("check", "constraint"):
-        return [NoEffect("DROP " + _skip(cur))]
+    if cur.accept("foreign", "key"):
+        return [NoEffect("DROP FOREIGN KEY " + _skip(cur))]
+    if cur.any_of("check", "constraint"):
+        return [NoEffect("DROP CONSTRAINT " + _skip(cur))]
     if cur.accept("partition"):
         return [MoveRows("DROP PARTITION " + _names(cur), lossless=False)]
     cur.accept("column")
@@ -127,8 +130,8 @@ def _old_new(cur: Cursor) -> tuple[str, str]:
 
 
 def _alter(cur: Cursor) -> list[Alteration]:
-    if cur.any_of("index", "check", "constraint"):
-        return [NoEffect("ALTER " + _skip(cur))]
+    if what := cur.any_of("index", "check", "constraint"):
+        return [NoEffect(f"ALTER {what.upper()} {_skip(cur)}")]
     cur.accept("column")
     name = cur.name()
     if cur.accept("drop", "default"):
@@ -187,8 +190,12 @@ def _reorganize(cur: Cursor) -> list[Alteration]:
     return [MoveRows("REORGANIZE PARTITION " + _names(cur), lossless=True)]
 
 
-def _repartition(cur: Cursor) -> list[Alteration]:
-    return [MoveRows("COALESCE PARTITION or PARTITION BY " + _skip(cur), lossless=True)]
+def _coalesce(cur: Cursor) -> list[Alteration]:
+    return [MoveRows("COALESCE " + _skip(cur), lossless=True)]
+
+
+def _partition(cur: Cursor) -> list[Alteration]:
+    return [MoveRows("PARTITION " + _skip(cur), lossless=True)]
 
 
 def _remove(cur: Cursor) -> list[Alteration]:
@@ -212,7 +219,7 @@ _PARTS: dict[str, Callable[[Cursor], list[Alteration]]] = {
     "exchange": _exchange,
     "truncate": _truncate,
     "reorganize": _reorganize,
-    "coalesce": _repartition,
-    "partition": _repartition,
+    "coalesce": _coalesce,
+    "partition": _partition,
     "remove": _remove,
 }

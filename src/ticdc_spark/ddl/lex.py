@@ -196,7 +196,7 @@ class Cursor:
 
     def skip_item(self) -> str:
         """Consume up to the next ``,`` or ``)`` outside brackets, or the end; give the text."""
-        start = self.pos
+        start = self.peek().start
         while True:
             token = self.peek()
             if token.kind == "end" or (token.kind == "op" and token.text in ",);"):

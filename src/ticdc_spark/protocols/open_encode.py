@@ -1,0 +1,294 @@
+"""The Open protocol: events to the very bytes that TiCDC (classic architecture) sends.
+
+Images are written with Go's ``encoding/json``: columns sorted by name, ``<``, ``>``, ``&`` escaped. Rows share
+messages up to ``max_batch_size`` and ``max_message_bytes``; DDL and resolved events stand alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import Column, Index, Row, RowChange, SchemaChange, Table
+from ticdc_spark.mysql import INTEGER_BITS, handle_key
+from ticdc_spark.protocols.base import Encoded
+from ticdc_spark.protocols.go_text import escape_html
+from ticdc_spark.protocols.open_ddl import ddl_type_code
+from ticdc_spark.protocols.open_frames import HEAD_BYTES, LENGTH_BYTES, frame_key, frame_value
+from ticdc_spark.protocols.open_types import (
+    BINARY,
+    GENERATED,
+    HANDLE,
+    MULTIPLE,
+    NULLABLE,
+    PRIMARY,
+    UNIQUE,
+    UNSIGNED,
+    form,
+)
+from ticdc_spark.wire.compression import Compression, compress
+
+_ENCODER = msgspec.json.Encoder()
+_RECORD_OVERHEAD = 36
+"""What Kafka may add to a record; TiCDC counts it towards max-message-bytes."""
+Pair: TypeAlias = tuple[bytes, bytes]
+
+
+class OpenConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """How messages are written. Names are TiCDC's where it has them."""
+
+    time_zone: str = "UTC"
+    """IANA name; TIMESTAMP is sent as local time in it, and nothing in the message tells it."""
+    max_batch_size: int = 16
+    max_message_bytes: int = 10 * 1024 * 1024
+    output_old_value: bool = True
+    only_output_updated_columns: bool = False
+    delete_only_output_handle_key_columns: bool = False
+    large_message_handle: Literal["none", "handle-key-only", "claim-check"] = "none"
+    store: Callable[[bytes, bytes], str] | None = None
+    """For claim-check: keeps a message's key and value and returns where they lie."""
+    compression: Compression = "none"
+    """Of each event's value."""
+
+
+def encoder(config: OpenConfig | None = None) -> OpenEncoder:
+    """The encoder of a configuration."""
+    return OpenEncoder(config or OpenConfig())
+
+
+class OpenEncoder:
+    """Writes the Open protocol. Keeps nothing between calls."""
+
+    def __init__(self, config: OpenConfig) -> None:
+        self._config = config
+
+    def rows(self, changes: Iterable[RowChange]) -> Iterator[Encoded]:
+        """Messages of several changes each, in order.
+
+        Raises: MessageError for a change without an image it needs, and a change that stays larger than
+        ``max_message_bytes``.
+        """
+        writers: dict[int, _TableWriter] = {}
+        batch: list[Pair] = []
+        size = 0
+        for change in changes:
+            writer = writers.get(id(change.table))
+            if writer is None:
+                # it keeps the table, so that its id is not given to another
+                writer = writers[id(change.table)] = _TableWriter(change.table, self._config.time_zone)
+            key, value = self._pair(change, writer)
+            more = len(key) + len(value) + 2 * LENGTH_BYTES
+            if batch and (len(batch) >= self._config.max_batch_size or size + more > self._config.max_message_bytes):
+                yield _message(batch)
+                batch = []
+            if not batch:
+                size = HEAD_BYTES + _RECORD_OVERHEAD
+            batch.append((key, value))
+            size += more
+        if batch:
+            yield _message(batch)
+
+    def ddl(self, change: SchemaChange) -> Encoded | None:
+        """A DDL. Its kind is sent if it is a type code, else the code that its SQL tells."""
+        code = int(change.kind) if change.kind.isdigit() else ddl_type_code(change.query)
+        key = _key(change.commit_ts, 2, change.schema, change.name)
+        return self._alone(key, _json({"q": change.query, "t": code}))
+
+    def watermark(self, commit_ts: int) -> Encoded | None:
+        """A resolved event; its value is empty."""
+        return Encoded(frame_key([_key(commit_ts, 3)]), frame_value([b""]))
+
+    def bootstrap(self, table: Table) -> Encoded | None:
+        """``None``: no message carries a table's schema."""
+        return None
+
+    def _alone(self, key: bytes, value: bytes) -> Encoded:
+        return Encoded(frame_key([key]), frame_value([compress(value, self._config.compression)]))
+
+    def _pair(self, change: RowChange, writer: _TableWriter) -> Pair:
+        config = self._config
+        pair = self._row(change, writer)
+        if _size(pair) <= config.max_message_bytes:
+            return pair
+        if config.large_message_handle == "none":
+            raise MessageError(self._too_large(change, pair))
+        location = ""
+        if config.large_message_handle == "claim-check":
+            if config.store is None:
+                raise MessageError("large-message-handle claim-check needs a place to store messages")
+            location = config.store(frame_key(pair[:1]), frame_value(pair[1:]))
+        small = self._row(change, writer, keys_only=True, location=location)
+        if _size(small) > config.max_message_bytes:
+            raise MessageError(self._too_large(change, small))
+        return small
+
+    def _row(self, change: RowChange, writer: _TableWriter, *, keys_only: bool = False, location: str = "") -> Pair:
+        location = location or change.claim_check or ""
+        key = _key(
+            change.commit_ts,
+            1,
+            change.table.schema,
+            change.table.name,
+            rid=writer.row_id(change),
+            ptn=writer.partition(change),
+            ohk=(keys_only or change.partial) and not location,
+            ccl=location,
+        )
+        return key, compress(self._images(change, writer, keys_only), self._config.compression)
+
+    def _images(self, change: RowChange, writer: _TableWriter, keys_only: bool) -> bytes:
+        config = self._config
+        only: Collection[str] | None = writer.keys if keys_only else None
+        if change.op == "delete":
+            if config.delete_only_output_handle_key_columns:
+                only = writer.keys
+                if not only:
+                    raise MessageError(f"{_name(change)} has no handle key to delete by")
+            return b'{"d":' + writer.image(_image(change, "before"), only) + b"}"
+        after = _image(change, "after")
+        value = b'{"u":' + writer.image(after, only)
+        if change.op == "update" and config.output_old_value:
+            before = _image(change, "before")
+            if config.only_output_updated_columns:
+                changed = [name for name in before if name not in after or before[name] != after[name]]
+                only = changed if only is None else [name for name in changed if name in only]
+            if only is None or only:
+                value += b',"p":' + writer.image(before, only)
+        return value + b"}"
+
+    def _too_large(self, change: RowChange, pair: Pair) -> str:
+        return (
+            f"a row of {_name(change)} takes {_size(pair)} bytes; max-message-bytes is {self._config.max_message_bytes}"
+        )
+
+
+def _image(change: RowChange, which: Literal["before", "after"]) -> Row:
+    row = change.before if which == "before" else change.after
+    if row is None:
+        raise MessageError(f"{change.op} of {_name(change)} without its {which} image")
+    return row
+
+
+def _name(change: RowChange) -> str:
+    return f"`{change.table.schema}`.`{change.table.name}`"
+
+
+def _size(pair: Pair) -> int:
+    return len(pair[0]) + len(pair[1]) + 2 * LENGTH_BYTES + HEAD_BYTES + _RECORD_OVERHEAD
+
+
+def _message(batch: list[Pair]) -> Encoded:
+    keys, values = zip(*batch, strict=True)
+    return Encoded(frame_key(keys), frame_value(values), len(batch))
+
+
+def _json(value: Any) -> bytes:
+    return escape_html(_ENCODER.encode(value))
+
+
+class _Key(msgspec.Struct, omit_defaults=True):
+    ts: int
+    scm: str = ""
+    tbl: str = ""
+    rid: int = 0
+    ptn: int = 0
+    t: int = 0
+    ohk: bool = False
+    ccl: str = ""
+
+
+def _key(ts: int, t: int, scm: str = "", tbl: str = "", **more: Any) -> bytes:
+    return _json(_Key(ts=ts, scm=scm, tbl=tbl, t=t, **more))
+
+
+class _Part(NamedTuple):
+    """A column: what stands before its value, and how that is written."""
+
+    name: str
+    head: bytes
+    write: Callable[[Any], Any]
+
+
+class _TableWriter:
+    """Writes the images of one table."""
+
+    def __init__(self, table: Table, zone: str) -> None:
+        self.table = table
+        self.keys = frozenset(handle_key(table))
+        self._parts = [
+            _Part(column.name, _head(table, column, self.keys), form(column.type).write(column.type, zone))
+            for column in sorted(table.columns, key=lambda column: column.name)
+            if not column.virtual
+        ]
+        self._names = {part.name for part in self._parts}
+        self._row_id = _row_id_column(table)
+
+    def image(self, row: Row, only: Collection[str] | None) -> bytes:
+        """The image of a row, or of ``only`` these columns of it.
+
+        Raises: MessageError if the row has a column that the table has not.
+        """
+        if not row.keys() <= self._names:
+            raise MessageError(
+                f"`{self.table.schema}`.`{self.table.name}` has no column {sorted(row.keys() - self._names)}"
+            )
+        cells = []
+        for name, head, write in self._parts:
+            if name in row and (only is None or name in only):
+                value = row[name]
+                cells.append(head + (b"null" if value is None else _ENCODER.encode(write(value))) + b"}")
+        return escape_html(b"{" + b",".join(cells) + b"}")
+
+    def row_id(self, change: RowChange) -> int:
+        """TiDB's handle where the row tells it: the value of an integer clustered primary key; else 0 (left out)."""
+        row = change.after or change.before or {}
+        value = row.get(self._row_id) if self._row_id else None
+        if not isinstance(value, str):
+            return 0
+        handle = int(value)
+        return handle - (1 << 64) if handle >= 1 << 63 else handle
+
+    def partition(self, change: RowChange) -> int:
+        """The physical id of a partition; 0 (left out) for a table without partitions."""
+        return 0 if change.table_id in (None, self.table.table_id) else change.table_id or 0
+
+
+def _indexes(table: Table) -> list[Index]:
+    """The indexes that the table has; without the "primary" that Simple makes up for a unique handle key."""
+    unique = {index.columns for index in table.indexes if index.unique and not index.primary}
+    return [index for index in table.indexes if index.name != "primary" or index.columns not in unique]
+
+
+def _row_id_column(table: Table) -> str | None:
+    # TiDB has no index for such a key, so that a schema names it "primary" in lower case
+    for index in _indexes(table):
+        if index.primary and index.name == "primary" and len(index.columns) == 1:
+            types = {column.name: column.type.name for column in table.columns}
+            return index.columns[0] if types.get(index.columns[0]) in INTEGER_BITS else None
+    return None
+
+
+def _head(table: Table, column: Column, keys: Collection[str]) -> bytes:
+    handle = b'"h":true,' if column.name in keys else b""
+    code, flags = form(column.type).code, _flags(table, column, keys)
+    return _ENCODER.encode(column.name) + b':{"t":%d,%b"f":%d,"v":' % (code, handle, flags)
+
+
+def _flags(table: Table, column: Column, keys: Collection[str]) -> int:
+    kind = column.type
+    flags = BINARY * (kind.charset == "binary") | NULLABLE * column.nullable | UNSIGNED * kind.unsigned
+    flags |= HANDLE * (column.name in keys) | GENERATED * bool(column.virtual)
+    for index in _indexes(table):
+        if column.name not in index.columns:
+            continue
+        if index.primary:
+            flags |= PRIMARY
+        elif index.unique:
+            flags |= UNIQUE
+        # "multiple" is the first column of a plain index, and every column of one with several
+        if len(index.columns) > 1 or not (index.primary or index.unique):
+            flags |= MULTIPLE * (len(index.columns) > 1 or column.name == index.columns[0])
+    return flags
