@@ -21,6 +21,7 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Envelope, Event, Op, Rejected, SchemaChange, Table, Watermark
 from ticdc_spark.protocols.base import ReadOptions, RowReader
 from ticdc_spark.protocols.json_rows import image_reader
+from ticdc_spark.protocols.open_encode import OpenConfig, encoder
 from ticdc_spark.protocols.open_frames import split_keys, split_values
 from ticdc_spark.protocols.open_images import whole_before
 from ticdc_spark.protocols.open_types import cell
@@ -144,3 +145,6 @@ def _row(key: WireKey, row: WireRow) -> Event:
         partial=key.ohk or bool(key.ccl),
         claim_check=key.ccl or None,
     )
+
+
+__all__ = ["DECODER", "OpenConfig", "OpenDecoder", "encoder"]
