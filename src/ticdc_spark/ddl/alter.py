@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 
-from ticdc_spark.ddl.columns import column_def, default_value, index_def, position
+from ticdc_spark.ddl.columns import column_def, position
+from ticdc_spark.ddl.defaults import default_value
+from ticdc_spark.ddl.indexes import index_def
 from ticdc_spark.ddl.lex import Cursor
 from ticdc_spark.ddl.statements import (
     AddColumn,

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import msgspec
 
+from ticdc_spark.ddl.defaults import default_value
 from ticdc_spark.ddl.lex import Cursor
 from ticdc_spark.ddl.statements import ColumnDef, Position
-from ticdc_spark.model import Column, ColumnType, Index
+from ticdc_spark.model import Column, ColumnType
 from ticdc_spark.mysql import INTEGER_BITS, canonical_integer, parse_type
 
 WITH_CHARSET = frozenset(("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"))
@@ -36,7 +37,6 @@ _CHARS = ("char", "character", "varchar")
 _NEXT_WORDS = {"double": ("precision",), "long": ("varchar", "varbinary"), "national": _CHARS} | dict.fromkeys(
     _CHARS, ("varying", "byte")
 )
-_NOW = ("current_timestamp", "now", "localtime", "localtimestamp")
 
 
 @dataclass
@@ -94,15 +94,10 @@ def _type(cur: Cursor) -> tuple[str, str, tuple[str, ...]]:
     if name in ("enum", "set"):
         cur.expect_op("(")
         return name, "", cur.members()
-    size = cur.brackets().replace(" ", "") if _opens(cur) else ""
+    size = cur.brackets().replace(" ", "") if cur.opens() else ""
     if name in _BY_SIZE and size.isdigit():
         name, size = next((wide for most, wide in _BY_SIZE[name] if int(size) <= most), "long" + name), ""
     return name, size, ()
-
-
-def _opens(cur: Cursor) -> bool:
-    token = cur.peek()
-    return token.kind == "op" and token.text == "("
 
 
 def _column_type(name: str, size: str, elements: tuple[str, ...], options: _Options) -> ColumnType:
@@ -139,7 +134,7 @@ def to_binary(kind: ColumnType) -> ColumnType:
 
 
 def _read_option(cur: Cursor, options: _Options) -> None:
-    if _opens(cur):
+    if cur.opens():
         cur.brackets()
         return
     token = cur.next()
@@ -229,57 +224,6 @@ _OPTIONS: dict[str, Callable[[Cursor, _Options], None]] = {
 }
 
 
-def default_value(cur: Cursor, type_name: str = "") -> str | int | None:
-    """Read the value after DEFAULT: text, or an int for BIT.
-
-    ``CURRENT_TIMESTAMP`` and expressions are their text; NULL is ``None``. Bytes of a hexadecimal literal that are
-    no UTF-8 become U+FFFD, as in a Simple message.
-    """
-    token = cur.peek()
-    if token.kind == "word" and token.text.startswith("_"):  # a charset introducer: _UTF8MB4'x'
-        cur.next()
-        token = cur.peek()
-    if token.kind == "word":
-        return _named_default(cur)
-    if token.kind == "string":
-        return cur.string()
-    if _opens(cur):
-        return cur.brackets()
-    sign = "-" if cur.op("-") else ""
-    cur.op("+")
-    token = cur.next()
-    if token.kind in ("bits", "hex"):
-        return _literal(token.text, type_name)
-    if token.kind != "number":
-        raise cur.fail("a default value")
-    return int(token.text) if type_name == "bit" and token.text.isdigit() else sign + token.text
-
-
-_CONSTANTS = {"null": None, "true": "1", "false": "0"}
-
-
-def _named_default(cur: Cursor) -> str | None:
-    word = cur.next().text
-    if word.lower() in _CONSTANTS:
-        return _CONSTANTS[word.lower()]
-    argument = cur.brackets() if _opens(cur) else None
-    if word.lower() in _NOW:
-        return f"CURRENT_TIMESTAMP({argument})" if argument else "CURRENT_TIMESTAMP"
-    return word if argument is None else f"{word}({argument})"
-
-
-def _literal(text: str, type_name: str) -> str | int:
-    base = 2 if text[0] in "bB" or text[:2] == "0b" else 16
-    digits = text[2:].rstrip("'")
-    value = int(digits or "0", base)
-    if type_name == "bit":
-        return value
-    if type_name.endswith(("char", "binary", "text", "blob", "enum", "set")):
-        size = (len(digits) + 1) // 2 if base == 16 else (len(digits) + 7) // 8
-        return value.to_bytes(size, "big").decode("utf-8", "replace")
-    return str(value)
-
-
 def position(cur: Cursor) -> Position | None:
     """Read FIRST or AFTER name; ``None`` when neither comes."""
     if cur.accept("first"):
@@ -287,45 +231,3 @@ def position(cur: Cursor) -> Position | None:
     if cur.accept("after"):
         return "after", cur.name()
     return None
-
-
-def key_parts(cur: Cursor) -> tuple[str, ...]:
-    """Read ``(a, b(5) DESC, (expression))``; an expression comes out as ``(expression)``."""
-    cur.expect_op("(")
-    parts = []
-    while not cur.op(")"):
-        parts.append(f"({cur.brackets()})" if _opens(cur) else cur.name())
-        cur.skip_item()
-        if not cur.op(",") and not (cur.peek().kind == "op" and cur.peek().text == ")"):
-            raise cur.fail("',' or ')'")
-    return tuple(parts)
-
-
-def index_def(cur: Cursor, named: str = "") -> Index | None:
-    """Read a key of CREATE TABLE or ADD, from PRIMARY, UNIQUE, KEY …; ``None`` if none comes here.
-
-    ``named`` is the constraint's name. FOREIGN KEY and CHECK are read over and give an index without columns.
-    An index without a name comes out with ``""``. Whether it can be NULL is left for the table to tell.
-    """
-    primary = unique = False
-    if cur.accept("primary", "key"):
-        primary = unique = True
-    elif cur.accept("unique"):
-        cur.any_of("key", "index")
-        unique = True
-    elif cur.any_of("foreign", "check"):
-        cur.skip_item()
-        return Index(name=named, unique=False, primary=False, nullable=True, columns=())
-    elif cur.any_of("fulltext", "spatial", "columnar"):
-        cur.any_of("key", "index")
-    elif not (cur.accept("vector", "index") or cur.any_of("key", "index")):
-        return None
-    cur.accept("if", "not", "exists")
-    name = named
-    if not _opens(cur) and not cur.peek().is_word("using"):
-        name = cur.name()
-    if cur.any_of("using", "type"):
-        cur.name()
-    columns = key_parts(cur)
-    cur.skip_item()
-    return Index(name="PRIMARY" if primary else name, unique=unique, primary=primary, nullable=True, columns=columns)

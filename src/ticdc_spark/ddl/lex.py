@@ -132,6 +132,11 @@ class Cursor:
         if not self.op(char):
             raise self.fail(f"{char!r}")
 
+    def opens(self) -> bool:
+        """Whether ``(`` comes next; not consumed."""
+        token = self.peek()
+        return token.kind == "op" and token.text == "("
+
     def name(self) -> str:
         """Consume an identifier. Raises: MessageError if none comes next."""
         token = self.peek()

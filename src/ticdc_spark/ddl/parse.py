@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ticdc_spark.ddl.alter import alteration
-from ticdc_spark.ddl.columns import column_def, index_def, key_parts
+from ticdc_spark.ddl.columns import column_def
+from ticdc_spark.ddl.indexes import index_def, key_parts
 from ticdc_spark.ddl.lex import Backslash, Cursor, Name
 from ticdc_spark.ddl.statements import (
     AddIndex,

@@ -5,22 +5,18 @@ Both are compiled once per table from ``simple_types``.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from ticdc_spark.errors import MessageError
-from ticdc_spark.model import Row, Table, Value
-from ticdc_spark.protocols.base import Columns, ReadOptions, RowReader
-from ticdc_spark.protocols.simple_types import Read, form
+from ticdc_spark.model import Row, Table
+from ticdc_spark.protocols.base import ReadOptions, RowReader
+from ticdc_spark.protocols.json_rows import Cell, image_reader
+from ticdc_spark.protocols.simple_types import form
 
-_BAD_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _ENCODER = msgspec.json.Encoder()
-_CHUNK = 1024
-"""Images decoded at once: few enough to stay in the processor's cache, and a bad one is soon found among them."""
 RowWriter: TypeAlias = Callable[[Row], msgspec.Raw]
 
 
@@ -57,145 +53,8 @@ def row_reader(table: Table, options: ReadOptions, only: frozenset[str] | None =
 
     Raises: MessageError if the table has a column type that Simple cannot carry.
     """
-    decoder = _ImageDecoder(table, only)
-    reads = [
-        (column.name, make(column.type, options) if (make := form(column.type).read) else None)
-        for column in table.columns
-    ]
-
-    def read(images: Sequence[bytes | None]) -> Columns:
-        bad: dict[int, str] = {}
-        sent, places, complete = decoder.columns(images, bad)
-        nothing: list[Value] = [None] * len(images)
-        values: list[list[Value]] = []
-        absent: dict[str, Sequence[int]] = {}
-        for name, convert in reads:
-            cells = sent.get(name)
-            if cells is None:
-                values.append(nothing)
-                continue
-            if not complete and UNSET in cells:
-                missing = [at for at, cell in zip(places, cells, strict=True) if cell is UNSET]
-                absent[name] = range(len(images)) if len(missing) == len(images) else missing
-                cells = [None if cell is UNSET else cell for cell in cells]
-            if convert is not None:
-                cells = _convert(cells, convert, name, places, bad)
-            values.append(cells if len(cells) == len(images) else _scatter(cells, places, len(images)))
-        for column in values if bad else ():
-            for at in bad:
-                column[at] = None
-        return Columns(values=values, bad=bad, absent=absent)
-
-    return read
-
-
-_FIELD = re.compile(r"\$\.(c\d+)")
-
-
-class _ImageDecoder:
-    """Decodes images of one table, all at once, and one by one only to find the bad ones."""
-
-    def __init__(self, table: Table, only: frozenset[str] | None) -> None:
-        # sorted as the wire sorts them, which is the quickest for msgspec
-        columns = sorted((c for c in table.columns if only is None or c.name in only), key=lambda c: c.name)
-        self._names = [column.name for column in columns]
-        self._fields = {name: f"c{at}" for at, name in enumerate(self._names)}
-        self._known = {column.name for column in table.columns}
-        self._whole = only is None
-        # msgspec cannot match a name with a quote, a backslash or a control character: those tables take a detour
-        self._odd = any(msgspec.json.encode(name)[1:-1] != name.encode() for name in self._names)
-        self._where = f"row of `{table.schema}`.`{table.name}`"
-        wires = [(self._fields[column.name], form(column.type).wire | None) for column in columns]
-        self._complete = msgspec.json.Decoder(list[self._row(wires)])  # type: ignore[misc]
-        loose = self._row([(field, wire | UnsetType, UNSET) for field, wire in wires])
-        self._all = msgspec.json.Decoder(list[loose])  # type: ignore[valid-type]
-        self._one = msgspec.json.Decoder(loose)
-
-    def _row(self, fields: list[Any]) -> type[msgspec.Struct]:
-        rename = None if self._odd else {field: name for name, field in self._fields.items()}
-        return msgspec.defstruct("Row", fields, rename=rename, forbid_unknown_fields=self._whole, gc=False)
-
-    def columns(
-        self, images: Sequence[bytes | None], bad: dict[int, str]
-    ) -> tuple[dict[str, list[Any]], Sequence[int], bool]:
-        """Read the images that are there.
-
-        Returns: name to cells of the good images, as sent and UNSET where a column is missing; the places of those
-        images; whether no cell is missing. Reasons of the others go into ``bad``.
-        """
-        places: Sequence[int] = range(len(images))
-        present: Sequence[Any] = images
-        if None in images:
-            places = [at for at, image in enumerate(images) if image is not None]
-            present = [images[at] for at in places]
-        columns: dict[str, list[Any]] = {name: [] for name in self._names}
-        kept: list[int] = []
-        complete = True
-        for start in range(0, len(present), _CHUNK):
-            stop = start + _CHUNK
-            rows, good, whole = self._rows(present[start:stop], places[start:stop], bad)
-            complete = complete and whole
-            kept.extend(good)
-            for cells, more in zip(
-                columns.values(), zip(*map(msgspec.structs.astuple, rows), strict=True), strict=False
-            ):
-                cells.extend(more)
-        return columns, kept, complete
-
-    def _rows(
-        self, images: Sequence[bytes], places: Sequence[int], bad: dict[int, str]
-    ) -> tuple[list[Any], Sequence[int], bool]:
-        if not self._odd:
-            joined = b"[" + b",".join(images) + b"]"
-            for decoder in (self._complete, self._all):
-                rows = _decoded(decoder, joined)
-                if len(rows) == len(images):
-                    return rows, places, decoder is self._complete
-        good: list[Any] = []
-        kept: list[int] = []
-        for at, image in zip(places, images, strict=True):
-            try:
-                good.append(self._one.decode(self._rename(image) if self._odd else image))
-                kept.append(at)
-            except _BAD_JSON as error:
-                bad[at] = f"{self._where}: {self._named(str(error)) if self._odd else error}"
-        return good, kept, False
-
-    def _rename(self, image: bytes) -> bytes:
-        cells = msgspec.json.decode(image, type=dict[str, msgspec.Raw])
-        for name in cells.keys() - self._known if self._whole else ():
-            raise msgspec.ValidationError(f"Object contains unknown field `{name}`")
-        return msgspec.json.encode({self._fields[name]: cell for name, cell in cells.items() if name in self._fields})
-
-    def _named(self, reason: str) -> str:
-        return _FIELD.sub(lambda found: "$." + self._names[int(found.group(1)[1:])], reason)
-
-
-def _decoded(decoder: msgspec.json.Decoder[Any], joined: bytes) -> list[Any]:
-    try:
-        rows: list[Any] = decoder.decode(joined)
-    except _BAD_JSON:
-        return []
-    return rows
-
-
-def _convert(cells: list[Any], convert: Read, name: str, places: Sequence[int], bad: dict[int, str]) -> list[Any]:
-    try:
-        return [None if cell is None else convert(cell) for cell in cells]
-    except MessageError:
-        pass  # look for the bad ones
-    converted: list[Value] = []
-    for at, cell in zip(places, cells, strict=True):
-        try:
-            converted.append(None if cell is None else convert(cell))
-        except MessageError as error:
-            converted.append(None)
-            bad.setdefault(at, f"column `{name}`: {error}")
-    return converted
-
-
-def _scatter(cells: list[Value], places: Sequence[int], length: int) -> list[Value]:
-    column: list[Value] = [None] * length
-    for at, cell in zip(places, cells, strict=True):
-        column[at] = cell
-    return column
+    cells = {}
+    for column in table.columns:
+        found = form(column.type)
+        cells[column.name] = Cell(found.wire | None, found.read(column.type, options) if found.read else None)
+    return image_reader(table, cells, only)

@@ -1,0 +1,48 @@
+"""Definitions of keys."""
+
+from __future__ import annotations
+
+from ticdc_spark.ddl.lex import Cursor
+from ticdc_spark.model import Index
+
+
+def key_parts(cur: Cursor) -> tuple[str, ...]:
+    """Read ``(a, b(5) DESC, (expression))``; an expression comes out as ``(expression)``."""
+    cur.expect_op("(")
+    parts = []
+    while not cur.op(")"):
+        parts.append(f"({cur.brackets()})" if cur.opens() else cur.name())
+        cur.skip_item()
+        if not cur.op(",") and not (cur.peek().kind == "op" and cur.peek().text == ")"):
+            raise cur.fail("',' or ')'")
+    return tuple(parts)
+
+
+def index_def(cur: Cursor, named: str = "") -> Index | None:
+    """Read a key of CREATE TABLE or ADD, from PRIMARY, UNIQUE, KEY …; ``None`` if none comes here.
+
+    ``named`` is the constraint's name. FOREIGN KEY and CHECK are read over and give an index without columns.
+    An index without a name comes out with ``""``. Whether it can be NULL is left for the table to tell.
+    """
+    primary = unique = False
+    if cur.accept("primary", "key"):
+        primary = unique = True
+    elif cur.accept("unique"):
+        cur.any_of("key", "index")
+        unique = True
+    elif cur.any_of("foreign", "check"):
+        cur.skip_item()
+        return Index(name=named, unique=False, primary=False, nullable=True, columns=())
+    elif cur.any_of("fulltext", "spatial", "columnar"):
+        cur.any_of("key", "index")
+    elif not (cur.accept("vector", "index") or cur.any_of("key", "index")):
+        return None
+    cur.accept("if", "not", "exists")
+    name = named
+    if not cur.opens() and not cur.peek().is_word("using"):
+        name = cur.name()
+    if cur.any_of("using", "type"):
+        cur.name()
+    columns = key_parts(cur)
+    cur.skip_item()
+    return Index(name="PRIMARY" if primary else name, unique=unique, primary=primary, nullable=True, columns=columns)
