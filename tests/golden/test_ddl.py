@@ -39,8 +39,8 @@ class Folded:
                 yield from self.compare(where, event, columns, whole=event["kind"] == "bootstrap")
 
     def ddl(self, where: str, event: dict[str, Any]) -> Iterator[Difference]:
-        # the message's schema is the one under which the SQL runs, but for a RENAME it is the new one
-        schema = event.get("pre_schema") or event["schema"]
+        # what Open's messages tell; it is not the one under which a RENAME into another database runs
+        schema = event["schema"]
         effect = apply_ddl(self.tables, schema, event["query"], dropped=self.dropped)
         if effect.unsupported:
             yield Difference("unsupported", where, effect.unsupported, event["query"])

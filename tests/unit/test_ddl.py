@@ -115,6 +115,15 @@ def test_rename_works_from_left_to_right() -> None:
     assert {name[1]: table.columns[0].name for name, table in swapped.items()} == {"a": "y", "b": "x"}
 
 
+def test_a_rename_into_another_database_finds_its_table() -> None:
+    """Open tells the new database only (tiflow ddl_all, a_moved)."""
+    tables = tables_after(BASE)
+    sql = "RENAME TABLE `t` TO `other`.`u`"
+    assert apply_ddl(tables, "other", sql).renamed == ((("d", "t"), ("other", "u")),)
+    two = {**tables, ("e", "t"): tables["d", "t"]}
+    assert "`other`.`t` is not known" in apply_ddl(two, "other", sql).unsupported
+
+
 def test_convert_to_binary_makes_bytes() -> None:
     after = tables_after("CREATE TABLE t (a CHAR(3), b TEXT, c INT)", "ALTER TABLE t CONVERT TO CHARACTER SET binary")
     assert columns_of(after["d", "t"]) == ["a binary(3)", "b blob", "c int(11)"]

@@ -182,8 +182,7 @@ class _Known:
             case TruncateTable():
                 return DdlEffect(kind="none", truncated=(self._name(statement.name),))
             case RenameTables():
-                pairs = [(self._name(old), _full(new, self._schema)) for old, new in statement.pairs]
-                return DdlEffect(kind="none", renamed=_chained(pairs))
+                return self._rename(statement)
             case RestoreTable():
                 return self._restore(statement)
             case DatabaseDdl():
@@ -215,6 +214,25 @@ class _Known:
                 kind="none", created=(replace(model, schema=schema, name=table, table_id=None, version=None),)
             )
         return DdlEffect(kind="none", created=(_create(statement, name, self._charset),))
+
+    def _rename(self, statement: RenameTables) -> DdlEffect:
+        pairs = [(self._renamed(old), _full(new, self._schema)) for old, new in statement.pairs]
+        renamed = _chained(pairs)
+        for old, _ in renamed:
+            if old not in self._tables:
+                raise MessageError(f"table `{old[0]}`.`{old[1]}` is not known")
+        return DdlEffect(kind="none", renamed=renamed)
+
+    def _renamed(self, name: Name) -> TableName:
+        """The table to rename. Into another database, Open's message tells only that one: `RENAME TABLE a TO other.b`
+        comes under `other`. Then `a` is looked for in every database, and must be in one alone.
+        """
+        full = self._name(name)
+        if name[0] is None and full not in self._tables:
+            found = [known for known in self._tables if known[1].lower() == name[1].lower()]
+            if len(found) == 1:
+                return found[0]
+        return full
 
     def _alter(self, statement: AlterTable, sql: str) -> DdlEffect:
         before = self._table(statement.name)
