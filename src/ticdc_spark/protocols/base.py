@@ -71,8 +71,10 @@ class Decoder(Protocol):
         An empty sequence means that the message carries nothing (a tombstone).
         """
 
-    def row_reader(self, table: Table, options: ReadOptions) -> RowReader:
+    def row_reader(self, table: Table, options: ReadOptions, only: frozenset[str] | None = None) -> RowReader:
         """Compile a reader for the images of ``table``.
+
+        With ``only``, other columns are skipped unread: ``None`` everywhere, never ``absent``, never bad.
 
         Raises: MessageError if the table has a column type that the protocol cannot carry.
         """

@@ -59,6 +59,8 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
     snapshot_id: int | None = None
     rows: int = 0
     """Row changes applied so far."""
+    topics: tuple[str, ...] = ()
+    """Topics that its messages came from."""
 
 
 class Pending(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,11 +4,12 @@ One pass does three things: it opens each message, drops row changes that are ce
 one summary row a task, partition, table and schema key, so that the driver learns what it needs without a second pass.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from zlib import crc32
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ticdc_spark.model import Bootstrap, Envelope, Event, Rejected, SchemaChange, Watermark
 from ticdc_spark.protocols import decoder
@@ -71,14 +72,17 @@ class Summary(msgspec.Struct):
     """What one task saw of one (partition, table, schema key)."""
 
     rows: int = 0
-    """Above the table's floor."""
-    min_ts: int = 0
+    """Above the table's floor; ``min_ts`` and ``max_ts`` are theirs."""
+    min_ts: int = 2**63 - 1
     max_ts: int = 0
     replays: int = 0
-    bytes: int = 0
+    """Certain ones: left out of the log."""
+    late: int = 0
+    """At or below the floor, and no certain replay."""
 
 
-_Key = tuple[str, int, str, str, str]
+_GROUP = ["topic", "partition", "schema", "table", "schema_key"]
+_Summaries = dict[tuple[str, int, str, str, str], Summary]
 
 
 def table_id_key(schema: str, table: str) -> str:
@@ -96,143 +100,196 @@ def land(plan: LandingPlan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         open_message = decoder(plan.protocol).open_message
-        sorter = _Sorter(plan)
+        slots = _Slots(plan.slots)
+        summaries: _Summaries = {}
         for batch in batches:
-            topics, partitions, offsets, keys, values = (
-                batch.column(name).to_pylist() for name in ("topic", "partition", "offset", "key", "value")
-            )
-            rows = _Rows(plan)
-            for topic, partition, offset, key, value in zip(topics, partitions, offsets, keys, values, strict=True):
-                for seq, event in enumerate(open_message(key, value)):
-                    if type(event) is Envelope:
-                        kind = sorter.kind(topic, partition, event)
-                        if kind is not None:
-                            rows.add_row(kind, sorter.slot(event.schema, event.table), topic, partition, offset, seq, event)
-                    else:
-                        rows.add_control(topic, partition, offset, seq, event, key, value)
-            if rows.kind:
-                yield rows.batch()
-        summary = sorter.summaries()
-        if summary is not None:
-            yield summary
+            keys, values = batch.column("key").to_pylist(), batch.column("value").to_pylist()
+            opened = [open_message(key, value) for key, value in zip(keys, values, strict=True)]
+            envelopes, origin, seqs = _row_changes(opened)
+            if envelopes:
+                rows = _log_rows(plan, batch, envelopes, origin, seqs, slots)
+                yield _sort_out(plan, rows, summaries)
+            if len(envelopes) != len(opened):
+                yield from _controls(plan, batch, opened, keys, values)
+        if summaries:
+            yield _summary_rows(plan, summaries)
 
     return run
 
 
-class _Sorter:
-    """Tells a new row from a replay and counts both, for one task."""
+class _Slots(dict[tuple[str, str], int]):
+    """(schema, table) to its slot, computed once a task."""
 
-    def __init__(self, plan: LandingPlan) -> None:
-        self.plan = plan
-        self.seen: dict[_Key, Summary] = {}
-        self.slots: dict[tuple[str, str], int] = {}
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.count = count
 
-    def slot(self, schema: str, table: str) -> int:
-        key = (schema, table)
-        found = self.slots.get(key)
-        if found is None:
-            found = self.slots[key] = crc32(table_id_key(schema, table).encode()) % self.plan.slots
-        return found
-
-    def kind(self, topic: str, partition: int, event: Envelope) -> str | None:
-        """``row``, ``late``, or ``None`` for a certain replay: its partition had passed its commit_ts before."""
-        key = (topic, partition, event.schema, event.table, event.schema_key)
-        summary = self.seen.get(key)
-        if summary is None:
-            summary = self.seen[key] = Summary()
-        ts = event.commit_ts
-        if ts <= self.plan.floors.get(f"{event.schema}\0{event.table}", 0):
-            if ts < self.plan.watermarks.get(partition_key(topic, partition), 0):
-                summary.replays += 1
-                return None
-            return "late"
-        if not summary.rows or ts < summary.min_ts:
-            summary.min_ts = ts
-        if ts > summary.max_ts:
-            summary.max_ts = ts
-        summary.rows += 1
-        return "row"
-
-    def summaries(self) -> pa.RecordBatch | None:
-        if not self.seen:
-            return None
-        rows = _Rows(self.plan)
-        for (topic, partition, schema, table, schema_key), summary in self.seen.items():
-            envelope = Envelope("upsert", schema, table, summary.min_ts, schema_key=schema_key)
-            rows.add_row("summary", CONTROL_SLOT, topic, partition, -1, 0, envelope)
-            rows.control[-1] = msgspec.json.encode(summary).decode()
-        return rows.batch()
+    def __missing__(self, key: tuple[str, str]) -> int:
+        slot = self[key] = crc32(table_id_key(*key).encode()) % self.count
+        return slot
 
 
-class _Rows:
-    """Column lists of the log's rows."""
-
-    def __init__(self, plan: LandingPlan) -> None:
-        self.plan = plan
-        self.slot: list[int] = []
-        self.kind: list[str] = []
-        self.place: list[tuple[str, int, int, int]] = []
-        self.events: list[Envelope] = []
-        self.control: list[str | None] = []
-
-    def add_row(
-        self, kind: str, slot: int, topic: str, partition: int, offset: int, seq: int, event: Envelope
-    ) -> None:
-        self.slot.append(slot)
-        self.kind.append(kind)
-        self.place.append((topic, partition, offset, seq))
-        self.events.append(event)
-        self.control.append(None)
-
-    def add_control(
-        self, topic: str, partition: int, offset: int, seq: int, event: Event, key: bytes | None, value: bytes | None
-    ) -> None:
-        match event:
-            case Watermark(commit_ts):
-                self.add_row("watermark", CONTROL_SLOT, topic, partition, offset, seq, Envelope("upsert", "", "", commit_ts))
-            case SchemaChange():
-                envelope = Envelope("upsert", event.schema, event.name, event.commit_ts)
-                self.add_row("ddl", CONTROL_SLOT, topic, partition, offset, seq, envelope)
-                self.control[-1] = encode_control(event)
-            case Bootstrap(table):
-                envelope = Envelope("upsert", table.schema, table.name, 0)
-                self.add_row("bootstrap", CONTROL_SLOT, topic, partition, offset, seq, envelope)
-                self.control[-1] = encode_control(event)
-            case Rejected():
-                envelope = Envelope("upsert", "", "", 0, key=key, after=value)
-                self.add_row("rejected", CONTROL_SLOT, topic, partition, offset, seq, envelope)
-                self.control[-1] = encode_control(event)
-            case Envelope():
-                self.add_row("row", CONTROL_SLOT, topic, partition, offset, seq, event)
-
-    def batch(self) -> pa.RecordBatch:
-        count = len(self.kind)
-        topics, partitions, offsets, seqs = zip(*self.place, strict=True)
-        events = self.events
-        columns = [
-            pa.repeat(pa.scalar(self.plan.generation, pa.int32()), count),
-            pa.repeat(pa.scalar(self.plan.batch, pa.int64()), count),
-            pa.array(self.slot, pa.int32()),
-            pa.array(self.kind, pa.string()),
-            pa.array(topics, pa.string()),
-            pa.array(partitions, pa.int32()),
-            pa.array(offsets, pa.int64()),
-            pa.array(seqs, pa.int32()),
-            pa.array([event.op for event in events], pa.string()),
-            pa.array([event.schema for event in events], pa.string()),
-            pa.array([event.table for event in events], pa.string()),
-            pa.array([event.table_id for event in events], pa.int64()),
-            pa.array([event.schema_key for event in events], pa.string()),
-            pa.array([event.commit_ts for event in events], pa.int64()),
-            pa.array([event.partial for event in events], pa.bool_()),
-            pa.array([event.key for event in events], pa.binary()),
-            pa.array([event.before for event in events], pa.binary()),
-            pa.array([event.after for event in events], pa.binary()),
-            pa.array(self.control, pa.string()),
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=LOG_SCHEMA)
+def _row_changes(opened: list[Sequence[Event]]) -> tuple[list[Envelope], list[int] | None, list[int] | None]:
+    """The row changes of a batch, the message each comes from, and its place there; ``None``: one a message, in order."""
+    if all(len(events) == 1 and type(events[0]) is Envelope for events in opened):
+        return [events[0] for events in opened], None, None  # type: ignore[misc]
+    envelopes: list[Envelope] = []
+    origin: list[int] = []
+    seqs: list[int] = []
+    for at, events in enumerate(opened):
+        for seq, event in enumerate(events):
+            if type(event) is Envelope:
+                envelopes.append(event)
+                origin.append(at)
+                seqs.append(seq)
+    return envelopes, origin, seqs
 
 
-def encode_control(event: SchemaChange | Bootstrap | Rejected) -> str:
-    """Write a control event for the log's ``control`` column; bytes in it become base64."""
-    return msgspec.json.encode(event).decode()
+def _log_rows(
+    plan: LandingPlan,
+    batch: pa.RecordBatch,
+    events: Sequence[Envelope],
+    origin: list[int] | None,
+    seqs: list[int] | None,
+    slots: _Slots,
+) -> pa.RecordBatch:
+    count = len(events)
+    places = batch.select(["topic", "partition", "offset"])
+    if origin is not None:
+        places = places.take(pa.array(origin, pa.int64()))
+    columns = [
+        pa.repeat(pa.scalar(plan.generation, pa.int32()), count),
+        pa.repeat(pa.scalar(plan.batch, pa.int64()), count),
+        pa.array([slots[event.schema, event.table] for event in events], pa.int32()),
+        pa.repeat(pa.scalar("row"), count),
+        *places.columns,
+        pa.repeat(pa.scalar(0, pa.int32()), count) if seqs is None else pa.array(seqs, pa.int32()),
+        pa.array([event.op for event in events], pa.string()),
+        pa.array([event.schema for event in events], pa.string()),
+        pa.array([event.table for event in events], pa.string()),
+        pa.array([event.table_id for event in events], pa.int64()),
+        pa.array([event.schema_key for event in events], pa.string()),
+        pa.array([event.commit_ts for event in events], pa.int64()),
+        pa.array([event.partial for event in events], pa.bool_()),
+        pa.array([event.key for event in events], pa.binary()),
+        pa.array([event.before for event in events], pa.binary()),
+        pa.array([event.after for event in events], pa.binary()),
+        pa.nulls(count, pa.string()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=LOG_SCHEMA)
+
+
+def _sort_out(plan: LandingPlan, rows: pa.RecordBatch, summaries: _Summaries) -> pa.RecordBatch:
+    """Count the rows of each group; leave out certain replays and name the rows that may be late."""
+    groups = pa.Table.from_batches([rows]).group_by(_GROUP).aggregate(
+        [("commit_ts", "min"), ("commit_ts", "max"), ("commit_ts", "count")]
+    )
+    for group in groups.to_pylist():
+        key = tuple(group[name] for name in _GROUP)
+        summary = summaries.setdefault(key, Summary())
+        floor = plan.floors.get(table_id_key(key[2], key[3]), 0)
+        if group["commit_ts_min"] > floor:
+            summary.rows += group["commit_ts_count"]
+            summary.min_ts = min(summary.min_ts, group["commit_ts_min"])
+            summary.max_ts = max(summary.max_ts, group["commit_ts_max"])
+        else:
+            rows = _below_floor(rows, key, floor, plan.watermarks.get(partition_key(key[0], key[1]), 0), summary)
+    return rows
+
+
+def _below_floor(
+    rows: pa.RecordBatch, key: Sequence[str | int], floor: int, watermark: int, summary: Summary
+) -> pa.RecordBatch:
+    """Sort out one group that has rows at or below its table's floor: its partition may have passed them before."""
+    kinds, stamps = rows.column("kind").to_pylist(), rows.column("commit_ts").to_pylist()
+    mine = pc.and_(
+        pc.equal(rows.column("schema_key"), key[4]),
+        pc.and_(pc.equal(rows.column("schema"), key[2]), pc.equal(rows.column("table"), key[3])),
+    )
+    here = pc.and_(pc.equal(rows.column("topic"), key[0]), pc.equal(rows.column("partition"), key[1]))
+    keep = [True] * len(kinds)
+    for at, is_mine in enumerate(pc.and_(mine, here).to_pylist()):
+        if not is_mine:
+            continue
+        ts = stamps[at]
+        if ts > floor:
+            summary.rows += 1
+            summary.min_ts = min(summary.min_ts, ts)
+            summary.max_ts = max(summary.max_ts, ts)
+        elif ts < watermark:
+            summary.replays += 1
+            keep[at] = False
+        else:
+            summary.late += 1
+            kinds[at] = "late"
+    place = rows.schema.get_field_index("kind")
+    named = rows.set_column(place, rows.schema.field(place), pa.array(kinds, pa.string()))
+    return named.filter(pa.array(keep))
+
+
+def _controls(
+    plan: LandingPlan,
+    batch: pa.RecordBatch,
+    opened: list[Sequence[Event]],
+    keys: list[bytes | None],
+    values: list[bytes | None],
+) -> Iterator[pa.RecordBatch]:
+    """Rows of everything in a batch that is no row change."""
+    found: list[dict[str, object]] = []
+    topics, partitions, offsets = (batch.column(name) for name in ("topic", "partition", "offset"))
+    for at, events in enumerate(opened):
+        for seq, event in enumerate(events):
+            if type(event) is not Envelope:
+                place = (topics[at].as_py(), partitions[at].as_py(), offsets[at].as_py(), seq)
+                found.append(_control(plan, place, event, keys[at], values[at]))
+    if found:
+        yield pa.RecordBatch.from_pylist(found, schema=LOG_SCHEMA)
+
+
+def _control(
+    plan: LandingPlan, place: tuple[str, int, int, int], event: Event, key: bytes | None, value: bytes | None
+) -> dict[str, object]:
+    topic, partition, offset, seq = place
+    row: dict[str, object] = {
+        "generation": plan.generation,
+        "batch": plan.batch,
+        "slot": CONTROL_SLOT,
+        "topic": topic,
+        "partition": partition,
+        "offset": offset,
+        "seq": seq,
+        "commit_ts": 0,
+        "schema": "",
+        "table": "",
+        "control": msgspec.json.encode(event).decode(),
+    }
+    match event:
+        case Watermark():
+            return row | {"kind": "watermark", "commit_ts": event.commit_ts}
+        case SchemaChange():
+            return row | {"kind": "ddl", "commit_ts": event.commit_ts, "schema": event.schema, "table": event.name}
+        case Bootstrap():
+            return row | {"kind": "bootstrap", "schema": event.table.schema, "table": event.table.name}
+        case Rejected():
+            return row | {"kind": "rejected", "key": key, "after": value}
+        case Envelope():
+            message = "a row change is no control event"
+            raise AssertionError(message)
+
+
+def _summary_rows(plan: LandingPlan, summaries: _Summaries) -> pa.RecordBatch:
+    rows = [
+        {
+            "generation": plan.generation,
+            "batch": plan.batch,
+            "slot": CONTROL_SLOT,
+            "kind": "summary",
+            "offset": -1,
+            "seq": 0,
+            "commit_ts": summary.min_ts,
+            "control": msgspec.json.encode(summary).decode(),
+        }
+        | dict(zip(_GROUP, key, strict=True))
+        for key, summary in summaries.items()
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=LOG_SCHEMA)

@@ -178,7 +178,10 @@ def to_arrow(column: LakeColumn, options: LakeOptions) -> Callable[[Cells], Type
         cells = cells if prepare is None else [None if cell is None else prepare(cell) for cell in cells]  # type: ignore[misc]
         if column.type.arrow in {"string", "binary", "floats"}:
             return pa.array(cells, kind)
-        array = pa.array(cells, pa.string()).cast(kind)
+        array = pa.array(cells, pa.string())
+        if column.type.arrow == "instant":
+            array = array.cast(pa.timestamp("us"))  # canonical text is UTC and names no zone
+        array = array.cast(kind)
         if column.type.arrow in {"float", "double"} and not pc.all(pc.is_finite(array), min_count=0).as_py():
             message = "MySQL has no such number"
             raise ValueError(message)

@@ -1,0 +1,298 @@
+"""Advance: what a landed batch says about how far all tables may go. A pure function over control events.
+
+resolved = min over partitions of the watermark, minus 1: a watermark W only says that everything **smaller** than W was
+sent, and it often equals the commit_ts of a DDL that is still to come.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from ticdc_spark.model import Bootstrap, Rejected, SchemaChange, Table
+from ticdc_spark.replicate.progress import (
+    Hold,
+    KnownSchema,
+    Offsets,
+    PartitionState,
+    Pending,
+    Progress,
+    QueuedDdl,
+    TableState,
+)
+from ticdc_spark.spark.envelopes import Summary
+
+KEPT_VERSIONS = 8
+"""Schema versions kept per table beyond those that waiting rows or DDLs need."""
+
+
+class Control(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of the change log's control slot."""
+
+    kind: str
+    topic: str
+    partition: int
+    offset: int
+    seq: int
+    schema: str
+    table: str
+    schema_key: str | None
+    commit_ts: int
+    control: str | None
+
+
+class Reject(msgspec.Struct, frozen=True, kw_only=True):
+    """A message, or a row of it, that cannot be read; where it stands and why."""
+
+    topic: str
+    partition: int
+    offset: int
+    seq: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What of the job file decides here. Durations in seconds."""
+
+    idle_timeout: float
+    bounded: bool
+    """A run to an end: a partition that is consumed to its end is idle at once."""
+    until_ts: int | None = None
+    now: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advanced:
+    """The progress that will be committed, but for what apply adds; and what to apply."""
+
+    progress: Progress
+    resolved: int
+    rejects: tuple[Reject, ...]
+    late: int
+    missing: tuple[Pending, ...]
+    """Rows that wait for a schema and hold the resolved ts."""
+
+
+def advance(
+    progress: Progress, batch: int, controls: Sequence[Control], ends: Offsets, listed: Offsets, rules: Rules
+) -> Advanced:
+    """Fold the control events of one batch into the progress.
+
+    ``ends``: exclusive offsets that the batch read to. ``listed``: end offsets listed after it was read.
+    """
+    ordered = sorted(controls, key=lambda event: (event.topic, event.partition, event.offset, event.seq))
+    partitions, regressions = _partitions(progress, ordered, ends, listed, rules)
+    schemas = _schemas(progress, ordered)
+    ddls = _ddls(progress, ordered)
+    pending, replays, late = _pending(progress, batch, ordered)
+    tables = _seen_tables(progress, ordered)
+    partitions, resolved, hold = _resolve(progress, partitions, listed, rules)
+    known = {(schema.schema, schema.name, schema.key) for schema in schemas}
+    floors = {(table.schema, table.name): table.applied for table in tables}
+    missing = tuple(
+        rows
+        for rows in pending
+        if (rows.schema, rows.name, rows.schema_key) not in known
+        and rows.min_ts <= resolved
+        and rows.max_ts > floors.get((rows.schema, rows.name), 0)
+    )
+    if missing:
+        first = min(missing, key=lambda rows: rows.min_ts)
+        resolved = min(resolved, first.min_ts - 1)
+        hold = Hold(kind="schema", what=describe_missing(first), since=progress.schema_wait_since or rules.now)
+    if rules.until_ts is not None:
+        resolved = min(resolved, rules.until_ts)
+    advanced = msgspec.structs.replace(
+        progress,
+        partitions=partitions,
+        schemas=schemas,
+        ddls=ddls,
+        pending=pending,
+        tables=tables,
+        hold=hold,
+        schema_wait_since=(progress.schema_wait_since or rules.now) if missing else 0.0,
+        replays=progress.replays + replays,
+        regressions=progress.regressions + regressions,
+    )
+    rejects = tuple(_reject(event) for event in ordered if event.kind == "rejected")
+    return Advanced(
+        progress=advanced,
+        resolved=max(resolved, progress.applied),
+        rejects=rejects,
+        late=late,
+        missing=missing,
+    )
+
+
+def describe_missing(rows: Pending) -> str:
+    """Name the table, version and place of rows that wait for a schema."""
+    return (
+        f"`{rows.schema}`.`{rows.name}` waits for the schema of version {rows.schema_key}; its first rows stand in "
+        f"topic {rows.topic}, partition {rows.partition}, commitTs {rows.min_ts}"
+    )
+
+
+def due(ddls: Iterable[QueuedDdl], resolved: int) -> list[QueuedDdl]:
+    """The DDLs to apply, in the order of their commit_ts and, within one, of their first copies."""
+    return sorted((ddl for ddl in ddls if ddl.change.commit_ts <= resolved), key=_ddl_order)
+
+
+def _ddl_order(ddl: QueuedDdl) -> tuple[int, int, int]:
+    return ddl.change.commit_ts, ddl.offset, ddl.partition
+
+
+def _partitions(
+    progress: Progress, controls: Sequence[Control], ends: Offsets, listed: Offsets, rules: Rules
+) -> tuple[dict[tuple[str, int], PartitionState], int]:
+    states = {(state.topic, state.partition): state for state in progress.partitions}
+    for topic, partition in [*ends, *listed]:
+        fresh = PartitionState(topic=topic, partition=partition, offset=0, watermark_at=rules.now)
+        states.setdefault((topic, partition), fresh)
+    marks: dict[tuple[str, int], int] = {}
+    regressions = 0
+    for event in controls:
+        if event.kind == "watermark":
+            place = (event.topic, event.partition)
+            highest = marks.get(place, states[place].watermark)
+            regressions += event.commit_ts < highest
+            marks[place] = max(highest, event.commit_ts)
+    for place, state in states.items():
+        watermark = marks.get(place, state.watermark)
+        states[place] = msgspec.structs.replace(
+            state,
+            offset=ends.get(place, state.offset),
+            watermark=watermark,
+            watermark_at=rules.now if watermark > state.watermark else state.watermark_at,
+        )
+    return states, regressions
+
+
+def _resolve(
+    progress: Progress, states: Mapping[tuple[str, int], PartitionState], listed: Offsets, rules: Rules
+) -> tuple[tuple[PartitionState, ...], int, Hold]:
+    """The minimum over partitions; one that has been consumed to its end without a newer watermark counts as the highest."""
+    highest = max((state.watermark for state in states.values()), default=0)
+    marked: list[PartitionState] = []
+    lowest: PartitionState | None = None
+    for place in sorted(states):
+        state = states[place]
+        at_end = state.offset >= listed.get(place, state.offset)
+        waited = rules.bounded or rules.now - state.watermark_at >= rules.idle_timeout
+        idle = state.watermark < highest and at_end and waited
+        marked.append(msgspec.structs.replace(state, idle=idle))
+        if not idle and (lowest is None or state.watermark < lowest.watermark):
+            lowest = state
+    watermark = highest if lowest is None else lowest.watermark
+    hold = Hold(kind="none", what="")
+    if lowest is not None and watermark < highest:
+        unread = listed.get((lowest.topic, lowest.partition), lowest.offset) - lowest.offset
+        why = f"{unread} messages to read" if unread > 0 else "no newer watermark yet"
+        what = f"partition {lowest.partition} of topic {lowest.topic}: watermark {watermark}, {why}"
+        since = progress.hold.since if progress.hold.kind == "partition" else rules.now
+        hold = Hold(kind="partition", what=what, since=since)
+    return tuple(marked), watermark - 1, hold
+
+
+def _schemas(progress: Progress, controls: Sequence[Control]) -> tuple[KnownSchema, ...]:
+    known = {(schema.schema, schema.name, schema.key): schema for schema in progress.schemas}
+    for event in controls:
+        if event.kind == "bootstrap":
+            _remember(known, msgspec.json.decode(event.control or "", type=Bootstrap).table, 0)
+        elif event.kind == "ddl":
+            change = msgspec.json.decode(event.control or "", type=SchemaChange)
+            for table in (change.pre_table, change.table):
+                if table is not None:
+                    _remember(known, table, change.commit_ts)
+    return tuple(known.values())
+
+
+def _remember(known: dict[tuple[str, str, str], KnownSchema], table: Table, since: int) -> None:
+    key = "" if table.version is None else str(table.version)
+    known.setdefault(
+        (table.schema, table.name, key),
+        KnownSchema(schema=table.schema, name=table.name, key=key, table=table, since=since),
+    )
+
+
+def forget_schemas(progress: Progress) -> tuple[KnownSchema, ...]:
+    """Drop versions that nothing can need any more, so that the history does not grow with time."""
+    waiting = {(rows.schema, rows.name, rows.schema_key) for rows in progress.pending}
+    by_table: dict[tuple[str, str], list[KnownSchema]] = {}
+    for schema in progress.schemas:
+        by_table.setdefault((schema.schema, schema.name), []).append(schema)
+    gone = {(table.schema, table.name) for table in progress.tables if table.dropped and not table.kept}
+    kept: list[KnownSchema] = []
+    for name, versions in by_table.items():
+        versions.sort(key=lambda schema: (schema.table.version or 0, schema.since))
+        newest = versions[-1:] if name in gone else versions[-KEPT_VERSIONS:]
+        kept += [v for v in versions if v in newest or (v.schema, v.name, v.key) in waiting]
+    return tuple(kept)
+
+
+def _ddls(progress: Progress, controls: Sequence[Control]) -> tuple[QueuedDdl, ...]:
+    queue = {_identity(ddl.change): ddl for ddl in progress.ddls}
+    for event in controls:
+        if event.kind == "ddl" and event.commit_ts > progress.applied:
+            change = msgspec.json.decode(event.control or "", type=SchemaChange)
+            ddl = QueuedDdl(change=change, topic=event.topic, partition=event.partition, offset=event.offset)
+            queue.setdefault(_identity(change), ddl)
+    return tuple(queue.values())
+
+
+def _identity(change: SchemaChange) -> tuple[int, str, str, str]:
+    return change.commit_ts, change.schema, change.name, change.query
+
+
+def _pending(
+    progress: Progress, batch: int, controls: Sequence[Control]
+) -> tuple[tuple[Pending, ...], int, int]:
+    """Rows that wait, with those of this batch; and counts of replays and of rows that may be late."""
+    found: dict[tuple[str, str, str], Pending] = {}
+    replays = late = 0
+    for event in controls:
+        if event.kind != "summary":
+            continue
+        summary = msgspec.json.decode(event.control or "", type=Summary)
+        replays += summary.replays
+        late += summary.late
+        if not summary.rows:
+            continue
+        key = (event.schema, event.table, event.schema_key or "")
+        rows = found.get(key)
+        first = rows is None or summary.min_ts < rows.min_ts
+        place = event if first or rows is None else rows
+        found[key] = Pending(
+            batch=batch,
+            schema=event.schema,
+            name=event.table,
+            schema_key=event.schema_key or "",
+            rows=summary.rows + (rows.rows if rows else 0),
+            min_ts=min(summary.min_ts, rows.min_ts) if rows else summary.min_ts,
+            max_ts=max(summary.max_ts, rows.max_ts) if rows else summary.max_ts,
+            topic=place.topic,
+            partition=place.partition,
+        )
+    old = [rows for rows in progress.pending if rows.batch != batch]
+    return (*old, *found.values()), replays, late
+
+
+def _seen_tables(progress: Progress, controls: Sequence[Control]) -> tuple[TableState, ...]:
+    """Note the topics of known tables; a table that is new gets its state when it is applied."""
+    topics: dict[tuple[str, str], set[str]] = {}
+    for event in controls:
+        if event.kind in {"summary", "ddl", "bootstrap"}:
+            topics.setdefault((event.schema, event.table), set()).add(event.topic)
+    return tuple(
+        msgspec.structs.replace(table, topics=tuple(sorted({*table.topics, *topics[table.schema, table.name]})))
+        if (table.schema, table.name) in topics
+        else table
+        for table in progress.tables
+    )
+
+
+def _reject(event: Control) -> Reject:
+    rejected = msgspec.json.decode(event.control or "", type=Rejected)
+    return Reject(
+        topic=event.topic, partition=event.partition, offset=event.offset, seq=event.seq, reason=rejected.reason
+    )

@@ -1,0 +1,209 @@
+"""Reading rows: raw images of the change log to typed columns, as ``mapInArrow`` over a protocol's row reader.
+
+Each change becomes one output row, a raw key change two: a delete of the old key and the new image. The columns
+in front (``META_DDL``) carry what the net change needs; a change that cannot be read has its reason there.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import msgspec
+import pyarrow as pa
+
+from ticdc_spark.model import Table, Value
+from ticdc_spark.mysql import NO_CONSTANT, default_value
+from ticdc_spark.protocols import decoder
+from ticdc_spark.protocols.base import Columns, ReadOptions, RowReader
+from ticdc_spark.spark.types import Cells, LakeColumn, LakeOptions, Typed, arrow_type, to_arrow
+
+OP, TS, ORDER, SEQ, BAD, NULLED = "_ticdc_op", "_ticdc_ts", "_ticdc_offset", "_ticdc_seq", "_ticdc_bad", "_ticdc_nulled"
+META_DDL = (
+    f"`{OP}` string, `{TS}` bigint, `{ORDER}` bigint, `{SEQ}` int, `{BAD}` string, `{NULLED}` int"
+)
+"""``op``: d, i or u (u where the protocol cannot tell); ``bad``: JSON of ``BadRow``; ``nulled``: dates that became NULL."""
+LOG_COLUMNS = ("topic", "partition", "offset", "seq", "op", "schema_key", "commit_ts", "partial", "before", "after")
+"""What the function takes of the change log, in this order."""
+
+_LETTERS = {"insert": "i", "update": "u", "upsert": "u", "delete": "d"}
+
+
+class BadRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A row change that cannot be read."""
+
+    topic: str
+    partition: int
+    offset: int
+    seq: int
+    commit_ts: int
+    reason: str
+
+
+class ReadPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reading task must know; sent to every task."""
+
+    protocol: str
+    tables: dict[str, Table]
+    """Schema key to the version of the table that reads the images with that key."""
+    columns: tuple[LakeColumn, ...]
+    """The lake's columns to fill, keys marked."""
+    options: ReadOptions
+    lake: LakeOptions
+
+
+def rows_ddl(columns: Sequence[LakeColumn]) -> str:
+    """The output's schema in Spark's words."""
+    quoted = (f"`{column.name.replace('`', '``')}` {column.type.spark}" for column in columns)
+    return ", ".join([META_DDL, *quoted])
+
+
+def read_rows(plan: ReadPlan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the function for ``mapInArrow``: ``LOG_COLUMNS`` of one table to ``rows_ddl(plan.columns)``."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        versions: dict[str, _Version] = {}
+        converters = [to_arrow(column, plan.lake) for column in plan.columns]
+        for batch in batches:
+            keys = batch.column("schema_key").to_pylist()
+            for key in dict.fromkeys(keys):
+                version = versions.get(key)
+                if version is None:
+                    version = versions[key] = _Version(plan, key)
+                part = batch
+                if len(versions) > 1 and any(other != key for other in keys):
+                    part = batch.take(pa.array([at for at, other in enumerate(keys) if other == key], pa.int64()))
+                yield _typed(plan, version, converters, part)
+
+    return run
+
+
+class _Version:
+    """A compiled reader of one version of the table."""
+
+    def __init__(self, plan: ReadPlan, key: str) -> None:
+        self.table = plan.tables[key]
+        protocol = decoder(plan.protocol)
+        self.keys = [column.source for column in plan.columns if column.key]
+        self.read: RowReader = protocol.row_reader(self.table, plan.options)
+        self.read_keys: RowReader = protocol.row_reader(self.table, plan.options, frozenset(self.keys))
+        self.places = {column.name: at for at, column in enumerate(self.table.columns)}
+        self.fill = {
+            column.source: _fill(column)
+            for column in plan.columns
+            if column.source not in self.places
+        }
+
+
+def _fill(column: LakeColumn) -> Value:
+    """What a row of a version without the column gets: the column's default, as the source gives to older rows."""
+    value = default_value(column.column)
+    return None if value is NO_CONSTANT else value
+
+
+def _typed(
+    plan: ReadPlan, version: _Version, converters: Sequence[Callable[[Cells], Typed]], batch: pa.RecordBatch
+) -> pa.RecordBatch:
+    ops = [_LETTERS[op] for op in batch.column("op").to_pylist()]
+    before, after = batch.column("before").to_pylist(), batch.column("after").to_pylist()
+    partial = batch.column("partial").to_pylist()
+    bad: dict[int, str] = {}
+    if True in partial:
+        bad |= {at: "the row is not complete (large-message-handle = handle-key-only)" for at, is_so in enumerate(partial) if is_so}
+    new = _read(version, after, version.read, bad, complete=True)
+    old = _read(version, before, version.read_keys, bad, complete=False)
+    size = len(ops)
+    # A row of the output takes its values from the new image, or (a delete) its key from the old one.
+    deletes = [at for at, op in enumerate(ops) if op == "d"]
+    moved = [] if not old else _moved(plan, version, ops, new, old)
+    source = [*range(size), *moved]
+    cells: list[Cells] = []
+    for column in plan.columns:
+        place = version.places.get(column.source)
+        if place is None:
+            values: Cells = [version.fill[column.source]] * size
+        else:
+            values = new.values[place] if new else [None] * size
+        if column.key and place is not None and old:
+            keys = old.values[place]
+            if len(deletes) == size:
+                values = list(keys)
+            elif deletes:
+                values = list(values)
+                for at in deletes:
+                    values[at] = keys[at]
+            values = [*values, *(keys[at] for at in moved)] if moved else values
+        elif moved:
+            values = [*values, *([None] * len(moved))]
+        cells.append(values)
+    arrays: list[pa.Array] = []
+    nulled = 0
+    for column, convert, values in zip(plan.columns, converters, cells, strict=True):
+        array, failed, zeros = convert(values)
+        nulled += zeros
+        for at, reason in failed.items():
+            bad.setdefault(source[at], reason)
+        if column.key and array.null_count:
+            for at, valid in enumerate(array.is_valid().to_pylist()):
+                if not valid:
+                    bad.setdefault(source[at], f"key column `{column.source}` is null")
+        arrays.append(array)
+    meta = _meta(batch, [*ops, *("d" for _ in moved)], source, bad, nulled)
+    fields = [*meta.schema, *(pa.field(c.name, arrow_type(c.type)) for c in plan.columns)]
+    return pa.RecordBatch.from_arrays([*meta.columns, *arrays], schema=pa.schema(fields))
+
+
+def _read(
+    version: _Version, images: list[bytes | None], read: RowReader, bad: dict[int, str], *, complete: bool
+) -> Columns | None:
+    """Read one side; ``None`` when no row has it. A column that a complete image lacks must be nullable (virtual)."""
+    if not any(images):
+        return None
+    columns = read(images)
+    for at, reason in columns.bad.items():
+        bad.setdefault(at, reason)
+    if complete:
+        for name, rows in columns.absent.items():
+            column = version.table.columns[version.places[name]]
+            if not column.nullable and not column.virtual or name in version.keys:
+                for at in rows:
+                    if images[at] is not None:
+                        bad.setdefault(at, f"the row has no column `{name}`")
+    return columns
+
+
+def _moved(plan: ReadPlan, version: _Version, ops: Sequence[str], new: Columns | None, old: Columns) -> list[int]:
+    """Rows of raw key changes: an update whose key differs between its images."""
+    if new is None:
+        return []
+    updates = [at for at, op in enumerate(ops) if op == "u"]
+    if not updates:
+        return []
+    moved: set[int] = set()
+    for name in version.keys:
+        place = version.places[name]
+        mine, theirs = new.values[place], old.values[place]
+        if mine != theirs:
+            moved.update(at for at in updates if theirs[at] is not None and mine[at] != theirs[at])
+    return sorted(moved)
+
+
+def _meta(
+    batch: pa.RecordBatch, ops: Sequence[str], source: Sequence[int], bad: Mapping[int, str], nulled: int
+) -> pa.RecordBatch:
+    reasons: list[str | None] = [None] * len(source)
+    for at in bad:
+        place = batch.slice(at, 1).select(["topic", "partition", "offset", "seq", "commit_ts"]).to_pylist()[0]
+        reasons[at] = msgspec.json.encode(BadRow(**place, reason=bad[at])).decode()
+    taken = batch.select(["commit_ts", "offset", "seq"])
+    if len(source) != batch.num_rows:
+        taken = taken.take(pa.array(source, pa.int64()))
+    for at, origin in enumerate(source[batch.num_rows :], batch.num_rows):
+        reasons[at] = reasons[origin]
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(ops, pa.string()),
+            *taken.columns,
+            pa.array(reasons, pa.string()),
+            pa.array([nulled, *([0] * (len(source) - 1))], pa.int32()),
+        ],
+        names=[OP, TS, ORDER, SEQ, BAD, NULLED],
+    )
+
