@@ -4,7 +4,7 @@ resolved = min over partitions of the watermark, minus 1: a watermark W only say
 sent, and it often equals the commit_ts of a DDL that is still to come.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -62,8 +62,7 @@ class Rules:
     now: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Advanced:
+class Advanced(msgspec.Struct, frozen=True, kw_only=True):
     """The progress that will be committed, but for what apply adds; and what to apply."""
 
     progress: Progress
@@ -75,25 +74,33 @@ class Advanced:
 
 
 def advance(
-    progress: Progress, batch: int, controls: Sequence[Control], ends: Offsets, listed: Offsets, rules: Rules
+    progress: Progress,
+    batch: int,
+    controls: Sequence[Control],
+    ends: Offsets,
+    listed: Offsets,
+    rules: Rules,
+    left_out: Callable[[str, str], bool] = lambda _schema, _table: False,
 ) -> Advanced:
     """Fold the control events of one batch into the progress.
 
     ``ends``: exclusive offsets that the batch read to. ``listed``: end offsets listed after it was read.
+    ``left_out``: tables whose rows do not wait for a schema that is not known.
     """
     ordered = sorted(controls, key=lambda event: (event.topic, event.partition, event.offset, event.seq))
-    partitions, regressions = _partitions(progress, ordered, ends, listed, rules)
+    read, regressions = _partitions(progress, ordered, ends, listed, rules)
     schemas = _schemas(progress, ordered)
     ddls = _ddls(progress, ordered)
     pending, replays, late = _pending(progress, batch, ordered)
     tables = _seen_tables(progress, ordered)
-    partitions, resolved, hold = _resolve(progress, partitions, listed, rules)
+    partitions, resolved, hold = _resolve(progress, read, listed, rules)
     known = {(schema.schema, schema.name, schema.key) for schema in schemas}
     floors = {(table.schema, table.name): table.applied for table in tables}
     missing = tuple(
         rows
         for rows in pending
         if (rows.schema, rows.name, rows.schema_key) not in known
+        and not left_out(rows.schema, rows.name)
         and rows.min_ts <= resolved
         and rows.max_ts > floors.get((rows.schema, rows.name), 0)
     )
@@ -268,6 +275,7 @@ def _pending(
             name=event.table,
             schema_key=event.schema_key or "",
             rows=summary.rows + (rows.rows if rows else 0),
+            inserts=summary.inserts + (rows.inserts if rows else 0),
             min_ts=min(summary.min_ts, rows.min_ts) if rows else summary.min_ts,
             max_ts=max(summary.max_ts, rows.max_ts) if rows else summary.max_ts,
             topic=place.topic,

@@ -71,8 +71,12 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     schema_key: str
     rows: int
+    inserts: int = 0
+    """Of ``rows``, those whose op is insert."""
     min_ts: int
     max_ts: int
+    late: bool = False
+    """Rows at or below their table's floor, to be applied where they are the newest."""
     topic: str
     partition: int
     """Where the first of them stands, for messages."""

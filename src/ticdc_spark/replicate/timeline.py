@@ -15,7 +15,7 @@ from ticdc_spark.sinks.base import TableName
 
 ROWS_APPENDED, ROWS_MERGED = 1, 2
 """Steps of a stretch of rows, at the commit_ts where it ends."""
-DDL_STEPS = 10
+DDL_STEPS = 1000
 """Steps reserved for each DDL at one commit_ts; the n-th DDL (from 1) begins at step n * DDL_STEPS."""
 
 

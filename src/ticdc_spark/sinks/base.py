@@ -1,11 +1,13 @@
 """What a sink does for ``replicate``. Every write and every DDL carries its mark in the commit that does it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol, TypeAlias
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
+from ticdc_spark.spark.rows import OP
 from ticdc_spark.spark.types import LakeColumn
 
 Mark: TypeAlias = tuple[int, int]
@@ -13,7 +15,7 @@ Mark: TypeAlias = tuple[int, int]
 TableName: TypeAlias = tuple[str, str]
 """(schema, table), as in the source; the sink escapes them."""
 
-OP_COLUMN = "_ticdc_op"
+OP_COLUMN = OP
 """Column of a net change: ``d`` deletes its key, anything else is the row's last image."""
 
 
@@ -41,8 +43,8 @@ class ColumnChanges(msgspec.Struct, frozen=True, kw_only=True):
 class Sink(Protocol):
     """A lake. One object a job; safe to call from several threads for different tables."""
 
-    def session(self, mark: MarkFound) -> SparkSession:
-        """A Spark session whose writes carry ``mark``; data frames to write must come from it."""
+    def session(self) -> AbstractContextManager[SparkSession]:
+        """Borrow a Spark session; data frames to write must come from one, and one thread uses it at a time."""
 
     def exists(self, table: TableName) -> bool:
         """Whether the lake has the table."""
@@ -77,11 +79,11 @@ class Sink(Protocol):
     def set_column(self, table: TableName, column: str, expression: str, mark: MarkFound) -> None:
         """Set a column of every row to a SQL expression."""
 
-    def append(self, table: TableName, rows: DataFrame, columns: Sequence[LakeColumn]) -> None:
-        """Append rows; the mark is that of the rows' session."""
+    def append(self, table: TableName, rows: DataFrame, columns: Sequence[LakeColumn], mark: MarkFound) -> None:
+        """Append rows, in one commit with the mark."""
 
-    def merge(self, table: TableName, changes: DataFrame, columns: Sequence[LakeColumn]) -> None:
-        """Apply one net change a key; the mark is that of the changes' session."""
+    def merge(self, table: TableName, changes: DataFrame, columns: Sequence[LakeColumn], mark: MarkFound) -> None:
+        """Apply one net change a key, in one commit with the mark."""
 
     def create_database(self, schema: str) -> None:
         """Create a namespace; no error when it is there."""
@@ -89,5 +91,3 @@ class Sink(Protocol):
     def drop_database(self, schema: str) -> None:
         """Drop a namespace if nothing is left in it."""
 
-
-__all__ = ["OP_COLUMN", "ColumnChanges", "Iterable", "Mapping", "Mark", "MarkFound", "Sink", "TableName"]

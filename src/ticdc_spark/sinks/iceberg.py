@@ -7,6 +7,7 @@ change of columns. Tables are merge-on-read; each has a location of its own, sin
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from queue import Empty, SimpleQueue
 from typing import Any
 from uuid import uuid4
 
@@ -63,19 +64,40 @@ def catalog_options(catalog: str, warehouse: str, options: Mapping[str, str]) ->
 class IcebergSink:
     """The sink ``kind = "iceberg"``."""
 
-    def __init__(self, spark: SparkSession, catalog: str, warehouse: str, properties: Mapping[str, str]) -> None:
-        self.spark = spark
+    def __init__(
+        self,
+        spark: SparkSession,
+        catalog: str,
+        warehouse: str,
+        properties: Mapping[str, str],
+        options: Mapping[str, str],
+    ) -> None:
+        """``options``: those of the catalog; each session that writes gets them."""
+        self.options = dict(options)
+        self.spark = self._configured(spark)
         self.catalog = catalog
         self.warehouse = warehouse.rstrip("/")
         self.properties = PROPERTIES | dict(properties)
+        self._sessions: SimpleQueue[SparkSession] = SimpleQueue()
         self._iceberg: Any = spark._jvm.org.apache.iceberg  # type: ignore[union-attr]
         with faults(f"catalog {catalog!r} cannot be opened"):
             self._catalog = self._iceberg.spark.Spark3Util.loadIcebergCatalog(spark._jsparkSession, catalog)
 
-    def session(self, mark: MarkFound) -> SparkSession:
-        session = self.spark.newSession()
-        for key, value in _summary(mark).items():
-            session.conf.set(f"spark.sql.iceberg.snapshot-property.{key}", value)
+    @contextmanager
+    def session(self) -> Iterator[SparkSession]:
+        # Kept and lent again: each session opens the catalog, with connections of its own, and never closes it.
+        try:
+            session = self._sessions.get_nowait()
+        except Empty:
+            session = self._configured(self.spark.newSession())
+        try:
+            yield session
+        finally:
+            self._sessions.put(session)
+
+    def _configured(self, session: SparkSession) -> SparkSession:
+        for key, value in self.options.items():
+            session.conf.set(key, value)
         return session
 
     def sql_name(self, table: TableName) -> str:
@@ -168,14 +190,17 @@ class IcebergSink:
             transaction.commitTransaction()
 
     def set_column(self, table: TableName, column: str, expression: str, mark: MarkFound) -> None:
-        with faults(f"column {column} of {table} cannot be filled"):
-            self.session(mark).sql(f"UPDATE {self.sql_name(table)} SET {quote(column)} = {expression}")
+        with faults(f"column {column} of {table} cannot be filled"), self.session() as session:
+            _carry(session, mark)
+            session.sql(f"UPDATE {self.sql_name(table)} SET {quote(column)} = {expression}")
 
-    def append(self, table: TableName, rows: DataFrame, columns: Sequence[LakeColumn]) -> None:
+    def append(self, table: TableName, rows: DataFrame, columns: Sequence[LakeColumn], mark: MarkFound) -> None:
+        _carry(rows.sparkSession, mark)
         with faults(f"rows cannot be appended to {table}"):
             rows.select(*(quote(column.name) for column in columns)).writeTo(self.sql_name(table)).append()
 
-    def merge(self, table: TableName, changes: DataFrame, columns: Sequence[LakeColumn]) -> None:
+    def merge(self, table: TableName, changes: DataFrame, columns: Sequence[LakeColumn], mark: MarkFound) -> None:
+        _carry(changes.sparkSession, mark)
         view = f"changes_{uuid4().hex}"
         names = [quote(column.name) for column in columns]
         on = " AND ".join(f"t.{quote(column.name)} = s.{quote(column.name)}" for column in columns if column.key)
@@ -248,6 +273,12 @@ def _path(table: TableName) -> str:
 
 def _summary(mark: MarkFound) -> dict[str, str]:
     return {MARK: f"{mark.mark[0]}:{mark.mark[1]}", FLOOR: str(mark.floor), JOB: mark.job}
+
+
+def _carry(session: SparkSession, mark: MarkFound) -> None:
+    """Let the next commit of this session carry a mark."""
+    for key, value in _summary(mark).items():
+        session.conf.set(f"spark.sql.iceberg.snapshot-property.{key}", value)
 
 
 def quote(name: str) -> str:

@@ -4,7 +4,7 @@ One pass does three things: it opens each message, drops row changes that are ce
 one summary row a task, partition, table and schema key, so that the driver learns what it needs without a second pass.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from zlib import crc32
 
 import msgspec
@@ -75,6 +75,8 @@ class Summary(msgspec.Struct):
     """Above the table's floor; ``min_ts`` and ``max_ts`` are theirs."""
     min_ts: int = 2**63 - 1
     max_ts: int = 0
+    inserts: int = 0
+    """Of ``rows``, those whose op is insert."""
     replays: int = 0
     """Certain ones: left out of the log."""
     late: int = 0
@@ -95,10 +97,10 @@ def partition_key(topic: str, partition: int) -> str:
     return f"{topic}\0{partition}"
 
 
-def land(plan: LandingPlan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def land(plan: LandingPlan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return the function for ``mapInArrow``: batches of (topic, partition, offset, timestamp, key, value) to the log."""
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         open_message = decoder(plan.protocol).open_message
         slots = _Slots(plan.slots)
         summaries: _Summaries = {}
@@ -181,8 +183,12 @@ def _log_rows(
 
 def _sort_out(plan: LandingPlan, rows: pa.RecordBatch, summaries: _Summaries) -> pa.RecordBatch:
     """Count the rows of each group; leave out certain replays and name the rows that may be late."""
-    groups = pa.Table.from_batches([rows]).group_by(_GROUP).aggregate(
-        [("commit_ts", "min"), ("commit_ts", "max"), ("commit_ts", "count")]
+    inserts = pc.cast(pc.equal(rows.column("op"), "insert"), pa.int64())
+    groups = (
+        pa.Table.from_batches([rows])
+        .append_column("inserts", inserts)
+        .group_by(_GROUP)
+        .aggregate([("commit_ts", "min"), ("commit_ts", "max"), ("commit_ts", "count"), ("inserts", "sum")])
     )
     for group in groups.to_pylist():
         key = tuple(group[name] for name in _GROUP)
@@ -190,6 +196,7 @@ def _sort_out(plan: LandingPlan, rows: pa.RecordBatch, summaries: _Summaries) ->
         floor = plan.floors.get(table_id_key(key[2], key[3]), 0)
         if group["commit_ts_min"] > floor:
             summary.rows += group["commit_ts_count"]
+            summary.inserts += group["inserts_sum"]
             summary.min_ts = min(summary.min_ts, group["commit_ts_min"])
             summary.max_ts = max(summary.max_ts, group["commit_ts_max"])
         else:

@@ -4,11 +4,12 @@ Each change becomes one output row, a raw key change two: a delete of the old ke
 in front (``META_DDL``) carry what the net change needs; a change that cannot be read has its reason there.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 import pyarrow as pa
 
+from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Table, Value
 from ticdc_spark.mysql import NO_CONSTANT, default_value
 from ticdc_spark.protocols import decoder
@@ -23,6 +24,7 @@ META_DDL = (
 LOG_COLUMNS = ("topic", "partition", "offset", "seq", "op", "schema_key", "commit_ts", "partial", "before", "after")
 """What the function takes of the change log, in this order."""
 
+UNREADABLE = "ticdc-unreadable-row"
 _LETTERS = {"insert": "i", "update": "u", "upsert": "u", "delete": "d"}
 
 
@@ -47,6 +49,8 @@ class ReadPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The lake's columns to fill, keys marked."""
     options: ReadOptions
     lake: LakeOptions
+    strict: bool = False
+    """A change that cannot be read fails the task (with ``UNREADABLE`` in the text) instead of standing in ``BAD``."""
 
 
 def rows_ddl(columns: Sequence[LakeColumn]) -> str:
@@ -55,10 +59,10 @@ def rows_ddl(columns: Sequence[LakeColumn]) -> str:
     return ", ".join([META_DDL, *quoted])
 
 
-def read_rows(plan: ReadPlan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def read_rows(plan: ReadPlan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return the function for ``mapInArrow``: ``LOG_COLUMNS`` of one table to ``rows_ddl(plan.columns)``."""
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         versions: dict[str, _Version] = {}
         converters = [to_arrow(column, plan.lake) for column in plan.columns]
         for batch in batches:
@@ -145,6 +149,9 @@ def _typed(
                 if not valid:
                     bad.setdefault(source[at], f"key column `{column.source}` is null")
         arrays.append(array)
+    if bad and plan.strict:
+        message = f"{UNREADABLE}: {next(iter(bad.values()))}"
+        raise MessageError(message)
     meta = _meta(batch, [*ops, *("d" for _ in moved)], source, bad, nulled)
     fields = [*meta.schema, *(pa.field(c.name, arrow_type(c.type)) for c in plan.columns)]
     return pa.RecordBatch.from_arrays([*meta.columns, *arrays], schema=pa.schema(fields))

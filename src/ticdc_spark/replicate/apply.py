@@ -1,0 +1,71 @@
+"""Apply: work through the timelines of a batch, some tables at a time."""
+
+import logging
+from collections.abc import Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+
+import msgspec
+
+from ticdc_spark.replicate.apply_ddl import apply_ddl
+from ticdc_spark.replicate.apply_rows import Quarantined, apply_rows
+from ticdc_spark.replicate.context import NO_MARK, Batch
+from ticdc_spark.replicate.evolve import Alter, Drop, DropDatabase
+from ticdc_spark.replicate.timeline import Ddl, Rows, Step
+from ticdc_spark.sinks.base import TableName
+
+log = logging.getLogger(__name__)
+
+
+def apply(batch: Batch, lines: Sequence[Sequence[Step]]) -> None:
+    """Apply all timelines, ``parallel-tables`` at a time. The first error ends it once the running ones are done.
+
+    Raises: DecisionNeeded, SinkFault, RejectedMessage
+    """
+    if not lines:
+        return
+    with ThreadPoolExecutor(min(batch.job.parallel_tables, len(lines)), "apply") as pool:
+        running = [pool.submit(_line, batch, line) for line in lines]
+        done, waiting = wait(running, return_when=FIRST_EXCEPTION)
+        for future in waiting:
+            future.cancel()
+    for future in running:
+        if not future.cancelled():
+            future.result()
+
+
+def _line(batch: Batch, line: Sequence[Step]) -> None:
+    for at, step in enumerate(line):
+        try:
+            if isinstance(step, Ddl):
+                apply_ddl(batch, step)
+            elif not _doomed(batch, step.table, line[at + 1 :]):
+                apply_rows(batch, step.table, step.upto)
+        except Quarantined as reason:
+            _quarantine(batch, line, str(reason))
+            return
+
+
+def _doomed(batch: Batch, name: TableName, later: Sequence[Step]) -> bool:
+    """Whether the rows of a table need not be written: it is dropped further on, or was renamed before a restart."""
+    for step in later:
+        if not isinstance(step, Ddl):
+            continue
+        match step.action:
+            case Drop(names) if name in names:
+                return batch.job.drop_table == "apply"
+            case DropDatabase(schema) if schema == name[0]:
+                return batch.job.drop_table == "apply"
+            case Alter() if step.action.old == name != (step.action.table.schema, step.action.table.name):
+                new = (step.action.table.schema, step.action.table.name)
+                mark = (step.queued.change.commit_ts, step.step)
+                return batch.mark(name) == NO_MARK and batch.mark(new) >= mark
+    return False
+
+
+def _quarantine(batch: Batch, line: Sequence[Step], reason: str) -> None:
+    """Stop every table of a timeline where it is."""
+    for step in line:
+        if isinstance(step, Rows):
+            state = batch.states.get(step.table)
+            if state is not None and state.quarantined is None:
+                batch.states[step.table] = msgspec.structs.replace(state, quarantined=reason, clean=False)

@@ -1,0 +1,254 @@
+"""Apply a stretch of a table's rows: read, reduce to one net change a key, write.
+
+A key whose first event in the stretch is an insert is new, so it may be appended without looking for it, where the
+table is known to equal the source (``clean``). Everything else is merged. Two commits of one stretch carry the steps
+1 (appended) and 2 (merged); a stretch that was interrupted between them is merged whole, which changes nothing that is
+there already.
+"""
+
+import logging
+from collections.abc import Sequence
+
+import msgspec
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from ticdc_spark.errors import DecisionNeeded, EnvironmentFault, RejectedMessage, SinkFault
+from ticdc_spark.model import Table
+from ticdc_spark.replicate import faults
+from ticdc_spark.replicate.advance import Reject
+from ticdc_spark.replicate.context import NO_MARK, Batch
+from ticdc_spark.replicate.progress import Pending, TableState
+from ticdc_spark.replicate.timeline import ROWS_APPENDED, ROWS_MERGED
+from ticdc_spark.sinks.base import ColumnChanges, TableName
+from ticdc_spark.sinks.iceberg import faults as sink_faults
+from ticdc_spark.sinks.iceberg import quote
+from ticdc_spark.spark.rows import BAD, OP, ORDER, SEQ, TS, UNREADABLE, BadRow, ReadPlan, read_rows, rows_ddl
+from ticdc_spark.spark.types import LakeColumn
+
+log = logging.getLogger(__name__)
+FIRST = "_ticdc_first"
+"""Op of a key's first event in the stretch."""
+
+
+class Quarantined(Exception):
+    """A timeline stops here by ``on-reject = "quarantine"``; the other tables go on."""
+
+
+def apply_rows(batch: Batch, name: TableName, upto: int) -> None:
+    """Bring a table from where it is to ``upto``.
+
+    Raises: RejectedMessage, Quarantined, DecisionNeeded, SinkFault
+    """
+    state = batch.states.get(name) or TableState(schema=name[0], name=name[1])
+    mark = batch.mark(name)
+    if mark >= (upto, ROWS_MERGED) and not any(_is_of(rows, name) and rows.late for rows in batch.pending):
+        batch.states[name] = msgspec.structs.replace(state, applied=max(state.applied, upto))
+        return
+    found = batch.found(name)
+    above = max(state.applied, mark[0])
+    redo = found is not None and mark[1] == ROWS_APPENDED
+    if redo and found is not None:
+        above = max(state.applied, found.floor) if state.applied < mark[0] else mark[0]
+    waiting = [rows for rows in batch.pending if _is_of(rows, name) and (rows.late or rows.max_ts > above)]
+    waiting = [rows for rows in waiting if rows.min_ts <= upto]
+    if not waiting:
+        batch.states[name] = msgspec.structs.replace(state, applied=upto)
+        return
+    late = [rows for rows in waiting if rows.late]
+    if late:
+        above = min(above, min(rows.min_ts for rows in late) - 1)
+    versions = _versions(batch, name, waiting, everything=bool(late))
+    if not versions:
+        return
+    state = _prepare_table(batch, name, state, versions, above)
+    assert state.table is not None, "the table was created"
+    columns = batch.columns(state.table)
+    if not any(column.key for column in columns):
+        message = (
+            f"`{name[0]}`.`{name[1]}` has no primary key and no unique key that is not null: its rows cannot be told "
+            f"apart; leave it out with `tables` under [job]"
+        )
+        raise DecisionNeeded(message)
+    may_append = state.clean and not redo and not late and any(rows.inserts for rows in waiting)
+    only_inserts = all(rows.inserts == rows.rows for rows in waiting)
+    with batch.sink.session() as session:
+        batches = [] if late else sorted({rows.batch for rows in waiting})
+        raw = batch.log.rows(session, batches, name, above, upto, ("row", "late") if late else ("row",))
+        raw = raw.where(F.col("schema_key").isin(list(versions)))
+        plan = ReadPlan(
+            protocol=batch.protocol,
+            tables=versions,
+            columns=columns,
+            options=batch.options,
+            lake=batch.lake,
+            strict=batch.job.on_reject == "stop",
+        )
+        typed = raw.mapInArrow(read_rows(plan), rows_ddl(columns))
+        if not plan.strict:
+            state, typed = _sort_out_rejects(batch, name, state, typed)
+            may_append = may_append and state.clean
+        try:
+            _write(batch, name, net_changes(typed, columns), columns, (above, upto), may_append, only_inserts)
+        except SinkFault as fault:
+            if UNREADABLE not in str(fault):
+                raise
+            loose = raw.mapInArrow(read_rows(msgspec.structs.replace(plan, strict=False)), rows_ddl(columns))
+            _stop(batch, name, _bad_rows(batch, loose), fault)
+    count = sum(rows.rows for rows in waiting)
+    with batch.lock:
+        batch.applied_rows += count
+    batch.states[name] = msgspec.structs.replace(
+        state,
+        applied=upto,
+        rows=state.rows + count,
+        clean=state.clean and not late,
+        snapshot_id=batch.sink.snapshot_id(name),
+    )
+
+
+def net_changes(typed: DataFrame, columns: Sequence[LakeColumn]) -> DataFrame:
+    """One row a key: its last event, with the op of its first one in ``FIRST``.
+
+    Events are ordered by commit_ts; at one commit_ts a delete comes before the insert that follows it.
+    """
+    keys = [quote(column.name) for column in columns if column.key]
+    order = [F.col(TS), F.when(F.col(OP) == "d", 0).otherwise(1), F.col(ORDER), F.col(SEQ)]
+    window = Window.partitionBy(*keys).orderBy(*order)
+    return (
+        typed.withColumn(FIRST, F.first(OP).over(window))
+        .withColumn(BAD, F.lead(F.lit(1)).over(window).cast("string"))
+        .where(F.col(BAD).isNull())
+        .select(OP, FIRST, *(quote(column.name) for column in columns))
+    )
+
+
+def _write(
+    batch: Batch,
+    name: TableName,
+    net: DataFrame,
+    columns: Sequence[LakeColumn],
+    stretch: tuple[int, int],
+    may_append: bool,
+    only_inserts: bool,
+) -> None:
+    floor, upto = stretch
+    merged = batch.stamp((upto, ROWS_MERGED), floor)
+    if not may_append:
+        batch.sink.merge(name, net, columns, merged)
+    elif only_inserts:
+        batch.sink.append(name, net, columns, merged)
+        faults.point("append")
+    else:
+        net = net.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            new = F.col(FIRST) == "i"
+            batch.sink.append(
+                name, net.where(new & (F.col(OP) != "d")), columns, batch.stamp((upto, ROWS_APPENDED), floor)
+            )
+            batch.done(name, (upto, ROWS_APPENDED), floor)
+            faults.point("append")
+            batch.sink.merge(name, net.where(~new), columns, merged)
+        finally:
+            net.unpersist()
+    faults.point("merge")
+    batch.done(name, (upto, ROWS_MERGED), floor)
+
+
+def _is_of(rows: Pending, name: TableName) -> bool:
+    return (rows.schema, rows.name) == name
+
+
+def _versions(batch: Batch, name: TableName, waiting: Sequence[Pending], *, everything: bool) -> dict[str, Table]:
+    """The schemas that read the waiting rows, oldest first."""
+    keys = {rows.schema_key for rows in waiting}
+    if everything:
+        keys |= {key for schema, table, key in batch.schemas if (schema, table) == name}
+    found = {key: batch.schemas[name[0], name[1], key] for key in keys if (name[0], name[1], key) in batch.schemas}
+    return dict(sorted(found.items(), key=lambda item: item[1].version or 0))
+
+
+def _prepare_table(
+    batch: Batch, name: TableName, state: TableState, versions: dict[str, Table], above: int
+) -> TableState:
+    """Make sure that the table is there with every column that the rows have."""
+    newest = list(versions.values())[-1]
+    mark = batch.mark(name)
+    if mark == NO_MARK:
+        if state.table is not None and not state.dropped:
+            message = f"`{name[0]}`.`{name[1]}` was created by this job, but it is not in the lake any more"
+            raise DecisionNeeded(message)
+        batch.sink.create(name, batch.columns(newest), batch.stamp((above, 0), above))
+        batch.done(name, (above, 0), above)
+        return TableState(schema=name[0], name=name[1], table=newest, applied=above, topics=state.topics)
+    table = state.table
+    if table is None:
+        origin = "adopted" if mark == (0, 0) else "bootstrap"
+        state = msgspec.structs.replace(state, table=newest, origin=origin, clean=False, dropped=False)
+        table = newest
+        have = {key.casefold() for key in batch.sink.columns(name)}
+    else:
+        have = {column.name.casefold() for column in batch.columns(table)}
+    missing = [column for column in batch.columns(newest) if column.name.casefold() not in have]
+    if missing:
+        # The source's schema changed without a DDL that TiCDC sends, or before this job's first message.
+        log.warning("`%s`.`%s`: columns without a DDL: %s", *name, ", ".join(column.source for column in missing))
+        found = batch.stamp(max(mark, (0, 0)), above)
+        batch.sink.change_columns(name, ColumnChanges(add=tuple(missing)), found)
+        batch.done(name, found.mark, above)
+        extra = tuple(column.column for column in missing if column.column not in table.columns)
+        merged = msgspec.structs.replace(table, columns=(*table.columns, *extra))
+        state = msgspec.structs.replace(state, table=merged, clean=False)
+    return state
+
+
+def _bad_rows(batch: Batch, typed: DataFrame) -> list[BadRow]:
+    limit = batch.job.max_rejects + 1
+    with sink_faults("rows cannot be read"):
+        found = typed.where(F.col(BAD).isNotNull()).select(BAD).limit(limit).collect()
+    bad = [msgspec.json.decode(row[0], type=BadRow) for row in found]
+    if len(bad) >= limit:
+        message = f"more than {batch.job.max_rejects} rows of one batch cannot be read, such as: {bad[0].reason}"
+        raise EnvironmentFault(message)
+    return list({(row.topic, row.partition, row.offset, row.seq): row for row in bad}.values())
+
+
+def _keep(batch: Batch, name: TableName, bad: Sequence[BadRow]) -> str:
+    """Write rows to the dead letters; returns a sentence about the first of them."""
+    rejects = [
+        Reject(topic=row.topic, partition=row.partition, offset=row.offset, seq=row.seq, reason=row.reason)
+        for row in bad
+    ]
+    batch.log.keep_rejects(batch.batch, ".".join(name), rejects, batch.now)
+    with batch.lock:
+        batch.rejected += len(bad)
+    first = min(bad, key=lambda row: row.commit_ts)
+    return (
+        f"`{name[0]}`.`{name[1]}`: a row cannot be read: {first.reason} "
+        f"(topic {first.topic}, partition {first.partition}, offset {first.offset}, commitTs {first.commit_ts})"
+    )
+
+
+def _sort_out_rejects(
+    batch: Batch, name: TableName, state: TableState, typed: DataFrame
+) -> tuple[TableState, DataFrame]:
+    bad = _bad_rows(batch, typed)
+    if not bad:
+        return state, typed
+    reason = _keep(batch, name, bad)
+    log.error("%s", reason)
+    if batch.job.on_reject == "quarantine":
+        batch.states[name] = msgspec.structs.replace(state, quarantined=reason, clean=False)
+        raise Quarantined(reason)
+    since = min(row.commit_ts for row in bad)
+    diverged = since if state.diverged_since is None else min(since, state.diverged_since)
+    return msgspec.structs.replace(state, diverged_since=diverged, clean=False), typed.where(F.col(BAD).isNull())
+
+
+def _stop(batch: Batch, name: TableName, bad: Sequence[BadRow], fault: SinkFault) -> None:
+    if not bad:
+        raise fault
+    reason = _keep(batch, name, bad)
+    message = f"{reason}; kept in {batch.log.dead_letters}; nothing of this table was applied past it"
+    raise RejectedMessage(message) from fault

@@ -1,0 +1,25 @@
+"""Named points inside a step at which tests end the process with SIGKILL.
+
+``TICDC_SPARK_KILL_AT=merge:2`` kills at the second pass of the point ``merge``. The points stand after a commit and
+before its successor: plan, land, advance, append, merge, intent, ddl, fill, stamp, apply, progress.
+"""
+
+import os
+import signal
+import threading
+
+ENVIRONMENT = "TICDC_SPARK_KILL_AT"
+_passes: dict[str, int] = {}
+_lock = threading.Lock()
+
+
+def point(name: str) -> None:
+    """Pass a point; does nothing unless the environment names it."""
+    wanted = os.environ.get(ENVIRONMENT)
+    if not wanted:
+        return
+    at, _, count = wanted.partition(":")
+    with _lock:
+        _passes[name] = _passes.get(name, 0) + 1
+        if at == name and _passes[name] == int(count or 1):
+            os.kill(os.getpid(), signal.SIGKILL)

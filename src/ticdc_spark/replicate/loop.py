@@ -1,0 +1,186 @@
+"""The loop of ``replicate``: land, advance, apply, commit, batch after batch."""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from ticdc_spark.errors import TicdcSparkError
+from ticdc_spark.protocols import decoder
+from ticdc_spark.replicate.job import FilesSource, Job
+from ticdc_spark.replicate.lease import Lease, acquire
+from ticdc_spark.replicate.lease_store import lease_store, this_process
+from ticdc_spark.replicate.progress import Offsets, Progress, Status, Store
+from ticdc_spark.replicate.report import BatchReport, Summary
+from ticdc_spark.replicate.step import Steps
+from ticdc_spark.sinks.iceberg import IcebergSink, catalog_options
+from ticdc_spark.spark.session import Part, coordinates, open_session
+from ticdc_spark.spark.source_files import FileSource
+from ticdc_spark.spark.source_kafka import KafkaSource
+from ticdc_spark.spark.sources import Source
+
+log = logging.getLogger(__name__)
+HEARTBEAT = 15.0
+"""Seconds between heartbeats in ``status.json``."""
+EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+
+
+def run(
+    job: Job,
+    *,
+    once: bool = False,
+    until_ts: int | None = None,
+    on_progress: Callable[[BatchReport], None] = lambda _: None,
+    stop: threading.Event | None = None,
+) -> Summary:
+    """Replicate until stopped, or (``once``) up to where the topics end now, or until all tables are at ``until_ts``.
+
+    Raises: DecisionNeeded and its kinds (exit 4), EnvironmentFault and its kinds (exit 1). Progress made before an
+    error stays committed; started again, the job goes on from there.
+    """
+    stop = stop or threading.Event()
+    decoder(job.source.protocol)
+    heart = _Heart(Store(job.state))
+    with heart:
+        store = lease_store(job.sink.warehouse, job.sink.catalog, job.state)
+        with acquire(store, this_process(job.name, job.owner), stop=stop) as lease:
+            steps = _open(job, lease, until_ts, bounded=once or until_ts is not None)
+            summary = _run(steps, heart, once=once, until_ts=until_ts, on_progress=on_progress, stop=stop)
+    heart.end("finished" if summary.finished else "stopped")
+    return summary
+
+
+def _open(job: Job, lease: Lease, until_ts: int | None, *, bounded: bool) -> Steps:
+    """Start Spark, open the catalog and the source."""
+    sink = job.sink
+    if "://" not in sink.warehouse:
+        Path(sink.warehouse).mkdir(parents=True, exist_ok=True)
+    kafka = not isinstance(job.source, FilesSource)
+    own_jdbc = "type" not in sink.catalog_options and "catalog-impl" not in sink.catalog_options
+    parts: list[Part] = ["iceberg"]
+    parts += ["sqlite"] if own_jdbc else []
+    parts += ["kafka"] if kafka else []
+    extensions = ",".join(filter(None, [EXTENSIONS, job.spark.get("spark.sql.extensions", "")]))
+    catalog = catalog_options(sink.catalog, sink.warehouse, sink.catalog_options)
+    options = catalog | job.spark | {"spark.sql.extensions": extensions}
+    # A session of its own: under an application that is open already, its settings are left alone.
+    spark = open_session(f"ticdc-spark {job.name}", options, coordinates(*parts)).newSession()
+    gateway = spark.sparkContext._gateway
+    process = getattr(gateway, "proc", None)
+    if process is not None:
+        lease.set_jvm(process.pid)
+    source: Source
+    if isinstance(job.source, FilesSource):
+        source = FileSource(job.source.path)
+    else:
+        source = KafkaSource(
+            spark,
+            job.source.bootstrap_servers,
+            topics=job.source.topics or (),
+            topic_pattern=job.source.topic_pattern,
+            options=job.source.options,
+        )
+    tables = IcebergSink(spark, sink.catalog, sink.warehouse, sink.table_properties, catalog)
+    return Steps(job, spark, source, tables, lease, Store(job.state), bounded=bounded, until_ts=until_ts)
+
+
+def _run(
+    steps: Steps,
+    heart: "_Heart",
+    *,
+    once: bool,
+    until_ts: int | None,
+    on_progress: Callable[[BatchReport], None],
+    stop: threading.Event,
+) -> Summary:
+    started = time.monotonic()
+    begun = steps.progress
+    batches = 0
+    targets: Offsets | None = steps.source.ends() if once else None
+    finished = False
+    while not stop.is_set():
+        report = steps.batch(targets, heart.beat)
+        batches += report.messages > 0
+        on_progress(report)
+        if until_ts is not None and report.progress.applied >= until_ts:
+            finished = True
+            break
+        if targets is not None and not report.left:
+            targets = steps.lagging(targets)
+            if targets is None:
+                finished = True
+                break
+        elif targets is None and not report.left:
+            if until_ts is not None and isinstance(steps.job.source, FilesSource):
+                break  # A recording that ends before until_ts.
+            heart.beat("waiting", report.progress.batch)
+            stop.wait(steps.job.poll_interval)
+    progress = steps.progress
+    return Summary(
+        progress=progress,
+        batches=batches,
+        rows=progress.rows - begun.rows,
+        ddls=progress.ddls_applied - begun.ddls_applied,
+        seconds=time.monotonic() - started,
+        finished=finished,
+    )
+
+
+class _Heart:
+    """Writes ``status.json``: now and then while all is well, and how a run ended."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        now = time.time()
+        self.status = Status(state="pending", at=now, started_at=now, pid=os.getpid())
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._go_on, name="status-heartbeat", daemon=True)
+        self._alive = False
+
+    def __enter__(self) -> "_Heart":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self._stop.set()
+        if error is None or not self._alive:
+            return  # Nothing is written over the status of a job that lives: the lease was not ours.
+        code = error.exit_code if isinstance(error, TicdcSparkError) else 1
+        text = str(error) or type(error).__name__
+        self.end("failed", error=text, error_code=type(error).__name__, error_at=time.time(), exit_code=code)
+
+    def beat(self, phase: str, batch: int) -> None:
+        """Tell what the job is doing."""
+        with self._lock:
+            self.status = msgspec.structs.replace(self.status, state="normal", phase=phase, batch=batch)
+        if not self._alive:
+            self._alive = True
+            self._thread.start()
+        elif time.time() - self.status.at < 1.0:
+            return
+        self._write()
+
+    def end(self, state: str, **more: object) -> None:
+        """Write the last word."""
+        self._stop.set()
+        with self._lock:
+            self.status = msgspec.convert(
+                msgspec.structs.asdict(self.status) | {"state": state, "exit_code": 0} | more, Status
+            )
+        self._write()
+
+    def _go_on(self) -> None:
+        while not self._stop.wait(HEARTBEAT):
+            self._write()
+
+    def _write(self) -> None:
+        with self._lock:
+            self.status = msgspec.structs.replace(self.status, at=time.time())
+            self.store.save_status(self.status)
+
+
+__all__ = ["BatchReport", "Progress", "Summary", "run"]

@@ -1,0 +1,364 @@
+"""One batch, step by step. Every step can be run again with the same result."""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+
+import msgspec
+from pyspark.sql import SparkSession
+
+from ticdc_spark.errors import EnvironmentFault, LateRow, RejectedMessage, SchemaMissing, UnsupportedDdl
+from ticdc_spark.replicate import faults
+from ticdc_spark.replicate.advance import Advanced, Rules, advance, describe_missing, due, forget_schemas
+from ticdc_spark.replicate.apply import apply
+from ticdc_spark.replicate.changelog import SLOTS, ChangeLog
+from ticdc_spark.replicate.config import skip_ddl_line
+from ticdc_spark.replicate.context import Batch
+from ticdc_spark.replicate.evolve import Refused, action
+from ticdc_spark.replicate.filters import leave_out, skip_to_known
+from ticdc_spark.replicate.job import Job, KafkaSource
+from ticdc_spark.replicate.lease import Lease
+from ticdc_spark.replicate.progress import Hold, Offsets, Pending, Plan, Progress, QueuedDdl, Store, TableState
+from ticdc_spark.replicate.report import BatchReport
+from ticdc_spark.replicate.timeline import timelines
+from ticdc_spark.sinks.base import Sink, TableName
+from ticdc_spark.sinks.iceberg import faults as sink_faults
+from ticdc_spark.spark.envelopes import LandingPlan, partition_key, table_id_key
+from ticdc_spark.spark.sources import Source
+
+log = logging.getLogger(__name__)
+PRUNE_EVERY = 10
+"""Batches between removals from the change log."""
+REGRESSIONS_TO_WARN = 10
+
+
+class Steps:
+    """The steps of a job's batches; holds the committed progress."""
+
+    def __init__(
+        self,
+        job: Job,
+        spark: SparkSession,
+        source: Source,
+        sink: Sink,
+        lease: Lease,
+        store: Store,
+        *,
+        bounded: bool,
+        until_ts: int | None,
+    ) -> None:
+        self.job = job
+        self.spark = spark
+        self.source = source
+        self.sink = sink
+        self.lease = lease
+        self.store = store
+        self.bounded = bounded
+        self.until_ts = until_ts
+        loaded = store.load()
+        self.progress = loaded or Progress(job=job.name, generation=_generation(spark, job))
+        self.log = ChangeLog(spark, job.sink.catalog, job.name, self.progress.generation)
+        self.seconds: dict[str, float] = {}
+        """Seconds by phase, for the whole run."""
+
+    def batch(self, targets: Offsets | None, beat: Callable[[str, int], None]) -> BatchReport:
+        """Do one batch up to ``targets`` (or to where the topics end now) and commit it."""
+        began = time.monotonic()
+        number = self.progress.batch + 1
+        beat("plan", number)
+        plan, fresh = self._plan(number, targets)
+        ends = {(topic, partition): end for topic, partition, end in plan.ends}
+        starts = self._starts(ends)
+        messages = sum(max(0, end - starts.get(place, end)) for place, end in ends.items())
+        if fresh and not messages and not self._may_advance():
+            return BatchReport(progress=self.progress, left=0)
+        if fresh:
+            self.store.save_plan(plan)
+            faults.point("plan")
+        beat("land", number)
+        with self._timed("land"):
+            controls = self.log.land(self.source.read(self.spark, starts, ends), self._landing(number))
+        faults.point("land")
+        listed = self.source.ends()
+        beat("advance", number)
+        with self._timed("advance"):
+            advanced, ddls, refused = self._advance(number, controls, ends, listed, plan)
+        resolved = advanced.resolved
+        self.store.save_plan(msgspec.structs.replace(plan, resolved=resolved))
+        faults.point("advance")
+        beat("apply", number)
+        work = self._work(number, advanced.progress, ddls)
+        with self._timed("apply"):
+            self.lease.check()
+            apply(work, timelines(work.states, work.pending, ddls, resolved))
+        faults.point("apply")
+        with self._timed("commit"):
+            self.lease.check()
+            self._commit(number, advanced, work, resolved)
+        faults.point("progress")
+        self._after(advanced, refused)
+        left = sum(max(0, end - ends.get(place, 0)) for place, end in (targets or listed).items())
+        return BatchReport(
+            progress=self.progress,
+            messages=messages,
+            left=left,
+            rows=work.applied_rows,
+            seconds=time.monotonic() - began,
+        )
+
+    def lagging(self, targets: Offsets) -> Offsets | None:
+        """In a run to an end: partitions that must be read further, because they have no watermark as high as the
+        others' and messages came while the others were read. ``None``: the run is over."""
+        highest = max((state.watermark for state in self.progress.partitions), default=0)
+        listed = self.source.ends()
+        more = {
+            (state.topic, state.partition): listed[state.topic, state.partition]
+            for state in self.progress.partitions
+            if state.watermark < highest and listed.get((state.topic, state.partition), 0) > state.offset
+        }
+        more |= {place: end for place, end in listed.items() if place not in targets and end > 0}
+        known = {(state.topic, state.partition): state.offset for state in self.progress.partitions}
+        more = {place: end for place, end in more.items() if end > known.get(place, 0)}
+        return {**targets, **more} if more else None
+
+    def _plan(self, number: int, targets: Offsets | None) -> tuple[Plan, bool]:
+        """The batch's end offsets: as fixed before a restart, or chosen now."""
+        old = self.store.load_plan()
+        if old is not None and (old.generation, old.batch) == (self.progress.generation, number):
+            return old, False
+        ends = self.source.ends() if targets is None else targets
+        starts = self._starts(ends)
+        cut = self.source.cap(starts, ends, self.job.batch_rows, self.job.batch_bytes)
+        fixed = tuple(sorted((topic, partition, end) for (topic, partition), end in cut.items()))
+        return Plan(generation=self.progress.generation, batch=number, ends=fixed), True
+
+    def _starts(self, ends: Offsets) -> Offsets:
+        known = {
+            (state.topic, state.partition): state.offset for state in self.progress.partitions if state.offset > 0
+        }
+        if all(place in known for place in ends):
+            return known
+        latest = isinstance(self.job.source, KafkaSource) and self.job.source.starting == "latest"
+        first_run = not self.progress.partitions
+        beginning = self.source.ends() if latest and first_run else self.source.beginning()
+        return beginning | known
+
+    def _may_advance(self) -> bool:
+        """Whether time alone may move the resolved ts (idle partitions), or end the wait for a schema."""
+        progress = self.progress
+        if progress.schema_wait_since or self.until_ts is not None:
+            return True
+        highest = max((state.watermark for state in progress.partitions), default=0)
+        return any(state.watermark < highest for state in progress.partitions) and progress.applied < highest - 1
+
+    def _landing(self, number: int) -> LandingPlan:
+        progress = self.progress
+        return LandingPlan(
+            protocol=self.job.source.protocol,
+            generation=progress.generation,
+            batch=number,
+            slots=SLOTS,
+            floors={table_id_key(table.schema, table.name): table.applied for table in progress.tables},
+            watermarks={partition_key(p.topic, p.partition): p.watermark for p in progress.partitions},
+        )
+
+    def _advance(
+        self, number: int, controls: list, ends: Offsets, listed: Offsets, plan: Plan  # type: ignore[type-arg]
+    ) -> tuple[Advanced, list[QueuedDdl], QueuedDdl | None]:
+        now = time.time()
+        rules = Rules(
+            idle_timeout=self.job.idle_partition_timeout, bounded=self.bounded, until_ts=self.until_ts, now=now
+        )
+        controls = leave_out(controls, self.job.tables)
+        known = skip_to_known(self.job.schema.skip_to_known)
+        advanced = advance(self.progress, number, controls, ends, listed, rules, known)
+        if advanced.rejects:
+            advanced = self._decode_rejects(number, advanced, sum(ends.values()), now)
+        if advanced.late:
+            advanced = self._late_rows(number, advanced)
+        resolved = max(advanced.resolved, plan.resolved or 0)
+        ddls = due(advanced.progress.ddls, resolved)
+        refused = next((ddl for ddl in ddls if self._is_refused(ddl)), None)
+        if refused is not None:
+            resolved = max(min(resolved, refused.change.commit_ts - 1), self.progress.applied)
+            ddls = due(advanced.progress.ddls, resolved)
+        return _with(advanced, resolved), ddls, refused
+
+    def _is_refused(self, ddl: QueuedDdl) -> bool:
+        change = ddl.change
+        skipped = any(skip.matches(change.commit_ts, change.query) for skip in self.job.skip_ddl)
+        return not skipped and isinstance(action(change), Refused)
+
+    def _decode_rejects(self, number: int, advanced: Advanced, messages: int, now: float) -> Advanced:
+        rejects = advanced.rejects
+        first = rejects[0]
+        where = f"topic {first.topic}, partition {first.partition}, offset {first.offset}"
+        if len(rejects) > self.job.max_rejects:
+            message = (
+                f"{len(rejects)} messages of one batch cannot be read as {self.job.source.protocol}, more than "
+                f"max-rejects = {self.job.max_rejects}; the first: {where}: {first.reason}"
+            )
+            raise EnvironmentFault(message)
+        self.log.keep_rejects(number, "decode", rejects, now)
+        text = f"a message cannot be read: {first.reason} ({where})"
+        if self.job.on_reject == "stop":
+            message = (
+                f"{text}; {len(rejects)} such in this batch, kept in {self.log.dead_letters}; nothing of the batch is "
+                f"applied. Mend the source, or set on-reject under [job] to quarantine or continue"
+            )
+            raise RejectedMessage(message)
+        log.error("%s", text)
+        topics = {reject.topic for reject in rejects}
+        tables = tuple(
+            self._touched(table, text) if topics & set(table.topics) or not table.topics else table
+            for table in advanced.progress.tables
+        )
+        progress = msgspec.structs.replace(
+            advanced.progress, tables=tables, rejected=advanced.progress.rejected + len(rejects)
+        )
+        return msgspec.structs.replace(advanced, progress=progress)
+
+    def _touched(self, table: TableState, reason: str) -> TableState:
+        """A table of a topic with an unreadable message: it may have been this table's last change."""
+        if self.job.on_reject == "quarantine":
+            return msgspec.structs.replace(table, quarantined=table.quarantined or reason, clean=False)
+        return msgspec.structs.replace(table, diverged_since=table.diverged_since or table.applied, clean=False)
+
+    def _late_rows(self, number: int, advanced: Advanced) -> Advanced:
+        found = self.log.late_rows(number)
+        count = sum(rows for _, _, rows, *_ in found)
+        progress = msgspec.structs.replace(
+            advanced.progress,
+            replays=advanced.progress.replays + advanced.late - count,
+            late=advanced.progress.late + count,
+        )
+        if found and self.job.late_rows == "fail":
+            (schema, name), _, rows, ts, topic, partition, offset = found[0]
+            message = (
+                f"`{schema}`.`{name}`: {rows} rows came after the table had passed them; the first has commitTs {ts} "
+                f"(topic {topic}, partition {partition}, offset {offset}) and is no replay. Was the changefeed's filter "
+                f"widened, or another changefeed started on this topic? late-rows = \"apply-if-newest\" applies them"
+            )
+            raise LateRow(message)
+        late = tuple(
+            Pending(
+                batch=number, schema=name[0], name=name[1], schema_key=key, rows=rows, min_ts=ts,
+                max_ts=ts, topic=topic, partition=partition, late=True,
+            )
+            for name, key, rows, ts, topic, partition, _ in found
+        )
+        progress = msgspec.structs.replace(progress, pending=(*progress.pending, *late))
+        return msgspec.structs.replace(advanced, progress=progress)
+
+    def _work(self, number: int, progress: Progress, ddls: list[QueuedDdl]) -> Batch:
+        states: dict[TableName, TableState] = {(table.schema, table.name): table for table in progress.tables}
+        held = {name for name, state in states.items() if state.quarantined}
+        return Batch(
+            job=self.job,
+            sink=self.sink,
+            log=self.log,
+            batch=number,
+            protocol=self.job.source.protocol,
+            states=states,
+            pending=tuple(rows for rows in progress.pending if (rows.schema, rows.name) not in held),
+            schemas={(known.schema, known.name, known.key): known.table for known in progress.schemas},
+            now=time.time(),
+        )
+
+    def _commit(self, number: int, advanced: Advanced, work: Batch, resolved: int) -> None:
+        states = work.states
+        tables = tuple(
+            msgspec.structs.replace(state, applied=max(state.applied, resolved))
+            if state.quarantined is None and not state.dropped
+            else state
+            for state in states.values()
+        )
+        applied_ddls = {id(ddl) for ddl in due(advanced.progress.ddls, resolved)}
+        progress = msgspec.structs.replace(
+            advanced.progress,
+            batch=number,
+            applied=resolved,
+            tables=tables,
+            pending=_still_waiting(advanced.progress.pending, states, resolved),
+            ddls=tuple(ddl for ddl in advanced.progress.ddls if id(ddl) not in applied_ddls),
+            rows=advanced.progress.rows + work.applied_rows,
+            ddls_applied=advanced.progress.ddls_applied + work.ddls,
+            rejected=advanced.progress.rejected + work.rejected,
+            zero_dates=advanced.progress.zero_dates + work.zero_dates,
+            committed_at=time.time(),
+        )
+        progress = msgspec.structs.replace(progress, schemas=forget_schemas(progress))
+        self.store.save(progress)
+        self.progress = progress
+        if progress.regressions > REGRESSIONS_TO_WARN:
+            log.warning("watermarks went back %d times: a second changefeed on the topic?", progress.regressions)
+        if number % PRUNE_EVERY == 0:
+            keep = self.job.log_retention.batches or PRUNE_EVERY
+            oldest = min((rows.batch for rows in progress.pending), default=number)
+            self.log.forget(min(oldest, number - keep))
+
+    def _after(self, advanced: Advanced, refused: QueuedDdl | None) -> None:
+        """What stops the job once everything before it is applied and committed."""
+        if refused is not None:
+            change = refused.change
+            why = action(change)
+            assert isinstance(why, Refused), "that is why it was chosen"
+            message = (
+                f"a DDL cannot be replayed: {why.why}\n  SQL: {change.query}\n  at commitTs {change.commit_ts}, topic "
+                f"{refused.topic}, partition {refused.partition}, offset {refused.offset}; all before it is applied.\n"
+                f"  To skip exactly this one, under [job]: {skip_ddl_line(change.commit_ts, change.query)}"
+            )
+            raise UnsupportedDdl(message)
+        waited = time.time() - self.progress.schema_wait_since
+        if advanced.missing and self.progress.schema_wait_since and waited >= self.job.schema_timeout:
+            first = min(advanced.missing, key=lambda rows: rows.min_ts)
+            message = (
+                f"{describe_missing(first)}. No DDL or BOOTSTRAP with it came in {waited:.0f} s (schema-timeout). Ways out: "
+                f"[schema] file with its CREATE TABLE; or let TiCDC send a BOOTSTRAP; or [schema] "
+                f'skip-to-known = ["{first.schema}.{first.name}"], which leaves these rows out'
+            )
+            raise SchemaMissing(message)
+
+    def _timed(self, phase: str) -> "_Timer":
+        return _Timer(self.seconds, phase)
+
+
+class _Timer:
+    def __init__(self, seconds: dict[str, float], phase: str) -> None:
+        self.seconds, self.phase = seconds, phase
+
+    def __enter__(self) -> None:
+        self.began = time.monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        spent = time.monotonic() - self.began
+        self.seconds[self.phase] = self.seconds.get(self.phase, 0.0) + spent
+        log.debug("%s: %.2f s", self.phase, spent)
+
+
+def _with(advanced: Advanced, resolved: int) -> Advanced:
+    return msgspec.structs.replace(advanced, resolved=resolved)
+
+
+def _still_waiting(
+    pending: tuple[Pending, ...], states: Mapping[TableName, TableState], resolved: int
+) -> tuple[Pending, ...]:
+    kept = []
+    for rows in pending:
+        state = states.get((rows.schema, rows.name))
+        if state is not None and state.quarantined:
+            kept.append(rows)
+        elif rows.max_ts > resolved:
+            kept.append(msgspec.structs.replace(rows, min_ts=max(rows.min_ts, resolved + 1)))
+    return tuple(kept)
+
+
+def _generation(spark: SparkSession, job: Job) -> int:
+    """A generation that the change log does not hold yet: the state folder is new, or was lost."""
+    log_table = ChangeLog(spark, job.sink.catalog, job.name, 0).table
+    with sink_faults("the change log cannot be read"):
+        highest = spark.sql(f"SELECT max(generation) FROM {log_table}").collect()[0][0]
+    return 1 if highest is None else int(highest) + 1
+
+
+__all__ = ["Hold", "Steps"]
