@@ -1,7 +1,12 @@
-"""The Simple protocol in JSON: messages to events. The other direction is ``simple_encode``.
+"""The Simple protocol, in JSON and in Avro: messages to events. The other direction is ``simple_encode``.
 
 One message carries one event; its Kafka key is null. Rows name the version of their table's schema, which stands in
 a DDL or BOOTSTRAP message. Source: the Simple protocol document, and ``simple`` in the vectors' notes.
+
+Nothing tells the encoding but the first byte, and that always does: Avro begins with 0x16, the message's place in its
+union; JSON with ``{``. A compressed value begins with lz4's 0x04, or with its unpacked length (snappy), which would be
+0x16 for 22 bytes: no message is that short in JSON, and none that Avro's own first bytes do not give away.
+Images begin with ``{`` (JSON) or 0x02 (Avro).
 """
 
 from __future__ import annotations
@@ -12,7 +17,10 @@ import msgspec
 
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Bootstrap, Envelope, Event, Op, Rejected, SchemaChange, Table, Watermark
-from ticdc_spark.protocols.base import ReadOptions, RowReader
+from ticdc_spark.protocols.base import Columns, ReadOptions, RowReader
+from ticdc_spark.protocols.simple_avro import MARK, read_message
+from ticdc_spark.protocols.simple_avro_rows import IMAGE
+from ticdc_spark.protocols.simple_avro_rows import row_reader as avro_row_reader
 from ticdc_spark.protocols.simple_encode import SimpleConfig, encoder
 from ticdc_spark.protocols.simple_message import (
     VERSION,
@@ -29,7 +37,7 @@ _OPS: dict[str, Op] = {"INSERT": "insert", "UPDATE": "update", "DELETE": "delete
 
 
 class SimpleDecoder:
-    """Reads Simple JSON. Stateless."""
+    """Reads Simple in either encoding. Stateless."""
 
     name = "simple"
     has_watermark = True
@@ -39,7 +47,9 @@ class SimpleDecoder:
         if not value:
             return (Rejected("a Simple message has a value; this one is " + ("null" if value is None else "empty")),)
         try:
-            message = _DECODER.decode(value)
+            message = read_message(value) if value[:1] == MARK else _DECODER.decode(value)
+        except MessageError as error:
+            return (Rejected(str(error)),)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             plain = _unpacked(value)
             return self.open_message(key, plain) if plain else (Rejected(_reason(value, error)),)
@@ -49,11 +59,35 @@ class SimpleDecoder:
         return (_other(message) if op is None else _row(message, op),)
 
     def row_reader(self, table: Table, options: ReadOptions, only: frozenset[str] | None = None) -> RowReader:
-        """See ``simple_rows.row_reader``."""
-        return row_reader(table, options, only)
+        """See ``simple_rows.row_reader``. Images of both encodings may stand side by side."""
+        read_json = row_reader(table, options, only)
+        read_avro = avro_row_reader(table, options, only)
+
+        def read(images: Sequence[bytes | None]) -> Columns:
+            avro = [image if image is not None and image[:1] == IMAGE else None for image in images]
+            if not any(avro):
+                return read_json(images)
+            rest = [image if other is None else None for image, other in zip(images, avro, strict=True)]
+            return _merged(read_avro(avro), read_json(rest), avro) if any(rest) else read_avro(images)
+
+        return read
 
 
 DECODER = SimpleDecoder()
+
+
+def _merged(avro: Columns, json: Columns, images: Sequence[bytes | None]) -> Columns:
+    """Columns of images of which some are Avro and some are JSON; each side has ``None`` for the other's."""
+    values = [
+        [mine if image is not None else other for mine, other, image in zip(*cells, images, strict=True)]
+        for cells in zip(avro.values, json.values, strict=True)
+    ]
+    absent: dict[str, Sequence[int]] = {}
+    for name in avro.absent.keys() | json.absent.keys():
+        mine = (at for at in avro.absent.get(name, ()) if images[at] is not None)
+        others = (at for at in json.absent.get(name, ()) if images[at] is None)
+        absent[name] = sorted([*mine, *others])
+    return Columns(values=values, bad={**avro.bad, **json.bad}, absent=absent)
 
 
 def _row(message: WireMessage, op: Op) -> Event:
@@ -121,13 +155,13 @@ def _read(wire: WireTable | None) -> Table | None:
 
 def _unpacked(value: bytes) -> bytes | None:
     """What a compressed value holds; ``None`` if it is none. Looked at only for what is no message as it stands."""
-    if value.lstrip()[:1] == b"{" or value[:1] == b"\x00":
+    if value.lstrip()[:1] == b"{" or value[:1] in (b"\x00", MARK):
         return None
     try:
         plain = unpack(value)
     except MessageError:
         return None
-    return plain if plain[:1] == b"{" else None
+    return plain if plain[:1] in (b"{", MARK) else None
 
 
 def _reason(value: bytes, error: Exception) -> str:
@@ -135,7 +169,7 @@ def _reason(value: bytes, error: Exception) -> str:
     if value[:1] == b"\x00":
         return "not Simple JSON: begins with byte 0x00, as Avro behind a schema registry does"
     if value.lstrip()[:1] != b"{":
-        return f"not Simple JSON: begins with {value[:8]!r}, nor compressed; Simple in Avro encoding?"
+        return f"not Simple JSON: begins with {value[:8]!r}, and neither Avro nor compressed"
     if isinstance(error, UnicodeDecodeError):
         return f"not UTF-8: {error}"
     try:

@@ -1,6 +1,6 @@
-"""The Simple protocol in JSON: events to the very bytes that TiCDC sends.
+"""The Simple protocol: events to the very bytes that TiCDC sends. Avro is written in ``simple_avro``.
 
-TiCDC writes with Go's ``encoding/json``: struct fields in their order, empty ones left out, map keys sorted, and
+TiCDC writes JSON with Go's ``encoding/json``: struct fields in their order, empty ones left out, map keys sorted, and
 ``<``, ``>``, ``&``, U+2028 and U+2029 escaped.
 """
 
@@ -16,6 +16,8 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import RowChange, SchemaChange, Table
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols.base import Encoded
+from ticdc_spark.protocols.simple_avro import write_message
+from ticdc_spark.protocols.simple_avro_rows import row_writer as avro_row_writer
 from ticdc_spark.protocols.simple_message import VERSION, DdlType, WireChecksum, WireMessage, WireTable, write_table
 from ticdc_spark.protocols.simple_rows import RowWriter, row_writer
 from ticdc_spark.wire.compression import Compression, compress
@@ -37,7 +39,7 @@ def _now_ms() -> int:
 class SimpleConfig(msgspec.Struct, frozen=True, kw_only=True):
     """How messages are written. Names are TiCDC's where it has them."""
 
-    encoding_format: Literal["json"] = "json"
+    encoding_format: Literal["json", "avro"] = "json"
     time_zone: str = "UTC"
     """IANA name; TIMESTAMP is sent as local time in it."""
     enable_row_checksum: bool = False
@@ -58,10 +60,13 @@ def encoder(config: SimpleConfig | None = None) -> SimpleEncoder:
 
 
 class SimpleEncoder:
-    """Writes Simple JSON. Keeps nothing between calls."""
+    """Writes Simple in the configuration's encoding. Keeps nothing between calls."""
 
     def __init__(self, config: SimpleConfig) -> None:
         self._config = config
+        avro = config.encoding_format == "avro"
+        self._writer = avro_row_writer if avro else row_writer
+        self._write = write_message if avro else _json
 
     def rows(self, changes: Iterable[RowChange]) -> Iterator[Encoded]:
         """One message a change.
@@ -75,7 +80,11 @@ class SimpleEncoder:
             if id(table) not in writers:
                 zone = self._config.time_zone
                 # the table is kept too, so that its id is not given to another
-                writers[id(table)] = (table, row_writer(table, zone), row_writer(table, zone, handle_key(table)))
+                writers[id(table)] = (
+                    table,
+                    self._writer(table, zone),
+                    self._writer(table, zone, handle_key(table)),
+                )
             _, whole, keys_only = writers[id(table)]
             yield self._row(change, whole, keys_only)
 
@@ -134,11 +143,16 @@ class SimpleEncoder:
         return f"a row of `{table.schema}`.`{table.name}` takes {size} bytes; max-message-bytes is {most}"
 
     def _bytes(self, message: WireMessage) -> bytes:
-        value = _ENCODER.encode(message)
-        if any(map(value.__contains__, _HTML_BYTES)):
-            for char, escape in _HTML:
-                value = value.replace(char, escape)  # these stand only inside strings
+        value = self._write(message)
         return value if self._config.compression == "none" else compress(value, self._config.compression)
+
+
+def _json(message: WireMessage) -> bytes:
+    value = _ENCODER.encode(message)
+    if any(map(value.__contains__, _HTML_BYTES)):
+        for char, escape in _HTML:
+            value = value.replace(char, escape)  # these stand only inside strings
+    return value
 
 
 def _table(table: Table | None) -> WireTable | None:
