@@ -6,11 +6,13 @@ from contextlib import contextmanager
 import pytest
 from pyspark.sql import SparkSession
 
+from ticdc_spark.replicate.loop import EXTENSIONS
 from ticdc_spark.spark.session import coordinates, open_session, stop_session
 
 QUICK = {
     "spark.master": "local[2]",
     "spark.driver.memory": "1g",
+    "spark.sql.extensions": EXTENSIONS,
     # The optimizing compiler takes more from short runs than it gives.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
 }

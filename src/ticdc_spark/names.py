@@ -1,7 +1,8 @@
 """Names in the lake: one reversible escape for names that a catalog or Iceberg cannot hold as they are.
 
 A dot or a slash separates paths, ``_file``, ``_pos``, ``_deleted``, ``_partition`` and the like are reserved by
-Iceberg's metadata columns, a leading or trailing blank gets lost. Such characters become ``_xHH_`` (hexadecimal code
+Iceberg's metadata columns, a leading or trailing blank gets lost, and Iceberg writes ``9`` as ``_9`` into its files, so
+that ``_9`` must be another name. Such characters become ``_xHH_`` (hexadecimal code
 point); a literal ``_xHH_`` in a name is escaped at its first underscore, so that ``unescape`` is exact.
 """
 
@@ -14,7 +15,7 @@ RESERVED = frozenset(
     {"_file", "_pos", "_deleted", "_partition", "_spec_id", "_row_id", "_last_updated_sequence_number"}
 )
 """Iceberg's metadata columns; compared without case."""
-_UNSAFE = re.compile(r"[./\\%\x00-\x1f\x7f]|^ | $|_(?=x[0-9a-f]+_)")
+_UNSAFE = re.compile(r"[./\\%\x00-\x1f\x7f]|^ | $|_(?=x[0-9a-f]+_)|^_(?=[0-9])")
 _ESCAPED = re.compile(r"_x([0-9a-f]+)_")
 
 
@@ -40,6 +41,8 @@ def escape_all(names: Iterable[str], where: str) -> dict[str, str]:
         lake = escape(name)
         other = seen.setdefault(lake.casefold(), name)
         if other != name:
-            raise UsageError(f"{where}: {other!r} and {name!r} are one name in the lake ({lake!r}); rename or leave one out")
+            raise UsageError(
+                f"{where}: {other!r} and {name!r} are one name in the lake ({lake!r}); rename or leave one out"
+            )
         mapped[name] = lake
     return mapped

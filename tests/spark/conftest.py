@@ -1,6 +1,7 @@
 """Spark, started once."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -18,3 +19,9 @@ def spark() -> Iterator[SparkSession]:
     """The session that all tests share."""
     with shared_session() as session:
         yield session
+
+
+@pytest.fixture
+def folder(spark: SparkSession, tmp_path: Path) -> Path:
+    """An empty folder for a job; Spark is there before the job asks for it."""
+    return tmp_path

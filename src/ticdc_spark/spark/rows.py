@@ -14,7 +14,7 @@ from ticdc_spark.model import Table, Value
 from ticdc_spark.mysql import NO_CONSTANT, default_value
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.base import Columns, ReadOptions, RowReader
-from ticdc_spark.spark.types import Cells, LakeColumn, LakeOptions, Typed, arrow_type, to_arrow
+from ticdc_spark.spark.types import HIDDEN_PREFIX, Cells, LakeColumn, LakeOptions, Typed, arrow_type, to_arrow
 
 OP, TS, ORDER, SEQ, BAD, NULLED = "_ticdc_op", "_ticdc_ts", "_ticdc_offset", "_ticdc_seq", "_ticdc_bad", "_ticdc_nulled"
 META_DDL = (
@@ -169,7 +169,8 @@ def _read(
     if complete:
         for name, rows in columns.absent.items():
             column = version.table.columns[version.places[name]]
-            if not column.nullable and not column.virtual or name in version.keys:
+            may_lack = column.nullable or column.virtual or name.startswith(HIDDEN_PREFIX)
+            if not may_lack or name in version.keys:
                 for at in rows:
                     if images[at] is not None:
                         bad.setdefault(at, f"the row has no column `{name}`")
