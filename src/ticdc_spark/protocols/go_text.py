@@ -1,8 +1,9 @@
-"""Text as Go writes it: ``strconv.Quote`` for bytes, and ``encoding/json``'s escapes."""
+"""Text as Go writes it: ``strconv.Quote`` for bytes, and ``encoding/json``'s escapes and floats."""
 
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 
 import msgspec
 
@@ -80,3 +81,16 @@ def _unquoted(found: re.Match[str]) -> bytes:
     if code >= 0x110000 or 0xD800 <= code < 0xE000:
         raise MessageError(f"binary text with a bad escape: {found.group(0)!r}")
     return chr(code).encode()
+
+
+def go_float(text: str) -> msgspec.Raw:
+    """As Go's ``encoding/json`` writes a float: an exponent below 1e-6 and from 1e21 on."""
+    number = Decimal(text)
+    if number == 0 or Decimal("1e-6") <= abs(number) < Decimal("1e21"):
+        return msgspec.Raw(format(number, "f").encode())
+    sign, digits, _ = number.as_tuple()
+    shown = "".join(map(str, digits)).rstrip("0") or "0"
+    mantissa = shown[0] + ("." + shown[1:] if len(shown) > 1 else "")
+    power = number.adjusted()
+    exponent = f"e-{-power}" if power < 0 else f"e+{power:02d}"
+    return msgspec.Raw(("-" * sign + mantissa + exponent).encode())

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Mapping
-from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -19,7 +18,7 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import ColumnType, Value
 from ticdc_spark.mysql import canonical_float, is_bytes, local_timestamp, utc_timestamp
 from ticdc_spark.protocols.base import ReadOptions
-from ticdc_spark.protocols.go_text import go_quote, go_unquote, json_text
+from ticdc_spark.protocols.go_text import go_float, go_quote, go_unquote, json_text
 from ticdc_spark.protocols.json_rows import Cell
 
 Read: TypeAlias = Callable[[Any], Value]
@@ -186,20 +185,7 @@ def _write_int(*_: object) -> Write:
 
 
 def _write_float(column_type: ColumnType, _: str) -> Write:
-    return _go_float
-
-
-def _go_float(text: str) -> msgspec.Raw:
-    """As Go's ``encoding/json`` writes a float: an exponent below 1e-6 and from 1e21 on."""
-    number = Decimal(text)
-    if number == 0 or Decimal("1e-6") <= abs(number) < Decimal("1e21"):
-        return msgspec.Raw(format(number, "f").encode())
-    sign, digits, _ = number.as_tuple()
-    shown = "".join(map(str, digits)).rstrip("0") or "0"
-    mantissa = shown[0] + ("." + shown[1:] if len(shown) > 1 else "")
-    power = number.adjusted()
-    exponent = f"e-{-power}" if power < 0 else f"e+{power:02d}"
-    return msgspec.Raw(("-" * sign + mantissa + exponent).encode())
+    return go_float
 
 
 def _write_timestamp(_: ColumnType, zone: str) -> Write:
