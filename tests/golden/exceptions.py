@@ -187,6 +187,13 @@ RULES = [
         lambda actual, expected: _without_flag(actual, 32) == expected,
     ),
     Rule(
+        "canal-json",
+        "value",
+        "tiflow-odd-*/odd db.1.vals.*",
+        "bytes that are not UTF-8 in a text column are lost on the wire: each became U+FFFD",
+        lambda actual, expected: isinstance(expected, bytes) and actual == with_replacement(expected),
+    ),
+    Rule(
         "ddl",
         "type",
         "tiflow-types_*/types_all.t_gbk.e",

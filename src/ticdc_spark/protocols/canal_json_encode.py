@@ -1,0 +1,280 @@
+"""canal-json: events to the very bytes that TiCDC (classic architecture) sends.
+
+One message per event, as Go writes JSON: ``<``, ``>``, ``&`` escaped. Columns stand in the table's order, also in
+``mysqlType``, where the original has Go's random order.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import Row, RowChange, SchemaChange, Table, Value
+from ticdc_spark.mysql import handle_key, tso_physical_ms
+from ticdc_spark.protocols.base import Encoded
+from ticdc_spark.protocols.canal_json_types import form, jdbc_type, type_name
+from ticdc_spark.protocols.go_text import escape_html
+from ticdc_spark.protocols.open_ddl import ddl_type_code
+from ticdc_spark.wire.compression import Compression, compress
+
+_ENCODER = msgspec.json.Encoder()
+_RECORD_OVERHEAD = 36
+"""What Kafka may add to a record; TiCDC counts it towards max-message-bytes."""
+_TYPES = {"insert": "INSERT", "update": "UPDATE", "delete": "DELETE"}
+_DDL_TYPES = {
+    **dict.fromkeys((1, 2, 21, 24, 25, 26, 42, 65, 67), "QUERY"),
+    3: "CREATE",
+    4: "ERASE",
+    11: "TRUNCATE",
+    14: "RENAME",
+    **dict.fromkeys((7, 9, 32), "CINDEX"),
+    **dict.fromkeys((8, 10, 33), "DINDEX"),
+}
+"""TiDB's numbers of DDL jobs to Canal's words; every other is ALTER."""
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class CanalJsonConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """How messages are written. Names are TiCDC's where it has them."""
+
+    time_zone: str = "UTC"
+    """IANA name; TIMESTAMP is sent as local time in it, and nothing in the message tells it."""
+    enable_tidb_extension: bool = False
+    """Send commitTs and watermarks."""
+    content_compatible: bool = False
+    """As Alibaba's Canal: whole types in ``mysqlType``, and changed columns only in ``old``."""
+    only_output_updated_columns: bool = False
+    delete_only_output_handle_key_columns: bool = False
+    max_message_bytes: int = 10 * 1024 * 1024
+    large_message_handle: Literal["none", "handle-key-only", "claim-check"] = "none"
+    """Needs the extension."""
+    store: Callable[[bytes], str] | None = None
+    """For claim-check: keeps a message's value and returns where it lies."""
+    compression: Compression = "none"
+    """``large-message-handle-compression``; despite its name applied to every value."""
+    build_ts: Callable[[], int] = _now_ms
+    """Milliseconds since the epoch for ``ts``."""
+
+
+def encoder(config: CanalJsonConfig | None = None) -> CanalJsonEncoder:
+    """The encoder of a configuration."""
+    return CanalJsonEncoder(config or CanalJsonConfig())
+
+
+class CanalJsonEncoder:
+    """Writes canal-json. Keeps nothing between calls."""
+
+    def __init__(self, config: CanalJsonConfig) -> None:
+        self._config = config
+
+    def rows(self, changes: Iterable[RowChange]) -> Iterator[Encoded]:
+        """One message a change.
+
+        Raises: MessageError for a change without an image it needs, an upsert (canal-json has none), and a message
+        that stays larger than ``max_message_bytes``.
+        """
+        writers: dict[int, _RowWriter] = {}
+        for change in changes:
+            writer = writers.get(id(change.table))
+            if writer is None:
+                # it keeps the table, so that its id is not given to another
+                writer = writers[id(change.table)] = _RowWriter(change.table, self._config)
+            yield Encoded(None, self._row(change, writer), 1)
+
+    def ddl(self, change: SchemaChange) -> Encoded | None:
+        """A DDL; its type is what its SQL tells."""
+        kind = _DDL_TYPES.get(ddl_type_code(change.query), "ALTER")
+        value = self._other(
+            kind, change.commit_ts, database=change.schema, table=change.name, isDdl=True, sql=change.query
+        )
+        return Encoded(None, value)
+
+    def watermark(self, commit_ts: int) -> Encoded | None:
+        """A watermark; ``None`` without the extension."""
+        if not self._config.enable_tidb_extension:
+            return None
+        return Encoded(None, self._other("TIDB_WATERMARK", commit_ts))
+
+    def bootstrap(self, table: Table) -> Encoded | None:
+        """``None``: no message carries a table's schema."""
+        return None
+
+    def _other(self, kind: str, commit_ts: int, **fields: Any) -> bytes:
+        message: dict[str, Any] = {
+            "id": 0,
+            "database": "",
+            "table": "",
+            "pkNames": None,
+            "isDdl": False,
+            "type": kind,
+            "es": tso_physical_ms(commit_ts),
+            "ts": self._config.build_ts(),
+            "sql": "",
+            **dict.fromkeys(("sqlType", "mysqlType", "data", "old")),
+            **fields,
+        }
+        if self._config.enable_tidb_extension:
+            message["_tidb"] = {"commitTs" if fields else "watermarkTs": commit_ts}
+        return compress(escape_html(_ENCODER.encode(message)), self._config.compression)
+
+    def _row(self, change: RowChange, writer: _RowWriter) -> bytes:
+        config = self._config
+        location = change.claim_check or ""
+        value = writer.message(change, keys_only=change.partial, location=location)
+        if self._fits(value):
+            return value
+        if config.large_message_handle == "none" or not config.enable_tidb_extension:
+            raise MessageError(self._too_large(change, value))
+        if config.large_message_handle == "claim-check":
+            if config.store is None:
+                raise MessageError("large-message-handle claim-check needs a place to store messages")
+            location = config.store(value)
+        small = writer.message(change, keys_only=True, location=location)
+        if not self._fits(small):
+            raise MessageError(self._too_large(change, small))
+        return small
+
+    def _fits(self, value: bytes) -> bool:
+        return len(value) + _RECORD_OVERHEAD <= self._config.max_message_bytes
+
+    def _too_large(self, change: RowChange, value: bytes) -> str:
+        size, most = len(value) + _RECORD_OVERHEAD, self._config.max_message_bytes
+        return f"a row of {_name(change.table)} takes {size} bytes; max-message-bytes is {most}"
+
+
+class _Part(NamedTuple):
+    """A column: its name as JSON and what is written of it."""
+
+    name: str
+    head: bytes
+    type_name: bytes
+    jdbc: Callable[[Value], int]
+    write: Callable[[Any], Any] | None
+
+
+class _RowWriter:
+    """Writes the rows of one table."""
+
+    def __init__(self, table: Table, config: CanalJsonConfig) -> None:
+        self._table = table
+        self._config = config
+        self._keys = frozenset(handle_key(table))
+        self._parts = [
+            _Part(
+                column.name,
+                _json(column.name) + b":",
+                _json(type_name(column.type, config.content_compatible)),
+                jdbc_type(column.type),
+                write(column.type, config.time_zone) if (write := form(column.type).write) else None,
+            )
+            for column in table.columns
+            if not column.virtual
+        ]
+        self._names = {part.name for part in self._parts}
+        self._head = (
+            b'{"id":0,"database":%b,"table":%b,"pkNames":%b,"isDdl":false,"type":"'
+            % tuple(map(_json, (table.schema, table.name, _primary_key(table))))
+        )  # fmt: skip
+
+    def message(self, change: RowChange, *, keys_only: bool, location: str) -> bytes:
+        """The message of a change, or of its handle key columns only."""
+        config = self._config
+        kind = _TYPES.get(change.op)
+        if kind is None:
+            raise MessageError(f"canal-json has no message for {change.op!r}; allowed: {', '.join(_TYPES)}")
+        delete = change.op == "delete"
+        row = self._image(change.before if delete else change.after, kind, "before" if delete else "after")
+        only: Collection[str] = row.keys()
+        if keys_only or (delete and config.delete_only_output_handle_key_columns):
+            if not self._keys:
+                raise MessageError(f"{_name(self._table)} has no handle key")
+            only = self._keys
+        parts = [part for part in self._parts if part.name in only and part.name in row]
+        old = b"null"
+        if change.op == "update":
+            before = self._image(change.before, kind, "before")
+            olds = parts
+            if config.only_output_updated_columns or config.content_compatible:
+                olds = [part for part in parts if before.get(part.name) != row[part.name]]
+            old = b"[" + _image(olds, before) + b"]"
+        value = b"".join(
+            (
+                self._head,
+                b'%b","es":%d,"ts":%d,"sql":"","sqlType":{'
+                % (kind.encode(), tso_physical_ms(change.commit_ts), config.build_ts()),
+                b",".join([part.head + b"%d" % part.jdbc(row[part.name]) for part in parts]),
+                b'},"mysqlType":{',
+                b",".join([part.head + part.type_name for part in parts]),
+                b'},"old":',
+                old,
+                b',"data":[',
+                _image(parts, row),
+                b"]",
+                self._extension(change, keys_only, location),
+                b"}",
+            )
+        )
+        return compress(value, config.compression)
+
+    def _image(self, row: Row | None, kind: str, which: str) -> Row:
+        if row is None:
+            raise MessageError(f"{kind} of {_name(self._table)} without its {which} image")
+        if not row.keys() <= self._names:
+            raise MessageError(f"{_name(self._table)} has no column {sorted(row.keys() - self._names)}")
+        return row
+
+    def _extension(self, change: RowChange, keys_only: bool, location: str) -> bytes:
+        if not self._config.enable_tidb_extension:
+            return b""
+        more = b""
+        if location:
+            more = b',"claimCheckLocation":' + _json(location)
+        elif keys_only:
+            more = b',"onlyHandleKey":true'
+        return b',"_tidb":{"commitTs":%d%b}' % (change.commit_ts, more)
+
+
+def _image(parts: list[_Part], row: Row) -> bytes:
+    cells: list[bytes] = []
+    for part in parts:
+        if part.name in row:
+            value: Any = row[part.name]
+            if value is not None and part.write is not None:
+                value = part.write(value)
+            cells.append(part.head + _json(value))
+    return b"{" + b",".join(cells) + b"}"
+
+
+def _json(value: Any) -> bytes:
+    json = escape_html(_ENCODER.encode(value))
+    # TiCDC's library for rows (not the one for DDL) knows no short forms of these two
+    return _ESCAPE.sub(_long, json) if b"\\b" in json or b"\\f" in json else json
+
+
+_ESCAPE = re.compile(rb"\\.", re.DOTALL)
+_LONG = {rb"\b": rb"\u0008", rb"\f": rb"\u000c"}
+
+
+def _long(found: re.Match[bytes]) -> bytes:
+    return _LONG.get(found[0], found[0])
+
+
+def _primary_key(table: Table) -> list[str]:
+    """The primary key's columns in the table's order; none for Simple's "primary" of a unique handle key."""
+    unique = {index.columns for index in table.indexes if index.unique and not index.primary}
+    for index in table.indexes:
+        if index.primary and not (index.name == "primary" and index.columns in unique):
+            return [column.name for column in table.columns if column.name in index.columns]
+    return []
+
+
+def _name(table: Table) -> str:
+    return f"`{table.schema}`.`{table.name}`"
