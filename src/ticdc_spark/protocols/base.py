@@ -115,9 +115,7 @@ def decode(
     ]
 
 
-def read_envelope(
-    decoder: Decoder, event: Envelope, tables: Tables, options: ReadOptions
-) -> RowChange | Rejected:
+def read_envelope(decoder: Decoder, event: Envelope, tables: Tables, options: ReadOptions) -> RowChange | Rejected:
     """Read the images of one envelope with the schema that its key names."""
     table = tables.get((event.schema, event.table, event.schema_key))
     if table is None:

@@ -22,6 +22,8 @@ from ticdc_spark.replicate.progress import (
 )
 from ticdc_spark.spark.envelopes import Summary
 
+ANY_VERSION = "*"
+"""Schema key of a schema from ``[schema] file``: it reads the rows whose own version no message tells."""
 KEPT_VERSIONS = 8
 """Schema versions kept per table beyond those that waiting rows or DDLs need."""
 
@@ -99,7 +101,7 @@ def advance(
     missing = tuple(
         rows
         for rows in pending
-        if (rows.schema, rows.name, rows.schema_key) not in known
+        if not known & {(rows.schema, rows.name, key) for key in (rows.schema_key, ANY_VERSION)}
         and not left_out(rows.schema, rows.name)
         and rows.min_ts <= resolved
         and rows.max_ts > floors.get((rows.schema, rows.name), 0)
@@ -178,7 +180,7 @@ def _partitions(
 def _resolve(
     progress: Progress, states: Mapping[tuple[str, int], PartitionState], listed: Offsets, rules: Rules
 ) -> tuple[tuple[PartitionState, ...], int, Hold]:
-    """The minimum over partitions; one that has been consumed to its end without a newer watermark counts as the highest."""
+    """The minimum over partitions; one that is consumed to its end, with no newer watermark, counts as the highest."""
     highest = max((state.watermark for state in states.values()), default=0)
     marked: list[PartitionState] = []
     lowest: PartitionState | None = None
@@ -233,7 +235,8 @@ def forget_schemas(progress: Progress) -> tuple[KnownSchema, ...]:
     for name, versions in by_table.items():
         versions.sort(key=lambda schema: (schema.table.version or 0, schema.since))
         newest = versions[-1:] if name in gone else versions[-KEPT_VERSIONS:]
-        kept += [v for v in versions if v in newest or (v.schema, v.name, v.key) in waiting]
+        needed = {ANY_VERSION, *(key for schema, table, key in waiting if (schema, table) == name)}
+        kept += [version for version in versions if version in newest or version.key in needed]
     return tuple(kept)
 
 
@@ -251,9 +254,7 @@ def _identity(change: SchemaChange) -> tuple[int, str, str, str]:
     return change.commit_ts, change.schema, change.name, change.query
 
 
-def _pending(
-    progress: Progress, batch: int, controls: Sequence[Control]
-) -> tuple[tuple[Pending, ...], int, int]:
+def _pending(progress: Progress, batch: int, controls: Sequence[Control]) -> tuple[tuple[Pending, ...], int, int]:
     """Rows that wait, with those of this batch; and counts of replays and of rows that may be late."""
     found: dict[tuple[str, str, str], Pending] = {}
     replays = late = 0

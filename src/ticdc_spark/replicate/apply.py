@@ -25,7 +25,7 @@ def apply(batch: Batch, lines: Sequence[Sequence[Step]]) -> None:
         return
     with ThreadPoolExecutor(min(batch.job.parallel_tables, len(lines)), "apply") as pool:
         running = [pool.submit(_line, batch, line) for line in lines]
-        done, waiting = wait(running, return_when=FIRST_EXCEPTION)
+        _, waiting = wait(running, return_when=FIRST_EXCEPTION)
         for future in waiting:
             future.cancel()
     for future in running:

@@ -7,17 +7,17 @@ there already.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sf
 
 from ticdc_spark.errors import DecisionNeeded, EnvironmentFault, RejectedMessage, SinkFault
 from ticdc_spark.model import Table
 from ticdc_spark.replicate import faults
-from ticdc_spark.replicate.advance import Reject
+from ticdc_spark.replicate.advance import ANY_VERSION, Reject
 from ticdc_spark.replicate.context import NO_MARK, Batch
 from ticdc_spark.replicate.progress import Pending, TableState
 from ticdc_spark.replicate.timeline import ROWS_APPENDED, ROWS_MERGED
@@ -60,7 +60,9 @@ def apply_rows(batch: Batch, name: TableName, upto: int) -> None:
     if late:
         above = min(above, min(rows.min_ts for rows in late) - 1)
     versions = _versions(batch, name, waiting, everything=bool(late))
+    state = _leave_out_unknown(name, state, waiting, versions)
     if not versions:
+        batch.states[name] = msgspec.structs.replace(state, applied=upto)
         return
     state = _prepare_table(batch, name, state, versions, above)
     assert state.table is not None, "the table was created"
@@ -76,7 +78,7 @@ def apply_rows(batch: Batch, name: TableName, upto: int) -> None:
     with batch.sink.session() as session:
         batches = [] if late else sorted({rows.batch for rows in waiting})
         raw = batch.log.rows(session, batches, name, above, upto, ("row", "late") if late else ("row",))
-        raw = raw.where(F.col("schema_key").isin(list(versions)))
+        raw = raw.where(sf.col("schema_key").isin(list(versions)))
         plan = ReadPlan(
             protocol=batch.protocol,
             tables=versions,
@@ -85,7 +87,8 @@ def apply_rows(batch: Batch, name: TableName, upto: int) -> None:
             lake=batch.lake,
             strict=batch.job.on_reject == "stop",
         )
-        typed = raw.mapInArrow(read_rows(plan), rows_ddl(columns))
+        zeros = session.sparkContext.accumulator(0)
+        typed = raw.mapInArrow(read_rows(plan, zeros), rows_ddl(columns))
         if not plan.strict:
             state, typed = _sort_out_rejects(batch, name, state, typed)
             may_append = may_append and state.clean
@@ -96,9 +99,10 @@ def apply_rows(batch: Batch, name: TableName, upto: int) -> None:
                 raise
             loose = raw.mapInArrow(read_rows(msgspec.structs.replace(plan, strict=False)), rows_ddl(columns))
             _stop(batch, name, _bad_rows(batch, loose), fault)
-    count = sum(rows.rows for rows in waiting)
+    count = sum(rows.rows for rows in waiting if rows.max_ts <= upto)
     with batch.lock:
         batch.applied_rows += count
+        batch.zero_dates += zeros.value
     batch.states[name] = msgspec.structs.replace(
         state,
         applied=upto,
@@ -114,12 +118,12 @@ def net_changes(typed: DataFrame, columns: Sequence[LakeColumn]) -> DataFrame:
     Events are ordered by commit_ts; at one commit_ts a delete comes before the insert that follows it.
     """
     keys = [quote(column.name) for column in columns if column.key]
-    order = [F.col(TS), F.when(F.col(OP) == "d", 0).otherwise(1), F.col(ORDER), F.col(SEQ)]
+    order = [sf.col(TS), sf.when(sf.col(OP) == "d", 0).otherwise(1), sf.col(ORDER), sf.col(SEQ)]
     window = Window.partitionBy(*keys).orderBy(*order)
     return (
-        typed.withColumn(FIRST, F.first(OP).over(window))
-        .withColumn(BAD, F.lead(F.lit(1)).over(window).cast("string"))
-        .where(F.col(BAD).isNull())
+        typed.withColumn(FIRST, sf.first(OP).over(window))
+        .withColumn(BAD, sf.lead(sf.lit(1)).over(window).cast("string"))
+        .where(sf.col(BAD).isNull())
         .select(OP, FIRST, *(quote(column.name) for column in columns))
     )
 
@@ -143,9 +147,9 @@ def _write(
     else:
         net = net.persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            new = F.col(FIRST) == "i"
+            new = sf.col(FIRST) == "i"
             batch.sink.append(
-                name, net.where(new & (F.col(OP) != "d")), columns, batch.stamp((upto, ROWS_APPENDED), floor)
+                name, net.where(new & (sf.col(OP) != "d")), columns, batch.stamp((upto, ROWS_APPENDED), floor)
             )
             batch.done(name, (upto, ROWS_APPENDED), floor)
             faults.point("append")
@@ -165,8 +169,24 @@ def _versions(batch: Batch, name: TableName, waiting: Sequence[Pending], *, ever
     keys = {rows.schema_key for rows in waiting}
     if everything:
         keys |= {key for schema, table, key in batch.schemas if (schema, table) == name}
-    found = {key: batch.schemas[name[0], name[1], key] for key in keys if (name[0], name[1], key) in batch.schemas}
+    found = {}
+    for key in keys:
+        table = batch.schemas.get((*name, key)) or batch.schemas.get((*name, ANY_VERSION))
+        if table is not None:
+            found[key] = table
     return dict(sorted(found.items(), key=lambda item: item[1].version or 0))
+
+
+def _leave_out_unknown(
+    name: TableName, state: TableState, waiting: Sequence[Pending], versions: Mapping[str, Table]
+) -> TableState:
+    """Rows without a schema that are here all the same are left out by ``skip-to-known``."""
+    unknown = [rows for rows in waiting if rows.schema_key not in versions]
+    if not unknown:
+        return state
+    count, since = sum(rows.rows for rows in unknown), min(rows.min_ts for rows in unknown)
+    log.warning("`%s`.`%s`: %d rows of unknown versions are left out by skip-to-known", *name, count)
+    return msgspec.structs.replace(state, diverged_since=state.diverged_since or since, clean=False)
 
 
 def _prepare_table(
@@ -206,7 +226,7 @@ def _prepare_table(
 def _bad_rows(batch: Batch, typed: DataFrame) -> list[BadRow]:
     limit = batch.job.max_rejects + 1
     with sink_faults("rows cannot be read"):
-        found = typed.where(F.col(BAD).isNotNull()).select(BAD).limit(limit).collect()
+        found = typed.where(sf.col(BAD).isNotNull()).select(BAD).limit(limit).collect()
     bad = [msgspec.json.decode(row[0], type=BadRow) for row in found]
     if len(bad) >= limit:
         message = f"more than {batch.job.max_rejects} rows of one batch cannot be read, such as: {bad[0].reason}"
@@ -243,7 +263,7 @@ def _sort_out_rejects(
         raise Quarantined(reason)
     since = min(row.commit_ts for row in bad)
     diverged = since if state.diverged_since is None else min(since, state.diverged_since)
-    return msgspec.structs.replace(state, diverged_since=diverged, clean=False), typed.where(F.col(BAD).isNull())
+    return msgspec.structs.replace(state, diverged_since=diverged, clean=False), typed.where(sf.col(BAD).isNull())
 
 
 def _stop(batch: Batch, name: TableName, bad: Sequence[BadRow], fault: SinkFault) -> None:

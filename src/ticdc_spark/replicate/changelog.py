@@ -7,8 +7,8 @@ explicit filter. Rows stay in the log until every table has applied them, and ``
 from collections.abc import Iterable, Sequence
 
 import msgspec
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 from ticdc_spark.replicate.advance import Control, Reject
 from ticdc_spark.sinks.base import TableName
@@ -55,7 +55,11 @@ class ChangeLog:
                 (self.table, LOG_DDL, "generation, batch, slot"),
                 (self.dead_letters, DEAD_LETTER_DDL, "generation, batch"),
             ):
-                options = ", ".join(f"'{key}' = '{value}'" for key, value in _PROPERTIES.items() if "metrics.column" not in key or name == self.table)
+                options = ", ".join(
+                    f"'{key}' = '{value}'"
+                    for key, value in _PROPERTIES.items()
+                    if "metrics.column" not in key or name == self.table
+                )
                 spark.sql(
                     f"CREATE TABLE IF NOT EXISTS {name} ({columns}) USING iceberg "
                     f"PARTITIONED BY ({parts}) TBLPROPERTIES ({options})"
@@ -68,7 +72,7 @@ class ChangeLog:
             opened.writeTo(self.table).overwrite(self._is_batch(plan.batch))
             rows = (
                 self.spark.table(self.table)
-                .where(self._is_batch(plan.batch) & (F.col("slot") == CONTROL_SLOT))
+                .where(self._is_batch(plan.batch) & (sf.col("slot") == CONTROL_SLOT))
                 .select(*Control.__struct_fields__)
                 .toArrow()
                 .to_pylist()
@@ -82,60 +86,91 @@ class ChangeLog:
             reasons = self.spark.createDataFrame(
                 places, "topic string, partition int, offset bigint, seq int, reason string"
             )
-            log = self.spark.table(self.table).where(F.col("generation") == self.generation)
+            log = self.spark.table(self.table).where(sf.col("generation") == self.generation)
             letters = (
-                log.where(F.col("kind") != "summary")
-                .join(F.broadcast(reasons), ["topic", "partition", "offset", "seq"])
+                log.where(sf.col("kind") != "summary")
+                .join(sf.broadcast(reasons), ["topic", "partition", "offset", "seq"])
                 .dropDuplicates(["topic", "partition", "offset", "seq"])
                 .select(
-                    F.col("generation"),
-                    F.lit(batch).cast("bigint").alias("batch"),
-                    F.lit(stage).alias("stage"),
-                    "topic", "partition", "offset", "seq", "reason", "key",
-                    F.coalesce("after", "before").alias("value"),
-                    F.lit(job_time).cast("timestamp").alias("at"),
+                    sf.col("generation"),
+                    sf.lit(batch).cast("bigint").alias("batch"),
+                    sf.lit(stage).alias("stage"),
+                    "topic",
+                    "partition",
+                    "offset",
+                    "seq",
+                    "reason",
+                    "key",
+                    sf.coalesce("after", "before").alias("value"),
+                    sf.lit(job_time).cast("timestamp").alias("at"),
                 )
             )
-            letters.writeTo(self.dead_letters).overwrite(self._is_batch(batch) & (F.col("stage") == stage))
+            letters.writeTo(self.dead_letters).overwrite(self._is_batch(batch) & (sf.col("stage") == stage))
 
     def rows(
-        self, session: SparkSession, batches: Iterable[int], table: TableName, above: int, upto: int, kinds: Sequence[str]
+        self,
+        session: SparkSession,
+        batches: Iterable[int],
+        table: TableName,
+        above: int,
+        upto: int,
+        kinds: Sequence[str],
     ) -> DataFrame:
         """Raw rows of one table with ``above < commit_ts <= upto``, as ``LOG_COLUMNS``."""
-        slots = F.col("slot") >= 0
+        slots = sf.col("slot") >= 0
         return (
             session.table(self.table)
-            .where((F.col("generation") == self.generation) & F.col("batch").isin(sorted(batches)) & slots)
-            .where((F.col("schema") == table[0]) & (F.col("table") == table[1]) & F.col("kind").isin(list(kinds)))
-            .where((F.col("commit_ts") > above) & (F.col("commit_ts") <= upto))
+            .where((sf.col("generation") == self.generation) & sf.col("batch").isin(sorted(batches)) & slots)
+            .where((sf.col("schema") == table[0]) & (sf.col("table") == table[1]) & sf.col("kind").isin(list(kinds)))
+            .where((sf.col("commit_ts") > above) & (sf.col("commit_ts") <= upto))
             .select(*LOG_COLUMNS)
         )
 
     def late_rows(self, batch: int) -> list[tuple[TableName, str, int, int, str, int, int]]:
-        """Rows of a batch that are neither new nor replays: (table, schema key, rows, least commit_ts, topic, partition,
-        offset). A row is a replay if a watermark above it stands before it, or the log holds it from an earlier batch."""
+        """Rows of a batch that are neither new nor replays, by table and schema key.
+
+        A row is a replay if a watermark above it stands before it, or the log holds it from an earlier batch.
+        Returns: (table, schema key, rows, and of the first: commit_ts, topic, partition, offset)
+        """
         with faults("late rows cannot be looked up"):
-            log = self.spark.table(self.table).where(F.col("generation") == self.generation)
-            here = log.where(F.col("batch") == batch)
-            late = here.where((F.col("slot") >= 0) & (F.col("kind") == "late"))
-            marks = here.where((F.col("slot") == CONTROL_SLOT) & (F.col("kind") == "watermark")).select(
-                F.col("topic").alias("t"), F.col("partition").alias("p"), F.col("offset").alias("o"), F.col("commit_ts").alias("w")
+            log = self.spark.table(self.table).where(sf.col("generation") == self.generation)
+            here = log.where(sf.col("batch") == batch)
+            late = here.where((sf.col("slot") >= 0) & (sf.col("kind") == "late"))
+            marks = here.where((sf.col("slot") == CONTROL_SLOT) & (sf.col("kind") == "watermark")).select(
+                sf.col("topic").alias("t"),
+                sf.col("partition").alias("p"),
+                sf.col("offset").alias("o"),
+                sf.col("commit_ts").alias("w"),
             )
             passed = (
-                (late["topic"] == marks["t"]) & (late["partition"] == marks["p"])
-                & (marks["o"] < late["offset"]) & (marks["w"] > late["commit_ts"])
+                (late["topic"] == marks["t"])
+                & (late["partition"] == marks["p"])
+                & (marks["o"] < late["offset"])
+                & (marks["w"] > late["commit_ts"])
             )
-            older = log.where((F.col("batch") < batch) & (F.col("slot") >= 0))
-            same = [late[name].eqNullSafe(older[name]) for name in ("schema", "table", "commit_ts", "op", "before", "after")]
+            older = log.where((sf.col("batch") < batch) & (sf.col("slot") >= 0))
+            same = [
+                late[name].eqNullSafe(older[name]) for name in ("schema", "table", "commit_ts", "op", "before", "after")
+            ]
             found = late.join(marks, passed, "left_anti").join(older, same, "left_anti")
             rows = (
                 found.groupBy("schema", "table", "schema_key")
-                .agg(F.count("*").alias("n"), F.min(F.struct("commit_ts", "topic", "partition", "offset")).alias("first"))
+                .agg(
+                    sf.count("*").alias("n"),
+                    sf.min(sf.struct("commit_ts", "topic", "partition", "offset")).alias("first"),
+                )
                 .collect()
             )
         return [
-            ((r["schema"], r["table"]), r["schema_key"], r["n"], r["first"]["commit_ts"], r["first"]["topic"],
-             r["first"]["partition"], r["first"]["offset"])
+            (
+                (r["schema"], r["table"]),
+                r["schema_key"],
+                r["n"],
+                r["first"]["commit_ts"],
+                r["first"]["topic"],
+                r["first"]["partition"],
+                r["first"]["offset"],
+            )
             for r in rows
         ]
 
@@ -147,8 +182,8 @@ class ChangeLog:
                 f"OR (generation = {self.generation} AND batch < {before})"
             )
 
-    def _is_batch(self, batch: int) -> F.Column:  # type: ignore[name-defined]
-        return (F.col("generation") == self.generation) & (F.col("batch") == batch)
+    def _is_batch(self, batch: int) -> Column:
+        return (sf.col("generation") == self.generation) & (sf.col("batch") == batch)
 
 
 def decode_bad(text: str) -> "Reject":

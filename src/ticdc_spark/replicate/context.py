@@ -40,9 +40,7 @@ class Batch:
     @property
     def options(self) -> ReadOptions:
         """How values are read."""
-        return ReadOptions(
-            source_timezone=self.job.source_timezone, ambiguous_timestamp=self.job.ambiguous_timestamp
-        )
+        return ReadOptions(source_timezone=self.job.source_timezone, ambiguous_timestamp=self.job.ambiguous_timestamp)
 
     @property
     def lake(self) -> LakeOptions:

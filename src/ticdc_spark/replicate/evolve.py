@@ -230,9 +230,7 @@ def _promotes(old: str, new: str) -> bool:
     if (old, new) in {("int", "bigint"), ("float", "double")}:
         return True
     if old.startswith("decimal(") and new.startswith("decimal("):
-        (old_precision, old_scale), (precision, scale) = (
-            map(int, kind[8:-1].split(",")) for kind in (old, new)
-        )
+        (old_precision, old_scale), (precision, scale) = (map(int, kind[8:-1].split(",")) for kind in (old, new))
         return scale == old_scale and precision > old_precision
     return False
 

@@ -1,8 +1,8 @@
 """Progress: what a job knows after a batch, stored last; and the plan of the batch under way, stored first.
 
 ``progress.json`` after batch N is f(progress after N-1, batch N). ``plan.json`` fixes the offsets of the batch that is
-being worked on, so that a restart does the same batch again. ``status.json`` is a heartbeat for people; nothing reads it
-to decide anything. Files are replaced whole (write, fsync, rename).
+being worked on, so that a restart does the same batch again. ``status.json`` is a heartbeat for people; nothing
+reads it to decide anything. Files are replaced whole (write, fsync, rename).
 """
 
 import os

@@ -2,14 +2,14 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 from pyspark.sql import SparkSession
 
 from ticdc_spark.errors import EnvironmentFault, LateRow, RejectedMessage, SchemaMissing, UnsupportedDdl
 from ticdc_spark.replicate import faults
-from ticdc_spark.replicate.advance import Advanced, Rules, advance, describe_missing, due, forget_schemas
+from ticdc_spark.replicate.advance import Advanced, Control, Rules, advance, describe_missing, due, forget_schemas
 from ticdc_spark.replicate.apply import apply
 from ticdc_spark.replicate.changelog import SLOTS, ChangeLog
 from ticdc_spark.replicate.config import skip_ddl_line
@@ -20,6 +20,7 @@ from ticdc_spark.replicate.job import Job, KafkaSource
 from ticdc_spark.replicate.lease import Lease
 from ticdc_spark.replicate.progress import Hold, Offsets, Pending, Plan, Progress, QueuedDdl, Store, TableState
 from ticdc_spark.replicate.report import BatchReport
+from ticdc_spark.replicate.schema_files import with_schema_files
 from ticdc_spark.replicate.timeline import timelines
 from ticdc_spark.sinks.base import Sink, TableName
 from ticdc_spark.sinks.iceberg import faults as sink_faults
@@ -56,7 +57,8 @@ class Steps:
         self.bounded = bounded
         self.until_ts = until_ts
         loaded = store.load()
-        self.progress = loaded or Progress(job=job.name, generation=_generation(spark, job))
+        progress = loaded or Progress(job=job.name, generation=_generation(spark, job))
+        self.progress = with_schema_files(progress, job.schema.file)
         self.log = ChangeLog(spark, job.sink.catalog, job.name, self.progress.generation)
         self.seconds: dict[str, float] = {}
         """Seconds by phase, for the whole run."""
@@ -133,9 +135,7 @@ class Steps:
         return Plan(generation=self.progress.generation, batch=number, ends=fixed), True
 
     def _starts(self, ends: Offsets) -> Offsets:
-        known = {
-            (state.topic, state.partition): state.offset for state in self.progress.partitions if state.offset > 0
-        }
+        known = {(state.topic, state.partition): state.offset for state in self.progress.partitions if state.offset > 0}
         if all(place in known for place in ends):
             return known
         latest = isinstance(self.job.source, KafkaSource) and self.job.source.starting == "latest"
@@ -163,7 +163,12 @@ class Steps:
         )
 
     def _advance(
-        self, number: int, controls: list, ends: Offsets, listed: Offsets, plan: Plan  # type: ignore[type-arg]
+        self,
+        number: int,
+        controls: Sequence[Control],
+        ends: Offsets,
+        listed: Offsets,
+        plan: Plan,
     ) -> tuple[Advanced, list[QueuedDdl], QueuedDdl | None]:
         now = time.time()
         rules = Rules(
@@ -236,14 +241,23 @@ class Steps:
             (schema, name), _, rows, ts, topic, partition, offset = found[0]
             message = (
                 f"`{schema}`.`{name}`: {rows} rows came after the table had passed them; the first has commitTs {ts} "
-                f"(topic {topic}, partition {partition}, offset {offset}) and is no replay. Was the changefeed's filter "
-                f"widened, or another changefeed started on this topic? late-rows = \"apply-if-newest\" applies them"
+                f"(topic {topic}, partition {partition}, offset {offset}) and is no replay. Was the changefeed's "
+                "filter widened, or another changefeed started on this topic? "
+                'late-rows = "apply-if-newest" applies them'
             )
             raise LateRow(message)
         late = tuple(
             Pending(
-                batch=number, schema=name[0], name=name[1], schema_key=key, rows=rows, min_ts=ts,
-                max_ts=ts, topic=topic, partition=partition, late=True,
+                batch=number,
+                schema=name[0],
+                name=name[1],
+                schema_key=key,
+                rows=rows,
+                min_ts=ts,
+                max_ts=ts,
+                topic=topic,
+                partition=partition,
+                late=True,
             )
             for name, key, rows, ts, topic, partition, _ in found
         )
@@ -313,8 +327,8 @@ class Steps:
         if advanced.missing and self.progress.schema_wait_since and waited >= self.job.schema_timeout:
             first = min(advanced.missing, key=lambda rows: rows.min_ts)
             message = (
-                f"{describe_missing(first)}. No DDL or BOOTSTRAP with it came in {waited:.0f} s (schema-timeout). Ways out: "
-                f"[schema] file with its CREATE TABLE; or let TiCDC send a BOOTSTRAP; or [schema] "
+                f"{describe_missing(first)}. No DDL or BOOTSTRAP with it came in {waited:.0f} s (schema-timeout). "
+                f"Ways out: [schema] file with its CREATE TABLE; or let TiCDC send a BOOTSTRAP; or [schema] "
                 f'skip-to-known = ["{first.schema}.{first.name}"], which leaves these rows out'
             )
             raise SchemaMissing(message)

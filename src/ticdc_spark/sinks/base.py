@@ -90,4 +90,3 @@ class Sink(Protocol):
 
     def drop_database(self, schema: str) -> None:
         """Drop a namespace if nothing is left in it."""
-

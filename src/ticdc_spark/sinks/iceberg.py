@@ -58,7 +58,9 @@ def catalog_options(catalog: str, warehouse: str, options: Mapping[str, str]) ->
             "jdbc.schema-version": "V1",
         } | {key: value for key, value in options.items() if key.startswith("jdbc.") or key == "uri"}
     chosen = {"warehouse": warehouse, "cache-enabled": "false"} | chosen
-    return {prefix: "org.apache.iceberg.spark.SparkCatalog"} | {f"{prefix}.{key}": value for key, value in chosen.items()}
+    return {prefix: "org.apache.iceberg.spark.SparkCatalog"} | {
+        f"{prefix}.{key}": value for key, value in chosen.items()
+    }
 
 
 class IcebergSink:
@@ -160,7 +162,9 @@ class IcebergSink:
 
     def truncate(self, table: TableName, mark: MarkFound) -> None:
         with faults(f"table {table} cannot be truncated"):
-            delete = self._load(table).newDelete().deleteFromRowFilter(self._iceberg.expressions.Expressions.alwaysTrue())
+            delete = (
+                self._load(table).newDelete().deleteFromRowFilter(self._iceberg.expressions.Expressions.alwaysTrue())
+            )
             for key, value in _summary(mark).items():
                 delete.set(key, value)
             delete.commit()

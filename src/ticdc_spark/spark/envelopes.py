@@ -48,7 +48,10 @@ LOG_DDL = ", ".join(
     f"`{field.name}` {kind}"
     for field, kind in zip(
         LOG_SCHEMA,
-        "int bigint int string string int bigint int string string string bigint string bigint boolean binary binary binary string".split(),
+        [
+            *("int", "bigint", "int", "string", "string", "int", "bigint", "int", "string", "string"),
+            *("string", "bigint", "string", "bigint", "boolean", "binary", "binary", "binary", "string"),
+        ],
         strict=True,
     )
 )
@@ -98,7 +101,7 @@ def partition_key(topic: str, partition: int) -> str:
 
 
 def land(plan: LandingPlan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the function for ``mapInArrow``: batches of (topic, partition, offset, timestamp, key, value) to the log."""
+    """Return the function for ``mapInArrow``: (topic, partition, offset, timestamp, key, value) to the log."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         open_message = decoder(plan.protocol).open_message
@@ -132,7 +135,7 @@ class _Slots(dict[tuple[str, str], int]):
 
 
 def _row_changes(opened: list[Sequence[Event]]) -> tuple[list[Envelope], list[int] | None, list[int] | None]:
-    """The row changes of a batch, the message each comes from, and its place there; ``None``: one a message, in order."""
+    """The row changes of a batch, the message each comes from, and its place there (``None``: one a message)."""
     if all(len(events) == 1 and type(events[0]) is Envelope for events in opened):
         return [events[0] for events in opened], None, None  # type: ignore[misc]
     envelopes: list[Envelope] = []

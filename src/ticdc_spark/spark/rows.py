@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import Accumulator
 
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Table, Value
@@ -16,11 +18,9 @@ from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.base import Columns, ReadOptions, RowReader
 from ticdc_spark.spark.types import HIDDEN_PREFIX, Cells, LakeColumn, LakeOptions, Typed, arrow_type, to_arrow
 
-OP, TS, ORDER, SEQ, BAD, NULLED = "_ticdc_op", "_ticdc_ts", "_ticdc_offset", "_ticdc_seq", "_ticdc_bad", "_ticdc_nulled"
-META_DDL = (
-    f"`{OP}` string, `{TS}` bigint, `{ORDER}` bigint, `{SEQ}` int, `{BAD}` string, `{NULLED}` int"
-)
-"""``op``: d, i or u (u where the protocol cannot tell); ``bad``: JSON of ``BadRow``; ``nulled``: dates that became NULL."""
+OP, TS, ORDER, SEQ, BAD = "_ticdc_op", "_ticdc_ts", "_ticdc_offset", "_ticdc_seq", "_ticdc_bad"
+META_DDL = f"`{OP}` string, `{TS}` bigint, `{ORDER}` bigint, `{SEQ}` int, `{BAD}` string"
+"""``op``: d, i or u (u where the protocol cannot tell); ``bad``: JSON of ``BadRow``."""
 LOG_COLUMNS = ("topic", "partition", "offset", "seq", "op", "schema_key", "commit_ts", "partial", "before", "after")
 """What the function takes of the change log, in this order."""
 
@@ -59,8 +59,13 @@ def rows_ddl(columns: Sequence[LakeColumn]) -> str:
     return ", ".join([META_DDL, *quoted])
 
 
-def read_rows(plan: ReadPlan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the function for ``mapInArrow``: ``LOG_COLUMNS`` of one table to ``rows_ddl(plan.columns)``."""
+def read_rows(
+    plan: ReadPlan, zeros: Accumulator[int] | None = None
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the function for ``mapInArrow``: ``LOG_COLUMNS`` of one table to ``rows_ddl(plan.columns)``.
+
+    ``zeros`` counts the zero and impossible dates that became NULL.
+    """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         versions: dict[str, _Version] = {}
@@ -74,7 +79,10 @@ def read_rows(plan: ReadPlan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[p
                 part = batch
                 if len(versions) > 1 and any(other != key for other in keys):
                     part = batch.take(pa.array([at for at, other in enumerate(keys) if other == key], pa.int64()))
-                yield _typed(plan, version, converters, part)
+                typed, nulled = _typed(plan, version, converters, part)
+                if nulled and zeros is not None:
+                    zeros.add(nulled)
+                yield typed
 
     return run
 
@@ -89,11 +97,7 @@ class _Version:
         self.read: RowReader = protocol.row_reader(self.table, plan.options)
         self.read_keys: RowReader = protocol.row_reader(self.table, plan.options, frozenset(self.keys))
         self.places = {column.name: at for at, column in enumerate(self.table.columns)}
-        self.fill = {
-            column.source: _fill(column)
-            for column in plan.columns
-            if column.source not in self.places
-        }
+        self.fill = {column.source: _fill(column) for column in plan.columns if column.source not in self.places}
 
 
 def _fill(column: LakeColumn) -> Value:
@@ -104,57 +108,64 @@ def _fill(column: LakeColumn) -> Value:
 
 def _typed(
     plan: ReadPlan, version: _Version, converters: Sequence[Callable[[Cells], Typed]], batch: pa.RecordBatch
-) -> pa.RecordBatch:
+) -> tuple[pa.RecordBatch, int]:
+    """Type one batch of images of one version; also how many dates became NULL."""
     ops = [_LETTERS[op] for op in batch.column("op").to_pylist()]
-    before, after = batch.column("before").to_pylist(), batch.column("after").to_pylist()
-    partial = batch.column("partial").to_pylist()
     bad: dict[int, str] = {}
-    if True in partial:
-        bad |= {at: "the row is not complete (large-message-handle = handle-key-only)" for at, is_so in enumerate(partial) if is_so}
-    new = _read(version, after, version.read, bad, complete=True)
-    old = _read(version, before, version.read_keys, bad, complete=False)
-    size = len(ops)
-    # A row of the output takes its values from the new image, or (a delete) its key from the old one.
-    deletes = [at for at, op in enumerate(ops) if op == "d"]
-    moved = [] if not old else _moved(plan, version, ops, new, old)
-    source = [*range(size), *moved]
-    cells: list[Cells] = []
-    for column in plan.columns:
-        place = version.places.get(column.source)
-        if place is None:
-            values: Cells = [version.fill[column.source]] * size
-        else:
-            values = new.values[place] if new else [None] * size
-        if column.key and place is not None and old:
-            keys = old.values[place]
-            if len(deletes) == size:
-                values = list(keys)
-            elif deletes:
-                values = list(values)
-                for at in deletes:
-                    values[at] = keys[at]
-            values = [*values, *(keys[at] for at in moved)] if moved else values
-        elif moved:
-            values = [*values, *([None] * len(moved))]
-        cells.append(values)
+    if pc.any(batch.column("partial")).as_py():
+        reason = "the row is not complete (large-message-handle = handle-key-only)"
+        bad |= {at: reason for at, is_so in enumerate(batch.column("partial").to_pylist()) if is_so}
+    new = _read(version, batch.column("after").to_pylist(), version.read, bad, complete=True)
+    old = _read(version, batch.column("before").to_pylist(), version.read_keys, bad, complete=False)
+    moved = _moved(version, ops, new, old) if new and old else []
+    source = [*range(len(ops)), *moved]
     arrays: list[pa.Array] = []
     nulled = 0
-    for column, convert, values in zip(plan.columns, converters, cells, strict=True):
+    for column, convert, values in zip(
+        plan.columns, converters, _cells(plan, version, ops, new, old, moved), strict=True
+    ):
         array, failed, zeros = convert(values)
         nulled += zeros
         for at, reason in failed.items():
             bad.setdefault(source[at], reason)
         if column.key and array.null_count:
-            for at, valid in enumerate(array.is_valid().to_pylist()):
-                if not valid:
-                    bad.setdefault(source[at], f"key column `{column.source}` is null")
+            for at in pc.indices_nonzero(array.is_null()).to_pylist():
+                bad.setdefault(source[at], f"key column `{column.source}` is null")
         arrays.append(array)
     if bad and plan.strict:
         message = f"{UNREADABLE}: {next(iter(bad.values()))}"
         raise MessageError(message)
-    meta = _meta(batch, [*ops, *("d" for _ in moved)], source, bad, nulled)
+    meta = _meta(batch, [*ops, *("d" for _ in moved)], source, bad)
     fields = [*meta.schema, *(pa.field(c.name, arrow_type(c.type)) for c in plan.columns)]
-    return pa.RecordBatch.from_arrays([*meta.columns, *arrays], schema=pa.schema(fields))
+    return pa.RecordBatch.from_arrays([*meta.columns, *arrays], schema=pa.schema(fields)), nulled
+
+
+def _cells(
+    plan: ReadPlan,
+    version: _Version,
+    ops: Sequence[str],
+    new: Columns | None,
+    old: Columns | None,
+    moved: Sequence[int],
+) -> Iterator[Cells]:
+    """The values of each lake column: of the new image, but a delete's key (and what moved) of the old one."""
+    size = len(ops)
+    deletes = [at for at, op in enumerate(ops) if op == "d"]
+    for column in plan.columns:
+        place = version.places.get(column.source)
+        if place is None:
+            yield [version.fill[column.source]] * (size + len(moved))
+            continue
+        values: Cells = new.values[place] if new else [None] * size
+        if not column.key or old is None:
+            yield [*values, *([None] * len(moved))] if moved else values
+            continue
+        keys = old.values[place]
+        if deletes:
+            values = list(values)
+            for at in deletes:
+                values[at] = keys[at]
+        yield [*values, *(keys[at] for at in moved)] if moved else values
 
 
 def _read(
@@ -177,25 +188,18 @@ def _read(
     return columns
 
 
-def _moved(plan: ReadPlan, version: _Version, ops: Sequence[str], new: Columns | None, old: Columns) -> list[int]:
+def _moved(version: _Version, ops: Sequence[str], new: Columns, old: Columns) -> list[int]:
     """Rows of raw key changes: an update whose key differs between its images."""
-    if new is None:
-        return []
-    updates = [at for at, op in enumerate(ops) if op == "u"]
-    if not updates:
-        return []
     moved: set[int] = set()
-    for name in version.keys:
-        place = version.places[name]
+    for place in (version.places[name] for name in version.keys if name in version.places):
         mine, theirs = new.values[place], old.values[place]
         if mine != theirs:
-            moved.update(at for at in updates if theirs[at] is not None and mine[at] != theirs[at])
+            changed = (at for at, (a, b) in enumerate(zip(mine, theirs, strict=True)) if a != b and b is not None)
+            moved.update(at for at in changed if ops[at] == "u")
     return sorted(moved)
 
 
-def _meta(
-    batch: pa.RecordBatch, ops: Sequence[str], source: Sequence[int], bad: Mapping[int, str], nulled: int
-) -> pa.RecordBatch:
+def _meta(batch: pa.RecordBatch, ops: Sequence[str], source: Sequence[int], bad: Mapping[int, str]) -> pa.RecordBatch:
     reasons: list[str | None] = [None] * len(source)
     for at in bad:
         place = batch.slice(at, 1).select(["topic", "partition", "offset", "seq", "commit_ts"]).to_pylist()[0]
@@ -210,8 +214,6 @@ def _meta(
             pa.array(ops, pa.string()),
             *taken.columns,
             pa.array(reasons, pa.string()),
-            pa.array([nulled, *([0] * (len(source) - 1))], pa.int32()),
         ],
-        names=[OP, TS, ORDER, SEQ, BAD, NULLED],
+        names=[OP, TS, ORDER, SEQ, BAD],
     )
-

@@ -31,7 +31,9 @@ class LakeType(msgspec.Struct, frozen=True):
     spark: str
     """Spark SQL, also what ``sinks`` compare."""
     iceberg: str
-    arrow: Literal["int32", "int64", "decimal", "bool", "float", "double", "string", "binary", "date", "local", "instant", "floats"]
+    arrow: Literal[
+        "int32", "int64", "decimal", "bool", "float", "double", "string", "binary", "date", "local", "instant", "floats"
+    ]
     precision: int = 0
     scale: int = 0
 
@@ -138,33 +140,24 @@ def lake_columns(table: Table, key: tuple[str, ...], options: LakeOptions) -> tu
     return tuple(found)
 
 
+_ARROW: dict[str, pa.DataType] = {
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "bool": pa.bool_(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "local": pa.timestamp("us"),
+    "instant": pa.timestamp("us", tz="UTC"),
+    "floats": pa.list_(pa.float32()),
+}
+
+
 def arrow_type(kind: LakeType) -> pa.DataType:
     """Return the Arrow type that Spark maps to ``kind.spark``."""
-    match kind.arrow:
-        case "int32":
-            return pa.int32()
-        case "int64":
-            return pa.int64()
-        case "decimal":
-            return pa.decimal128(kind.precision, kind.scale)
-        case "bool":
-            return pa.bool_()
-        case "float":
-            return pa.float32()
-        case "double":
-            return pa.float64()
-        case "string":
-            return pa.string()
-        case "binary":
-            return pa.binary()
-        case "date":
-            return pa.date32()
-        case "local":
-            return pa.timestamp("us")
-        case "instant":
-            return pa.timestamp("us", tz="UTC")
-        case "floats":
-            return pa.list_(pa.float32())
+    return pa.decimal128(kind.precision, kind.scale) if kind.arrow == "decimal" else _ARROW[kind.arrow]
 
 
 def to_arrow(column: LakeColumn, options: LakeOptions) -> Callable[[Cells], Typed]:
