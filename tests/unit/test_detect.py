@@ -1,0 +1,73 @@
+"""Detection of a protocol where there is little to see."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ticdc_spark.errors import UsageError
+from ticdc_spark.protocols.canal_json import CanalJsonConfig
+from ticdc_spark.protocols.canal_json import encoder as canal_json
+from ticdc_spark.protocols.detect import detect
+from ticdc_spark.protocols.open import encoder as open_protocol
+from ticdc_spark.protocols.simple import SimpleConfig
+from ticdc_spark.protocols.simple import encoder as simple
+from ticdc_spark.wire.compression import compress
+
+
+@pytest.mark.parametrize(
+    ("name", "encoder"),
+    [
+        ("open", open_protocol()),
+        ("simple", simple()),
+        ("simple", simple(SimpleConfig(encoding_format="avro"))),
+        ("simple", simple(SimpleConfig(compression="snappy"))),
+        ("canal-json", canal_json(CanalJsonConfig(enable_tidb_extension=True))),
+        ("canal-json", canal_json(CanalJsonConfig(enable_tidb_extension=True, compression="lz4"))),
+    ],
+)
+def test_one_watermark_is_enough(name: str, encoder: object) -> None:
+    sent = encoder.watermark(1 << 50)  # type: ignore[attr-defined]
+    assert detect([(None, None), (sent.key, sent.value)]) == name
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "name"),
+    [
+        (b"\x00\x00\x00\x00\x01\x02", None, "avro"),
+        (None, b'\x01{"query":""}', "avro"),
+        (None, b"\x02" + bytes(8), "avro"),
+        (b"{}", b'{"before":null,"after":{},"source":{},"op":"c"}', "debezium"),
+        (b"{}", b'{"source":{},"databaseName":"d","ddl":"DROP TABLE t","tableChanges":[]}', "debezium"),
+        (b"{}", b'{"payload":{"after":{"a":"\xff"}}}', "debezium"),
+        (None, compress(b'{"version":1,"type":"WATERMARK"}', "snappy"), "simple"),
+    ],
+)
+def test_what_each_protocol_is_known_by(key: bytes | None, value: bytes | None, name: str) -> None:
+    assert detect([(key, value)]) == name
+
+
+@pytest.mark.parametrize(
+    ("messages", "words"),
+    [
+        ([], "no messages"),
+        ([(None, None)], "none of 1 messages"),
+        ([(b'{"id":1}', None)], "none of 1 messages"),
+        ([(None, b"<xml/>")], "begins with b'<xml/>'"),
+        ([(None, b'{"id":1}')], "none of 1"),
+        ([(None, b"[1]"), (b"k", b"v")], "none of 2"),
+        ([(None, b'{"isDdl":true}'), (None, b"\x16\x02")], r"canal-json \(message 0\), simple \(message 1\)"),
+    ],
+)
+def test_not_decidable_says_why_and_what_to_do(messages: list[tuple[bytes | None, bytes | None]], words: str) -> None:
+    with pytest.raises(UsageError, match=words) as raised:
+        detect(messages)
+    assert "name it with protocol" in str(raised.value)
+
+
+@given(st.lists(st.tuples(st.none() | st.binary(max_size=40), st.none() | st.binary(max_size=40)), max_size=4))
+def test_any_bytes_give_a_name_or_a_usage_error(messages: list[tuple[bytes | None, bytes | None]]) -> None:
+    try:
+        name = detect(messages)
+    except UsageError:
+        return
+    assert name in {"open", "avro", "debezium-avro", "simple", "debezium", "canal-json"}
