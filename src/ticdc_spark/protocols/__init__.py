@@ -13,6 +13,7 @@ def _load(module: str) -> Callable[[], Decoder]:
 
 
 PROTOCOLS: dict[str, Callable[[], Decoder]] = {
+    "avro": _load("avro"),
     "canal-json": _load("canal_json"),
     "open": _load("open"),
     "simple": _load("simple"),
