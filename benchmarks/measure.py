@@ -1,0 +1,80 @@
+"""Seconds, and the peak memory of Python and of the JVM meanwhile, from ``/proc``."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+_EVERY = 0.25
+
+
+@dataclass(slots=True)
+class Measured:
+    """One stretch of work. Memory in bytes: resident pages, shared ones by their share (PSS); the peak of samples."""
+
+    seconds: float = 0.0
+    jvm: int = 0
+    driver: int = 0
+    workers: int = 0
+
+
+@contextmanager
+def measured() -> Iterator[Measured]:
+    """Measure what is done meanwhile."""
+    result, over = Measured(), threading.Event()
+    sampler = threading.Thread(target=_sample, args=(result, over), daemon=True)
+    sampler.start()
+    began = time.monotonic()
+    try:
+        yield result
+    finally:
+        result.seconds = time.monotonic() - began
+        over.set()
+        sampler.join()
+
+
+def _sample(result: Measured, over: threading.Event) -> None:
+    while True:
+        jvm = workers = 0
+        for pid, name in _descendants(os.getpid()):
+            if name == "java":
+                jvm += _memory(pid)
+            elif name.startswith("python"):
+                workers += _memory(pid)
+        result.jvm, result.workers = max(result.jvm, jvm), max(result.workers, workers)
+        result.driver = max(result.driver, _memory(os.getpid()))
+        if over.wait(_EVERY):
+            return
+
+
+def _descendants(root: int) -> list[tuple[int, str]]:
+    children: dict[int, list[tuple[int, str]]] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                name, rest = (folder / "stat").read_text().split("(", 1)[1].rsplit(")", 1)
+            except OSError:
+                continue
+            children.setdefault(int(rest.split()[1]), []).append((int(folder.name), name))
+    found: list[tuple[int, str]] = []
+    waiting = [root]
+    while waiting:
+        below = children.get(waiting.pop(), [])
+        found += below
+        waiting += [pid for pid, _ in below]
+    return found
+
+
+def _memory(pid: int) -> int:
+    try:
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 0

@@ -1,0 +1,296 @@
+"""``make bench``: rows a second of each step and of the whole job, beside what one would write without this package.
+
+    python -m benchmarks.run [--changes 2000000] [--batch-rows 500000] [--workload insert-heavy]
+
+Prints Markdown. Everything runs in one process and one JVM, one after another, on a recorded topic in Parquet; every
+lake is compared with the row counts of the truth.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import platform
+import shutil
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyspark
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from benchmarks import baselines
+from benchmarks.measure import Measured, measured
+from benchmarks.topic import Recorded, configs, recorded
+from ticdc_spark.protocols.base import ReadOptions
+from ticdc_spark.replicate import loop
+from ticdc_spark.replicate.changelog import SLOTS, ChangeLog
+from ticdc_spark.replicate.config import load_job
+from ticdc_spark.sinks.iceberg import IcebergSink, catalog_options
+from ticdc_spark.spark.envelopes import LOG_DDL, LandingPlan, land
+from ticdc_spark.spark.rows import ReadPlan, read_rows, rows_ddl
+from ticdc_spark.spark.session import coordinates, cores, open_session
+from ticdc_spark.spark.source_files import FileSource
+from ticdc_spark.spark.types import LakeOptions
+
+JOB = """\
+[job]
+name = "bench"
+state = "state"
+batch-rows = {batch_rows}
+batch-bytes = "64 GiB"
+[source]
+kind = "files"
+path = "{topic}"
+protocol = "simple"
+[sink]
+kind = "iceberg"
+warehouse = "lake"
+"""
+PHASES = ("land", "advance", "apply", "commit")
+
+
+class Bench:
+    """One workload under measurement: what is read, where lakes are made, what was found."""
+
+    def __init__(self, spark: SparkSession, topic: Recorded, batch_rows: int, folder: Path) -> None:
+        self.spark = spark
+        self.topic = topic
+        self.batch_rows = batch_rows
+        self.folder = folder
+        self.source = FileSource(topic.path)
+        self.bounds = list(self._bounds())
+        self.found: dict[str, Measured] = {}
+        self.phases: dict[str, float] = defaultdict(float)
+        self.job_rows = 0
+
+    def _bounds(self) -> Iterator[tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]]:
+        """The batches that the job cuts, for those that are not the job."""
+        start, ends = self.source.beginning(), self.source.ends()
+        while any(start[place] < end for place, end in ends.items()):
+            cut = self.source.cap(start, ends, self.batch_rows, 64 << 30)
+            yield start, cut
+            start = cut
+
+    @contextmanager
+    def measure(self, name: str) -> Iterator[None]:
+        print(f"  {name} … ", end="", flush=True, file=sys.stderr)
+        with measured() as result:
+            yield
+        self.found[name] = result
+        print(f"{result.seconds:.1f} s", flush=True, file=sys.stderr)
+
+    def sink(self, name: str) -> IcebergSink:
+        warehouse = self.folder / name
+        warehouse.mkdir(parents=True)
+        return self.lake(warehouse)
+
+    def lake(self, warehouse: Path) -> IcebergSink:
+        options = catalog_options("lake", str(warehouse), {})
+        # as the loop does: Iceberg takes a catalog's options from the session that is active
+        spark = open_session("bench", options, ()).newSession()
+        return IcebergSink(spark, "lake", str(warehouse), {}, options)
+
+    def check(self, name: str, sink: IcebergSink) -> None:
+        """Every table has the rows that it should have."""
+        counts = {
+            table.name: sink.spark.table(sink.sql_name((table.schema, table.name))).count()
+            for table in self.topic.tables
+        }
+        if counts != self.topic.rows:
+            raise SystemExit(f"{name}: wrong result: {counts}, and should be {self.topic.rows}")
+
+    def run(self) -> None:
+        """Measure everything."""
+        self.steps()
+        self.whole_job()
+        self.baseline("naive", baselines.naive)
+        self.baseline("tuned", baselines.tuned)
+
+    def steps(self) -> None:
+        every = self.source.read(self.spark, self.source.beginning(), self.source.ends())
+        with self.measure("scan"):
+            every.select(sf.sum(sf.length("value"))).collect()
+        with self.measure("envelopes: ours"):
+            _drain(every.mapInArrow(land(self.plan(0)), LOG_DDL))
+        envelope = "type string, `table` string, commitTs bigint, data string, old string"
+        with self.measure("envelopes: from_json"):
+            _drain(every.select(sf.from_json(sf.col("value").cast("string"), envelope).alias("m")).select("m.*"))
+
+        sink = self.sink("steps")
+        log = ChangeLog(sink.spark, "lake", "bench", 1)
+        with self.measure("landing"):
+            for batch, (start, end) in enumerate(self.bounds, 1):
+                log.land(self.source.read(sink.spark, start, end), self.plan(batch))
+        with self.measure("rows: ours"):
+            for raw, ours, _ in self.raw_rows(log, sink):
+                _drain(ours(raw))
+        with self.measure("rows: from_json"):
+            for raw, _, theirs in self.raw_rows(log, sink):
+                _drain(theirs(raw))
+        shutil.rmtree(self.folder / "steps")
+
+    def plan(self, batch: int) -> LandingPlan:
+        return LandingPlan(protocol="simple", generation=1, batch=batch, slots=SLOTS, floors={}, watermarks={})
+
+    def raw_rows(self, log: ChangeLog, sink: IcebergSink) -> Iterator[tuple[DataFrame, _Read, _Read]]:
+        """The landed rows of each table, and how we and ``from_json`` type them."""
+        batches = range(1, len(self.bounds) + 1)
+        for table in self.topic.tables:
+            columns = baselines.columns_of(table)
+            raw = log.rows(sink.spark, batches, (table.schema, table.name), 0, 2**63 - 1, ("row",))
+            plan = ReadPlan(
+                protocol="simple",
+                tables={str(table.version): table},
+                columns=columns,
+                options=ReadOptions(),
+                lake=LakeOptions(),
+                strict=True,
+            )
+
+            def ours(raw: DataFrame, plan: ReadPlan = plan) -> DataFrame:
+                return raw.mapInArrow(read_rows(plan), rows_ddl(plan.columns))
+
+            def theirs(raw: DataFrame, plan: ReadPlan = plan) -> DataFrame:
+                images = raw.select(
+                    "*", sf.col("after").cast("string").alias("data"), sf.col("before").cast("string").alias("old")
+                )
+                schema = baselines.image_schema(next(iter(plan.tables.values())))
+                parsed = images.select(
+                    "op", "commit_ts", "offset", "seq",
+                    sf.from_json("data", schema).alias("new"), sf.from_json("old", schema).alias("old"),
+                )  # fmt: skip
+                cells = baselines.typed_columns(sf.col("old"), sf.col("new"), plan.columns)
+                return parsed.select("op", "commit_ts", "offset", "seq", *cells)
+
+            yield raw, ours, theirs
+
+    def whole_job(self) -> None:
+        folder = self.folder / "job"
+        folder.mkdir(parents=True)
+        job_file = folder / "job.toml"
+        job_file.write_text(JOB.format(batch_rows=self.batch_rows, topic=self.topic.path.absolute()))
+        with self.measure("whole job: ours"), _phases(self.phases):
+            summary = loop.run(load_job(job_file), once=True)
+        if summary.batches != len(self.bounds):
+            raise SystemExit(f"the job did {summary.batches} batches, the baselines {len(self.bounds)}")
+        self.job_rows = summary.rows
+        self.check("job", self.lake(folder / "lake"))
+        shutil.rmtree(folder)
+
+    def baseline(self, name: str, run: Callable[..., None]) -> None:
+        sink = self.sink(name)
+        baselines.create(sink, self.topic.tables)
+        with self.measure(f"whole job: {name}"):
+            run(sink.spark, self.source, sink, self.topic.tables, self.bounds)
+        self.check(name, sink)
+        shutil.rmtree(self.folder / name)
+
+    def report(self, workload: str) -> str:
+        """The results in Markdown, ratios first."""
+        seconds = {name: result.seconds for name, result in self.found.items()}
+        changes = self.job_rows
+
+        def ratio(ours: str, theirs: str) -> str:
+            return f"{seconds[theirs] / seconds[ours]:.2f}"
+
+        lines = [
+            f"### {workload}: {changes:,} changes in {len(self.bounds)} batches",
+            "",
+            "| ours is … times as fast | |",
+            "|---|---:|",
+            f"| whole job, beside the naive baseline | {ratio('whole job: ours', 'whole job: naive')} |",
+            f"| whole job, beside the tuned baseline | {ratio('whole job: ours', 'whole job: tuned')} |",
+            f"| row images to typed columns, beside `from_json` + casts | {ratio('rows: ours', 'rows: from_json')} |",
+            f"| messages to envelopes, beside `from_json` | {ratio('envelopes: ours', 'envelopes: from_json')} |",
+            "",
+            "| | rows/s | seconds | JVM, peak MB | Python driver | Python workers |",
+            "|---|---:|---:|---:|---:|---:|",
+        ]
+        for name, result in self.found.items():
+            memory = " | ".join(f"{size >> 20:,}" for size in (result.jvm, result.driver, result.workers))
+            lines.append(f"| {name} | {changes / result.seconds:,.0f} | {result.seconds:.1f} | {memory} |")
+            if name == "whole job: ours":
+                for phase in PHASES:
+                    spent = self.phases[phase]
+                    lines.append(f"| … of it: {phase} | {changes / max(spent, 1e-9):,.0f} | {spent:.1f} | | | |")
+                rest = result.seconds - sum(self.phases[phase] for phase in PHASES)
+                lines.append(f"| … of it: everything else | | {rest:.1f} | | | |")
+        return "\n".join(lines) + "\n"
+
+
+_Read = Callable[[DataFrame], DataFrame]
+
+
+def _drain(rows: DataFrame) -> None:
+    rows.write.format("noop").mode("overwrite").save()
+
+
+class _PhaseHandler(logging.Handler):
+    def __init__(self, phases: dict[str, float]) -> None:
+        super().__init__(logging.DEBUG)
+        self.phases = phases
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if isinstance(record.args, tuple) and len(record.args) == 2 and record.args[0] in PHASES:
+            phase, spent = record.args
+            self.phases[str(phase)] += float(str(spent))
+
+
+@contextmanager
+def _phases(phases: dict[str, float]) -> Iterator[None]:
+    """Collect what the loop logs of its phases."""
+    logger, handler = logging.getLogger("ticdc_spark.replicate.step"), _PhaseHandler(phases)
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser("benchmarks.run", description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--changes", type=int, default=2_000_000, help="row changes of each workload")
+    parser.add_argument("--batch-rows", type=int, default=500_000, help="messages of a batch")
+    parser.add_argument("--workload", choices=list(configs(1, 0)), action="append", help="only this one")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--cache", type=Path, default=Path(".cache/bench"), help="where topics are kept")
+    parser.add_argument("--warm-up", type=int, default=20_000, help="changes of a first, uncounted round; 0: none")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run the benchmark and print it."""
+    arguments = _arguments()
+    chosen = arguments.workload or list(configs(1, 0))
+    print("making topics …", file=sys.stderr)
+    topics = {name: recorded(configs(arguments.changes, arguments.seed)[name], arguments.cache) for name in chosen}
+    options = {"spark.sql.extensions": loop.EXTENSIONS}
+    spark = open_session("bench", options, coordinates("iceberg", "sqlite"))
+    spark.sparkContext.setLogLevel("ERROR")
+    with tempfile.TemporaryDirectory(prefix="ticdc-bench-") as folder:
+        if arguments.warm_up:
+            print("warming up", file=sys.stderr)
+            config = configs(arguments.warm_up, arguments.seed)["update-heavy"]
+            Bench(spark, recorded(config, arguments.cache), 1_000_000, Path(folder, "warm-up")).run()
+        master = spark.sparkContext.master
+        print(
+            f"{cores(master)} cores ({master}), Spark {pyspark.__version__}, Python {platform.python_version()}, "
+            f"batches of {arguments.batch_rows:,} messages.\n"
+        )
+        for name, topic in topics.items():
+            print(f"{name}: {topic.messages:,} messages, {topic.config.changes:,} changes", file=sys.stderr)
+            bench = Bench(spark, topic, arguments.batch_rows, Path(folder, name))
+            bench.run()
+            print(bench.report(name))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
