@@ -108,7 +108,6 @@ def apply_rows(batch: Batch, name: TableName, upto: int) -> None:
         applied=upto,
         rows=state.rows + count,
         clean=state.clean and not late,
-        snapshot_id=batch.sink.snapshot_id(name),
     )
 
 

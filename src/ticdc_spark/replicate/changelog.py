@@ -175,12 +175,19 @@ class ChangeLog:
         ]
 
     def forget(self, before: int) -> None:
-        """Remove batches below ``before``, and everything of older generations."""
+        """Remove batches below ``before``, everything of older generations, and what only old snapshots hold."""
         with faults("the change log cannot be pruned"):
             self.spark.sql(
                 f"DELETE FROM {self.table} WHERE generation < {self.generation} "
                 f"OR (generation = {self.generation} AND batch < {before})"
             )
+            catalog = self.table.split(".")[0]
+            for name in (self.table, self.dead_letters):
+                plain = name.removeprefix(f"{catalog}.").replace("`", "")
+                self.spark.sql(
+                    f"CALL {catalog}.system.expire_snapshots(table => '{plain}', "
+                    f"older_than => TIMESTAMP '9999-01-01', retain_last => 1)"
+                )
 
     def _is_batch(self, batch: int) -> Column:
         return (sf.col("generation") == self.generation) & (sf.col("batch") == batch)

@@ -113,6 +113,9 @@ def _run(
             targets = steps.lagging(targets)
             if targets is None:
                 finished = True
+                hold = steps.progress.hold
+                if hold.kind != "none":
+                    log.warning("what was read is not all applied: %s", hold.what)
                 break
         elif targets is None and not report.left:
             if until_ts is not None and isinstance(steps.job.source, FilesSource):

@@ -102,6 +102,13 @@ class QueuedDdl(msgspec.Struct, frozen=True, kw_only=True):
     offset: int
 
 
+class BatchTime(msgspec.Struct, frozen=True, kw_only=True):
+    """When a batch was committed, seconds since the epoch."""
+
+    batch: int
+    at: float
+
+
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
     """What keeps the resolved ts from rising."""
 
@@ -138,6 +145,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     regressions: int = 0
     """How often a watermark went back; more than a few point to a second changefeed on the topic."""
     committed_at: float = 0.0
+    batch_times: tuple[BatchTime, ...] = ()
+    """Some of the batches and when they were committed, for the retention of the change log."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

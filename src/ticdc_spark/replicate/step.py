@@ -2,16 +2,17 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 from pyspark.sql import SparkSession
 
 from ticdc_spark.errors import EnvironmentFault, LateRow, RejectedMessage, SchemaMissing, UnsupportedDdl
 from ticdc_spark.replicate import faults
-from ticdc_spark.replicate.advance import Advanced, Control, Rules, advance, describe_missing, due, forget_schemas
+from ticdc_spark.replicate.advance import Advanced, Control, Rules, advance, describe_missing, due
 from ticdc_spark.replicate.apply import apply
 from ticdc_spark.replicate.changelog import SLOTS, ChangeLog
+from ticdc_spark.replicate.commit import committed, forget_before, held_tables, is_held
 from ticdc_spark.replicate.config import skip_ddl_line
 from ticdc_spark.replicate.context import Batch
 from ticdc_spark.replicate.evolve import Refused, action
@@ -89,7 +90,8 @@ class Steps:
         self.store.save_plan(msgspec.structs.replace(plan, resolved=resolved))
         faults.point("advance")
         beat("apply", number)
-        work = self._work(number, advanced.progress, ddls)
+        work = self._work(number, advanced.progress)
+        ddls = [ddl for ddl in ddls if not is_held(ddl.change, work.states)]
         with self._timed("apply"):
             self.lease.check()
             apply(work, timelines(work.states, work.pending, ddls, resolved))
@@ -126,8 +128,9 @@ class Steps:
     def _plan(self, number: int, targets: Offsets | None) -> tuple[Plan, bool]:
         """The batch's end offsets: as fixed before a restart, or chosen now."""
         old = self.store.load_plan()
-        if old is not None and (old.generation, old.batch) == (self.progress.generation, number):
-            return old, False
+        same = old is not None and (old.generation, old.batch) == (self.progress.generation, number)
+        if old is not None and same and old.resolved is not None:
+            return old, False  # Tables may be there already; before that point nothing but the log was written.
         ends = self.source.ends() if targets is None else targets
         starts = self._starts(ends)
         cut = self.source.cap(starts, ends, self.job.batch_rows, self.job.batch_bytes)
@@ -178,7 +181,7 @@ class Steps:
         known = skip_to_known(self.job.schema.skip_to_known)
         advanced = advance(self.progress, number, controls, ends, listed, rules, known)
         if advanced.rejects:
-            advanced = self._decode_rejects(number, advanced, sum(ends.values()), now)
+            advanced = self._decode_rejects(number, advanced, now)
         if advanced.late:
             advanced = self._late_rows(number, advanced)
         resolved = max(advanced.resolved, plan.resolved or 0)
@@ -194,7 +197,7 @@ class Steps:
         skipped = any(skip.matches(change.commit_ts, change.query) for skip in self.job.skip_ddl)
         return not skipped and isinstance(action(change), Refused)
 
-    def _decode_rejects(self, number: int, advanced: Advanced, messages: int, now: float) -> Advanced:
+    def _decode_rejects(self, number: int, advanced: Advanced, now: float) -> Advanced:
         rejects = advanced.rejects
         first = rejects[0]
         where = f"topic {first.topic}, partition {first.partition}, offset {first.offset}"
@@ -264,9 +267,9 @@ class Steps:
         progress = msgspec.structs.replace(progress, pending=(*progress.pending, *late))
         return msgspec.structs.replace(advanced, progress=progress)
 
-    def _work(self, number: int, progress: Progress, ddls: list[QueuedDdl]) -> Batch:
+    def _work(self, number: int, progress: Progress) -> Batch:
         states: dict[TableName, TableState] = {(table.schema, table.name): table for table in progress.tables}
-        held = {name for name, state in states.items() if state.quarantined}
+        held = held_tables(states)
         return Batch(
             job=self.job,
             sink=self.sink,
@@ -280,36 +283,26 @@ class Steps:
         )
 
     def _commit(self, number: int, advanced: Advanced, work: Batch, resolved: int) -> None:
-        states = work.states
-        tables = tuple(
-            msgspec.structs.replace(state, applied=max(state.applied, resolved))
-            if state.quarantined is None and not state.dropped
-            else state
-            for state in states.values()
-        )
-        applied_ddls = {id(ddl) for ddl in due(advanced.progress.ddls, resolved)}
-        progress = msgspec.structs.replace(
+        now = time.time()
+        retention = self.job.log_retention
+        for name, mark in work.marks.items():
+            state = work.states.get(name)
+            if mark is not None and state is not None:
+                work.states[name] = msgspec.structs.replace(state, snapshot_id=self.sink.snapshot_id(name))
+        counted = msgspec.structs.replace(
             advanced.progress,
-            batch=number,
-            applied=resolved,
-            tables=tables,
-            pending=_still_waiting(advanced.progress.pending, states, resolved),
-            ddls=tuple(ddl for ddl in advanced.progress.ddls if id(ddl) not in applied_ddls),
             rows=advanced.progress.rows + work.applied_rows,
             ddls_applied=advanced.progress.ddls_applied + work.ddls,
             rejected=advanced.progress.rejected + work.rejected,
             zero_dates=advanced.progress.zero_dates + work.zero_dates,
-            committed_at=time.time(),
         )
-        progress = msgspec.structs.replace(progress, schemas=forget_schemas(progress))
+        progress = committed(counted, number, work.states, resolved, now, retention.seconds or 0.0)
         self.store.save(progress)
         self.progress = progress
         if progress.regressions > REGRESSIONS_TO_WARN:
             log.warning("watermarks went back %d times: a second changefeed on the topic?", progress.regressions)
         if number % PRUNE_EVERY == 0:
-            keep = self.job.log_retention.batches or PRUNE_EVERY
-            oldest = min((rows.batch for rows in progress.pending), default=number)
-            self.log.forget(min(oldest, number - keep))
+            self.log.forget(forget_before(progress, retention.batches, retention.seconds, now))
 
     def _after(self, advanced: Advanced, refused: QueuedDdl | None) -> None:
         """What stops the job once everything before it is applied and committed."""
@@ -352,19 +345,6 @@ class _Timer:
 
 def _with(advanced: Advanced, resolved: int) -> Advanced:
     return msgspec.structs.replace(advanced, resolved=resolved)
-
-
-def _still_waiting(
-    pending: tuple[Pending, ...], states: Mapping[TableName, TableState], resolved: int
-) -> tuple[Pending, ...]:
-    kept = []
-    for rows in pending:
-        state = states.get((rows.schema, rows.name))
-        if state is not None and state.quarantined:
-            kept.append(rows)
-        elif rows.max_ts > resolved:
-            kept.append(msgspec.structs.replace(rows, min_ts=max(rows.min_ts, resolved + 1)))
-    return tuple(kept)
 
 
 def _generation(spark: SparkSession, job: Job) -> int:
