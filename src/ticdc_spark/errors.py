@@ -12,6 +12,7 @@
     │   ├── LeaseHeld         another job owns the target
     │   ├── SchemaMissing     rows wait for a schema that never came
     │   ├── UnsupportedDdl    a DDL that this version does not replay
+    │   ├── IncompatibleSchema  a schema that the registry refuses
     │   ├── RejectedMessage   a message that cannot be read, with ``on-reject = "stop"``
     │   └── LateRow           a row below what was already applied, with ``late-rows = "fail"``
     └── MessageError          a bad message: data, not a failure; becomes ``model.Rejected``
@@ -64,6 +65,10 @@ class SchemaMissing(DecisionNeeded):
 
 class UnsupportedDdl(DecisionNeeded):
     """A DDL that this version does not replay; the message has its SQL and the line that skips it."""
+
+
+class IncompatibleSchema(DecisionNeeded):
+    """The schema registry's compatibility check refuses a table's new schema; the message names what changed."""
 
 
 class RejectedMessage(DecisionNeeded):

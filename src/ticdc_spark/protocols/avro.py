@@ -15,8 +15,8 @@ Source: the Avro protocol document, and ``avro`` in the vectors' notes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import msgspec
 
@@ -35,6 +35,13 @@ OLD = b"\1"
 """What an image of the old row inside a value begins with."""
 _OPS: dict[str, Op] = {"c": "insert", "u": "update", "d": "delete"}
 _MAX_TS = 2**63 - 1
+
+
+class Schemas(Protocol):
+    """Schemas' texts by id: a dict, or ``wire.registry.SchemaRegistry``."""
+
+    def __getitem__(self, number: int, /) -> str:
+        """A schema's text; raises KeyError for an id that is not known."""
 
 
 class WireDdl(msgspec.Struct):
@@ -59,7 +66,7 @@ class AvroDecoder:
     name = "avro"
     has_watermark = False
 
-    def __init__(self, schemas: Mapping[int, str]) -> None:
+    def __init__(self, schemas: Schemas) -> None:
         self._schemas = schemas
 
     def open_message(self, key: bytes | None, value: bytes | None) -> Sequence[Event]:

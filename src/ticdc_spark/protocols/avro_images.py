@@ -40,8 +40,7 @@ def image_reader(table: Table, read_image: Callable[[bytes], Sequence[Any]]) -> 
         for column, cells in zip(table.columns, values, strict=True):
             if MISSING in cells:
                 missing = [at for at, cell in enumerate(cells) if cell is MISSING]
-                there = sum(image is not None for image in images) - len(bad)
-                absent[column.name] = range(len(images)) if len(missing) == there else missing
+                absent[column.name] = range(len(images)) if len(missing) == len(images) else missing
                 for at in missing:
                     cells[at] = None
         return Columns(values=values, bad=bad, absent=absent)

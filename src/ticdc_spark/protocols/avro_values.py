@@ -80,7 +80,7 @@ def _steps(
 ) -> list[tuple[int, Read]]:
     steps = []
     for field in fields:
-        if field.name not in places:
+        if field.name not in places and only is None:
             raise MessageError(f"the table has no column {field.name!r}, which the row's schema has")
         passed = skip or (only is not None and field.name not in only)
         read: Read = _SKIPS[field.type.avro] if passed else form(field.type).read(field.type, options)

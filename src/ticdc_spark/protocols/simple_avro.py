@@ -113,8 +113,11 @@ def _read_row(data: bytes, at: int) -> tuple[WireMessage, int]:
     location, at = _read_location(data, at)
     keys_only, at = _read_flag(data, at)
     checksum, at = _read_checksum(data, at)
-    middle = _skip_image(data, at)
-    end = _skip_image(data, middle)
+    # only an update has two images, and only there the first must be read to find the second
+    end = len(data)
+    middle = end - 1 if kind == "INSERT" else at + 1 if kind == "DELETE" else _skip_image(data, at)
+    if at >= end or (kind != "UPDATE" and data[middle if kind == "INSERT" else at] != 0):
+        raise MessageError(f"{kind} with an image that it should not have, or a broken one")
     message = WireMessage(
         version=version,
         type=kind,

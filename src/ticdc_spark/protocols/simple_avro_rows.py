@@ -175,7 +175,10 @@ def row_reader(table: Table, options: ReadOptions, only: frozenset[str] | None =
                 name, at = read_bytes(image, at)
                 found = readers.get(name)
                 if found is None:
-                    raise MessageError(f"the table has no column {name!r}")
+                    if only is None:
+                        raise MessageError(f"the table has no column {name!r}")
+                    at = skip_value(image, at)
+                    continue
                 place, reads = found
                 branch = image[at]
                 if branch == _NULL:
