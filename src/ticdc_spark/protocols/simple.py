@@ -64,6 +64,11 @@ class SimpleDecoder:
         read_avro = avro_row_reader(table, options, only)
 
         def read(images: Sequence[bytes | None]) -> Columns:
+            first = next((image for image in images if image), b"")
+            if first[:1] != IMAGE:
+                columns = read_json(images)
+                if not columns.bad:  # an Avro image would be bad JSON
+                    return columns
             avro = [image if image is not None and image[:1] == IMAGE else None for image in images]
             if not any(avro):
                 return read_json(images)

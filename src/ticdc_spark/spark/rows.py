@@ -25,7 +25,6 @@ LOG_COLUMNS = ("topic", "partition", "offset", "seq", "op", "schema_key", "commi
 """What the function takes of the change log, in this order."""
 
 UNREADABLE = "ticdc-unreadable-row"
-_LETTERS = {"insert": "i", "update": "u", "upsert": "u", "delete": "d"}
 
 
 class BadRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,14 +70,13 @@ def read_rows(
         versions: dict[str, _Version] = {}
         converters = [to_arrow(column, plan.lake) for column in plan.columns]
         for batch in batches:
-            keys = batch.column("schema_key").to_pylist()
-            for key in dict.fromkeys(keys):
+            keys = batch.column("schema_key")
+            found = pc.unique(keys).to_pylist()
+            for key in found:
                 version = versions.get(key)
                 if version is None:
                     version = versions[key] = _Version(plan, key)
-                part = batch
-                if len(versions) > 1 and any(other != key for other in keys):
-                    part = batch.take(pa.array([at for at, other in enumerate(keys) if other == key], pa.int64()))
+                part = batch if len(found) == 1 else batch.filter(pc.equal(keys, key))
                 typed, nulled = _typed(plan, version, converters, part)
                 if nulled and zeros is not None:
                     zeros.add(nulled)
@@ -110,21 +108,21 @@ def _typed(
     plan: ReadPlan, version: _Version, converters: Sequence[Callable[[Cells], Typed]], batch: pa.RecordBatch
 ) -> tuple[pa.RecordBatch, int]:
     """Type one batch of images of one version; also how many dates became NULL."""
-    ops = [_LETTERS[op] for op in batch.column("op").to_pylist()]
+    batch, first_old, end_new = _by_images(batch)
+    size = batch.num_rows
     bad: dict[int, str] = {}
     if pc.any(batch.column("partial")).as_py():
         reason = "the row is not complete (large-message-handle = handle-key-only)"
         bad |= {at: reason for at, is_so in enumerate(batch.column("partial").to_pylist()) if is_so}
-    new = _read(version, batch.column("after").to_pylist(), version.read, bad, complete=True)
-    old = _read(version, batch.column("before").to_pylist(), version.read_keys, bad, complete=False)
-    moved = _moved(version, ops, new, old) if new and old else []
-    source = [*range(len(ops)), *moved]
+    new = _read(version, batch.column("after").slice(0, end_new), version.read, bad)
+    old = _read(version, batch.column("before").slice(first_old), version.read_keys, bad, first_old)
+    letters = pc.utf8_slice_codeunits(batch.column("op"), 0, 1)
+    moved = _moved(version, letters, new, old, first_old) if new and old else []
+    source = [*range(size), *moved]
     arrays: list[pa.Array] = []
     nulled = 0
-    for column, convert, values in zip(
-        plan.columns, converters, _cells(plan, version, ops, new, old, moved), strict=True
-    ):
-        array, failed, zeros = convert(values)
+    for column, convert in zip(plan.columns, converters, strict=True):
+        array, failed, zeros = convert(_cells(version, column, size, new, old, moved))
         nulled += zeros
         for at, reason in failed.items():
             bad.setdefault(source[at], reason)
@@ -135,71 +133,77 @@ def _typed(
     if bad and plan.strict:
         message = f"{UNREADABLE}: {next(iter(bad.values()))}"
         raise MessageError(message)
-    meta = _meta(batch, [*ops, *("d" for _ in moved)], source, bad)
+    meta = _meta(batch, pa.concat_arrays([letters, pa.array(["d"] * len(moved), pa.string())]), source, bad)
     fields = [*meta.schema, *(pa.field(c.name, arrow_type(c.type)) for c in plan.columns)]
     return pa.RecordBatch.from_arrays([*meta.columns, *arrays], schema=pa.schema(fields)), nulled
 
 
+def _by_images(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int, int]:
+    """Put rows with only a new image first and those with only an old one last, so that each side lies together.
+
+    Returns: the batch, the first row with an old image, the end of those with a new one.
+    """
+    new, old = (batch.column(name).is_valid() for name in ("after", "before"))
+    only_new, only_old = pc.and_not(new, old), pc.and_not(old, new)
+    first_old, count_old = pc.sum(only_new).as_py() or 0, pc.sum(only_old).as_py() or 0
+    if batch.num_rows > max(first_old, count_old) > 0:
+        rank = pc.subtract(only_old.cast(pa.int8()), only_new.cast(pa.int8()))
+        batch = batch.take(pc.array_sort_indices(rank))
+    return batch, first_old, batch.num_rows - count_old
+
+
 def _cells(
-    plan: ReadPlan,
-    version: _Version,
-    ops: Sequence[str],
-    new: Columns | None,
-    old: Columns | None,
-    moved: Sequence[int],
-) -> Iterator[Cells]:
-    """The values of each lake column: of the new image, but a delete's key (and what moved) of the old one."""
-    size = len(ops)
-    deletes = [at for at, op in enumerate(ops) if op == "d"]
-    for column in plan.columns:
-        place = version.places.get(column.source)
-        if place is None:
-            yield [version.fill[column.source]] * (size + len(moved))
-            continue
-        values: Cells = new.values[place] if new else [None] * size
-        if not column.key or old is None:
-            yield [*values, *([None] * len(moved))] if moved else values
-            continue
-        keys = old.values[place]
-        if deletes:
-            values = list(values)
-            for at in deletes:
-                values[at] = keys[at]
-        yield [*values, *(keys[at] for at in moved)] if moved else values
+    version: _Version, column: LakeColumn, size: int, new: Columns | None, old: Columns | None, moved: Sequence[int]
+) -> Cells:
+    """The values of a lake column: of the new image; a key where there is none, or that moved away, of the old one."""
+    place = version.places.get(column.source)
+    if place is None:
+        return [version.fill[column.source]] * (size + len(moved))
+    mine: Cells = new.values[place] if new else []
+    if not column.key or old is None:
+        return [*mine, *([None] * (size + len(moved) - len(mine)))] if len(mine) < size or moved else mine
+    theirs = old.values[place]
+    lacking = size - len(mine)
+    first_old = size - len(theirs)
+    return [*mine, *theirs[len(theirs) - lacking :], *(theirs[at - first_old] for at in moved)]
 
 
 def _read(
-    version: _Version, images: list[bytes | None], read: RowReader, bad: dict[int, str], *, complete: bool
+    version: _Version, images: pa.Array, read: RowReader, bad: dict[int, str], first: int | None = None
 ) -> Columns | None:
-    """Read one side; ``None`` when no row has it. A column that a complete image lacks must be nullable (virtual)."""
-    if not any(images):
+    """Read one side; ``None`` when no row has it. A column that a new image lacks must be nullable (virtual).
+
+    ``first``: the row of the first old image; ``None``: these are new images.
+    """
+    if images.null_count == len(images):
         return None
-    columns = read(images)
+    raw = images.to_pylist()
+    columns = read(raw)
     for at, reason in columns.bad.items():
-        bad.setdefault(at, reason)
-    if complete:
+        bad.setdefault(at + (first or 0), reason)
+    if first is None:
         for name, rows in columns.absent.items():
             column = version.table.columns[version.places[name]]
             may_lack = column.nullable or column.virtual or name.startswith(HIDDEN_PREFIX)
             if not may_lack or name in version.keys:
                 for at in rows:
-                    if images[at] is not None:
+                    if raw[at] is not None:
                         bad.setdefault(at, f"the row has no column `{name}`")
     return columns
 
 
-def _moved(version: _Version, ops: Sequence[str], new: Columns, old: Columns) -> list[int]:
+def _moved(version: _Version, letters: pa.Array, new: Columns, old: Columns, first_old: int) -> list[int]:
     """Rows of raw key changes: an update whose key differs between its images."""
     moved: set[int] = set()
     for place in (version.places[name] for name in version.keys if name in version.places):
-        mine, theirs = new.values[place], old.values[place]
-        if mine != theirs:
-            changed = (at for at, (a, b) in enumerate(zip(mine, theirs, strict=True)) if a != b and b is not None)
-            moved.update(at for at in changed if ops[at] == "u")
-    return sorted(moved)
+        mine, theirs = new.values[place][first_old:], old.values[place]
+        if mine != theirs[: len(mine)]:
+            pairs = enumerate(zip(mine, theirs, strict=False), first_old)
+            moved.update(at for at, (a, b) in pairs if a != b and b is not None)
+    return [at for at in sorted(moved) if letters[at].as_py() == "u"]
 
 
-def _meta(batch: pa.RecordBatch, ops: Sequence[str], source: Sequence[int], bad: Mapping[int, str]) -> pa.RecordBatch:
+def _meta(batch: pa.RecordBatch, letters: pa.Array, source: Sequence[int], bad: Mapping[int, str]) -> pa.RecordBatch:
     reasons: list[str | None] = [None] * len(source)
     for at in bad:
         place = batch.slice(at, 1).select(["topic", "partition", "offset", "seq", "commit_ts"]).to_pylist()[0]
@@ -211,7 +215,7 @@ def _meta(batch: pa.RecordBatch, ops: Sequence[str], source: Sequence[int], bad:
         reasons[at] = reasons[origin]
     return pa.RecordBatch.from_arrays(
         [
-            pa.array(ops, pa.string()),
+            letters,
             *taken.columns,
             pa.array(reasons, pa.string()),
         ],

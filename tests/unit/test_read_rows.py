@@ -1,0 +1,103 @@
+"""Reading rows without Spark: several versions in one batch, deletes and moved keys among other rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from ticdc_spark.model import Column, Index, Table
+from ticdc_spark.mysql import parse_type
+from ticdc_spark.protocols.base import ReadOptions
+from ticdc_spark.spark.rows import BAD, OP, ORDER, ReadPlan, read_rows
+from ticdc_spark.spark.types import LakeOptions, lake_columns
+
+ID = Column(name="id", type=parse_type("bigint"), nullable=False)
+NAME = Column(name="name", type=parse_type("varchar(20)"))
+AGE = Column(name="age", type=parse_type("int"), default="7")
+KEY = (Index(name="primary", unique=True, primary=True, nullable=False, columns=("id",)),)
+OLD = Table(schema="s", name="t", columns=(ID, NAME), indexes=KEY, version=1)
+NEW = Table(schema="s", name="t", columns=(ID, NAME, AGE), indexes=KEY, version=2)
+
+Change = tuple[str, str, bytes | None, bytes | None]
+"""Op, schema key, old image, new image."""
+
+
+def read(changes: list[Change], *, strict: bool = True) -> list[dict[str, Any]]:
+    count = len(changes)
+    batch = pa.RecordBatch.from_pydict(
+        {
+            "topic": ["t"] * count,
+            "partition": pa.array([0] * count, pa.int32()),
+            "offset": list(range(count)),
+            "seq": pa.array([0] * count, pa.int32()),
+            "op": [op for op, *_ in changes],
+            "schema_key": [key for _, key, *_ in changes],
+            "commit_ts": [100 + at for at in range(count)],
+            "partial": [False] * count,
+            "before": pa.array([before for *_, before, _ in changes], pa.binary()),
+            "after": pa.array([after for *_, after in changes], pa.binary()),
+        }
+    )
+    plan = ReadPlan(
+        protocol="simple",
+        tables={"1": OLD, "2": NEW},
+        columns=lake_columns(NEW, ("id",), LakeOptions()),
+        options=ReadOptions(),
+        lake=LakeOptions(),
+        strict=strict,
+    )
+    rows = [row for part in read_rows(plan)([batch]) for row in part.to_pylist()]
+    return sorted(rows, key=lambda row: (row[ORDER], row[OP]))
+
+
+def seen(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    return [(row[ORDER], row[OP], row["id"], row["name"], row["age"]) for row in rows]
+
+
+def test_each_row_is_read_by_its_own_version() -> None:
+    rows = read(
+        [
+            ("insert", "1", None, b'{"id":"1","name":"a"}'),
+            ("insert", "2", None, b'{"age":"3","id":"2","name":"b"}'),
+            ("insert", "1", None, b'{"id":"3","name":null}'),
+        ]
+    )
+    assert seen(rows) == [(0, "i", 1, "a", 7), (1, "i", 2, "b", 3), (2, "i", 3, None, 7)]
+
+
+def test_deletes_and_moved_keys_stand_among_other_rows() -> None:
+    image = b'{"age":"%d","id":"%d","name":"x"}'
+    rows = read(
+        [
+            ("delete", "2", image % (1, 1), None),
+            ("insert", "2", None, image % (2, 2)),
+            ("update", "2", image % (3, 3), image % (4, 3)),
+            ("update", "2", image % (5, 5), image % (6, 6)),
+            ("delete", "2", image % (7, 7), None),
+            ("insert", "2", None, image % (8, 8)),
+        ]
+    )
+    assert seen(rows) == [
+        (0, "d", 1, None, None),
+        (1, "i", 2, "x", 2),
+        (2, "u", 3, "x", 4),
+        (3, "d", 5, None, None),
+        (3, "u", 6, "x", 6),
+        (4, "d", 7, None, None),
+        (5, "i", 8, "x", 8),
+    ]
+
+
+def test_a_bad_row_keeps_its_place() -> None:
+    rows = read(
+        [
+            ("delete", "2", b'{"age":"1","id":null,"name":"x"}', None),
+            ("insert", "2", None, b'{"age":"no","id":"1","name":"x"}'),
+            ("insert", "2", None, b'{"age":"1","id":"2","name":"x"}'),
+        ],
+        strict=False,
+    )
+    assert [row[ORDER] for row in rows if row[BAD]] == [0, 1]
+    assert '"offset":0' in rows[0][BAD] and "key column `id` is null" in rows[0][BAD]
+    assert '"offset":1' in rows[1][BAD] and "column `age`" in rows[1][BAD]
