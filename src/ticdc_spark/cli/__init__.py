@@ -15,6 +15,7 @@ _COMMANDS = {
     "replicate": "Replicate a changefeed's messages into lake tables.",
     "status": "Tell how a job stands, also while it does not run.",
     "record": "Copy Kafka topics into a recorded topic.",
+    "inspect": "Print the events of a recorded topic or of Kafka.",
     "demo": "Replicate a recorded shop into an Iceberg lake and show it.",
 }
 

@@ -4,7 +4,6 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -13,6 +12,7 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ticdc_spark.cli.logging import console
+from ticdc_spark.cli.source import client_options, place
 from ticdc_spark.errors import SourceFault
 from ticdc_spark.spark.recorded import list_recorded, spans
 from ticdc_spark.spark.recorded_writer import FORMATS, RecordWriter, recording
@@ -21,32 +21,11 @@ from ticdc_spark.spark.topic_reader import Partition, Place, TopicReader
 _PLAIN_SECONDS = 5.0
 
 
-def _place(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Place | None:
-    if value is None or value in ("beginning", "end"):
-        return value
-    if value.isdigit():
-        return int(value)
-    try:
-        at = datetime.fromisoformat(value)
-    except ValueError as error:
-        allowed = "an offset, a time like 2026-01-31T12:00:00Z, beginning or end"
-        raise click.BadParameter(f"{value!r} is not {allowed}") from error
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
-
-
-def _client_options(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
-    pairs = [text.partition("=") for text in value]
-    for name, equals, _ in pairs:
-        if not name or not equals:
-            raise click.BadParameter(f"{name!r}: write key=value")
-    return {name: text for name, _, text in pairs}
-
-
 @click.command()
 @click.option("--bootstrap-servers", required=True, metavar="HOST:PORT,…", help="The Kafka cluster.")
 @click.option("--topic", "topics", required=True, multiple=True, help="A topic to copy; may be repeated.")
-@click.option("--from", "first", callback=_place, default="beginning", show_default=True, metavar="PLACE")
-@click.option("--to", "last", callback=_place, metavar="PLACE", help="Where to stop (exclusive).")
+@click.option("--from", "first", callback=place, default="beginning", show_default=True, metavar="PLACE")
+@click.option("--to", "last", callback=place, metavar="PLACE", help="Where to stop (exclusive).")
 @click.option(
     "--until",
     type=click.Choice(["end", "stopped"]),
@@ -57,7 +36,7 @@ def _client_options(ctx: click.Context, parameter: click.Parameter, value: tuple
 @click.option("--format", "kind", type=click.Choice(FORMATS), default="parquet", show_default=True)
 @click.option("--segment-rows", type=click.IntRange(min=1), default=500_000, show_default=True)
 @click.option("--segment-bytes", type=click.IntRange(min=1), default=128 << 20, show_default=True)
-@click.option("-X", "options", multiple=True, callback=_client_options, metavar="KEY=VALUE", help="librdkafka's own.")
+@click.option("-X", "options", multiple=True, callback=client_options, metavar="KEY=VALUE", help="librdkafka's own.")
 @click.argument("folder", type=click.Path(path_type=Path))
 def command(
     bootstrap_servers: str,

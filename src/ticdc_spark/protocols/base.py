@@ -121,9 +121,15 @@ def read_envelope(decoder: Decoder, event: Envelope, tables: Tables, options: Re
     if table is None:
         return Rejected(f"no schema for `{event.schema}`.`{event.table}`, schema key {event.schema_key!r}")
     try:
-        columns = decoder.row_reader(table, options)([event.before, event.after])
+        reader = decoder.row_reader(table, options)
     except MessageError as error:
         return Rejected(str(error))
+    return row_change(event, table, reader)
+
+
+def row_change(event: Envelope, table: Table, reader: RowReader) -> RowChange | Rejected:
+    """Read the images of one envelope with the reader of its table."""
+    columns = reader([event.before, event.after])
     if columns.bad:
         return Rejected(next(iter(columns.bad.values())))
     before, after = (
@@ -159,4 +165,5 @@ __all__ = [
     "Tables",
     "decode",
     "read_envelope",
+    "row_change",
 ]

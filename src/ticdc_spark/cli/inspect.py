@@ -1,0 +1,149 @@
+"""``ticdc-spark inspect``: the events of a recorded topic or of Kafka, one line each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, get_args
+
+import click
+import msgspec
+
+from ticdc_spark.cli.event_lines import EventLine, Kind, event_line, plain
+from ticdc_spark.cli.logging import console
+from ticdc_spark.cli.meter import meter
+from ticdc_spark.cli.source import Opened, make_source, opened, source_options
+from ticdc_spark.cli.text import noun
+from ticdc_spark.mysql import tso
+from ticdc_spark.protocols.events import Found
+from ticdc_spark.replicate.table_filter import read_patterns, table_filter
+
+_REASONS = 10
+"""Different reasons told at the end."""
+Filter = Callable[[EventLine], bool]
+
+
+def _ts(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    if value is None:
+        return None
+    if value.isdigit():
+        return int(value)
+    try:
+        at = datetime.fromisoformat(value)
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} is neither a TSO nor a time like 2026-01-31T12:00:00Z") from error
+    at = at if at.tzinfo else at.replace(tzinfo=UTC)
+    return tso(int(at.timestamp() * 1000))
+
+
+def _rules(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        return read_patterns(list(value))
+    except ValueError as error:
+        raise click.BadParameter("write schema.table; *, ? and [a-z] are wild, `quoted names` are not") from error
+
+
+@click.command("inspect")
+@source_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@click.option(
+    "--table", "tables", multiple=True, callback=_rules, metavar="RULE", help="shop.*, !shop.tmp; repeatable."
+)
+@click.option("--kind", "kinds", multiple=True, type=click.Choice(get_args(Kind)), help="May be repeated.")
+@click.option("--from-ts", callback=_ts, metavar="TS", help="From this commit ts on: a TSO, or a time (UTC).")
+@click.option("--to-ts", callback=_ts, metavar="TS", help="Up to this commit ts (exclusive).")
+@click.option("--partition", "partitions", multiple=True, type=click.IntRange(min=0), help="May be repeated.")
+@click.option("--limit", type=click.IntRange(min=1), help="Stop after so many lines.")
+@click.option("--follow", is_flag=True, help="Go on with what is yet to come, until Ctrl-C.")
+def command(
+    as_json: bool,
+    tables: tuple[str, ...],
+    kinds: tuple[Kind, ...],
+    from_ts: int | None,
+    to_ts: int | None,
+    partitions: tuple[int, ...],
+    limit: int | None,
+    follow: bool,
+    **source: Any,
+) -> None:
+    """Print the events of a recorded topic (a folder or a file) or of Kafka topics, one line each.
+
+    An event without a table or commit ts does not pass a filter of it. Bad messages are printed as `rejected` and
+    counted on standard error at the end. Rows of the Simple protocol are printed when their schema has come.
+    """
+    wanted = _filter(tables, kinds, from_ts, to_ts, partitions)
+    write = _json if as_json else plain
+    counts: Counter[str] = Counter()
+    with opened(make_source(**source), follow=follow) as source_opened, _told(counts, quiet_stop=follow):
+        printed = 0
+        for found in _events(source_opened):
+            line = event_line(found)
+            if line.kind == "rejected":
+                counts[line.reason or ""] += 1
+            if not wanted(line):
+                continue
+            click.echo(write(line))
+            printed += 1
+            if printed == limit:
+                return
+
+
+def _events(source: Opened) -> Iterator[Found]:
+    with meter("inspected", source.total) as show:
+        for at, message in enumerate(source.messages, 1):
+            yield from source.reader.read(message)
+            show(at)
+    yield from source.reader.finish()
+
+
+def _filter(
+    tables: tuple[str, ...],
+    kinds: tuple[Kind, ...],
+    from_ts: int | None,
+    to_ts: int | None,
+    partitions: tuple[int, ...],
+) -> Filter:
+    checks: list[Filter] = []
+    if tables:
+        named = table_filter(tables)
+        checks.append(
+            lambda line: line.schema is not None and line.table is not None and named(line.schema, line.table)
+        )
+    if kinds:
+        checks.append(lambda line: line.kind in kinds)
+    if from_ts is not None:
+        checks.append(lambda line: line.commit_ts is not None and line.commit_ts >= from_ts)
+    if to_ts is not None:
+        checks.append(lambda line: line.commit_ts is not None and line.commit_ts < to_ts)
+    if partitions:
+        checks.append(lambda line: line.partition in partitions)
+    return lambda line: all(check(line) for check in checks)
+
+
+_ENCODER = msgspec.json.Encoder()
+
+
+def _json(line: EventLine) -> str:
+    return _ENCODER.encode(line).decode()
+
+
+@contextmanager
+def _told(counts: Counter[str], *, quiet_stop: bool) -> Iterator[None]:
+    """Tell at the end, however that came, what was rejected."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not quiet_stop:
+            raise
+    finally:
+        if counts:
+            console.print(f"{noun(counts.total(), 'event')} rejected")
+        for reason, count in counts.most_common(_REASONS):
+            console.print(f"  {count:,} × {reason}")
+        if len(counts) > _REASONS:
+            console.print(f"  and {noun(len(counts) - _REASONS, 'other reason')}")
+
+
+__all__ = ["command"]

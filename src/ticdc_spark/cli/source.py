@@ -1,0 +1,185 @@
+"""Where ``inspect`` and ``convert`` read: a recorded topic or Kafka, of a protocol that is named or detected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar, cast
+
+import click
+import msgspec
+
+from ticdc_spark.errors import MessageError, UsageError
+from ticdc_spark.model import Envelope, Message, Table
+from ticdc_spark.mysql import time_zone
+from ticdc_spark.protocols import PROTOCOLS, decoder
+from ticdc_spark.protocols.base import Decoder, ReadOptions
+from ticdc_spark.protocols.detect import ENOUGH, detect
+from ticdc_spark.protocols.events import EventReader, OfRow
+from ticdc_spark.spark.topic_reader import Place, TopicReader
+
+_LOOKED_AT = 1000
+"""Messages looked at before the protocol is given up."""
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command line says about where to read."""
+
+    path: Path | None
+    bootstrap_servers: str | None
+    topics: tuple[str, ...]
+    first: Place
+    client: dict[str, str]
+    protocol: str | None
+    schema_registry: str | None
+    source_timezone: str | None
+
+
+class Opened(NamedTuple):
+    """Messages, and what reads them."""
+
+    protocol: str
+    messages: Iterator[Message]
+    reader: EventReader
+    total: int | None
+    """How many messages there are about, where that is known."""
+
+
+def place(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Place | None:
+    """Read a PLACE of the command line. Raises: BadParameter."""
+    if value is None or value in ("beginning", "end"):
+        return value
+    if value.isdigit():
+        return int(value)
+    try:
+        at = datetime.fromisoformat(value)
+    except ValueError as error:
+        allowed = "an offset, a time like 2026-01-31T12:00:00Z, beginning or end"
+        raise click.BadParameter(f"{value!r} is not {allowed}") from error
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def client_options(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
+    """Read ``-X key=value``. Raises: BadParameter."""
+    pairs = [text.partition("=") for text in value]
+    for name, equals, _ in pairs:
+        if not name or not equals:
+            raise click.BadParameter(f"{name!r}: write key=value")
+    return {name: text for name, _, text in pairs}
+
+
+_OPTIONS = (
+    click.argument("path", required=False, type=click.Path(path_type=Path)),
+    click.option("--bootstrap-servers", metavar="HOST:PORT,…", help="The Kafka cluster, instead of PATH."),
+    click.option("--topic", "topics", multiple=True, help="A topic to read; may be repeated."),
+    click.option("--from", "first", callback=place, default="beginning", show_default=True, metavar="PLACE"),
+    click.option("-X", "client", multiple=True, callback=client_options, metavar="KEY=VALUE", help="librdkafka's own."),
+    click.option("--protocol", type=click.Choice(sorted(PROTOCOLS)), help="Detected if not given."),
+    click.option("--schema-registry", metavar="URL", help="For Avro; may hold user:password@."),
+    click.option(
+        "--source-timezone",
+        metavar="ZONE",
+        help="The changefeed's time zone, for protocols that send TIMESTAMP without one: Asia/Shanghai, +08:00.",
+    ),
+)
+
+
+def source_options(command: F) -> F:
+    """Add the options of ``Source`` to a command, which takes them by these names."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def make_source(**options: Any) -> Source:
+    """Check the options together. Raises: UsageError."""
+    source = Source(**options)
+    if (source.path is None) == (source.bootstrap_servers is None):
+        raise UsageError("read either PATH (a recorded topic: a folder or a file) or --bootstrap-servers with --topic")
+    if (source.bootstrap_servers is None) != (not source.topics):
+        raise UsageError("--bootstrap-servers and --topic belong together")
+    if source.source_timezone is not None:
+        try:
+            time_zone(source.source_timezone)
+        except MessageError as error:
+            raise UsageError(f"--source-timezone: {error}") from error
+    return source
+
+
+@contextmanager
+def opened(source: Source, *, follow: bool = False) -> Iterator[Opened]:
+    """Open a source and find its protocol.
+
+    Raises: UsageError for a protocol that cannot be detected; SourceFault for what cannot be read.
+    """
+    with _messages(source, follow) as (messages, total):
+        protocol = source.protocol
+        if protocol is None:
+            protocol, messages = _detected(messages, 1 if follow else ENOUGH)
+        options = ReadOptions(source_timezone=source.source_timezone)
+        of, of_row = _decoder(protocol, source.schema_registry)
+        yield Opened(protocol, messages, EventReader(of, options, of_row=of_row), total)
+
+
+@contextmanager
+def _messages(source: Source, follow: bool) -> Iterator[tuple[Iterator[Message], int | None]]:
+    if source.path is not None:
+        from ticdc_spark.spark.messages import count_recorded, recorded_messages
+
+        yield recorded_messages(source.path, follow=follow), None if follow else count_recorded(source.path)
+        return
+    assert source.bootstrap_servers is not None
+    with TopicReader(source.bootstrap_servers, source.client) as kafka:
+        partitions = kafka.partitions(source.topics)
+        start = kafka.start(partitions, source.first, {})
+        end = None if follow else kafka.places(partitions, "end")
+        total = None if end is None else sum(max(0, end[p] - start[p]) for p in partitions)
+        yield kafka.read(start, end, [], patient=False), total
+
+
+def _detected(messages: Iterator[Message], enough: int) -> tuple[str, Iterator[Message]]:
+    """The protocol, and all messages again."""
+    seen: list[Message] = []
+    while True:
+        more = list(islice(messages, enough))
+        seen += more
+        pairs = [(message.key, message.value) for message in seen]
+        try:
+            return detect(pairs), chain(seen, messages)
+        except UsageError:
+            # one that is no message may stand before those that are
+            if len(more) < enough or len(seen) >= _LOOKED_AT:
+                raise
+
+
+def _decoder(protocol: str, registry: str | None) -> tuple[Decoder, OfRow | None]:
+    if protocol != "avro":
+        return decoder(protocol), None
+    if registry is None:
+        raise UsageError("Avro messages are read with --schema-registry")
+    from ticdc_spark.protocols.avro import AvroDecoder, schema_ids, table_from_schemas
+    from ticdc_spark.wire.registry import SchemaRegistry
+
+    schemas: Any = SchemaRegistry(registry)
+
+    def of_row(message: Message, _: Envelope) -> Table:
+        key, value = (_schema(schemas, schema_ids(part, None)) for part in (message.key, message.value))
+        return table_from_schemas(key, value)
+
+    return cast(Decoder, AvroDecoder(schemas)), of_row
+
+
+def _schema(schemas: Any, ids: frozenset[int]) -> str | None:
+    for number in ids:
+        try:
+            return cast(str, schemas[number])
+        except KeyError as error:
+            raise MessageError(f"schema id {number} is not known to the registry") from error
+    return None
+
+
+__all__ = ["Opened", "Source", "client_options", "make_source", "opened", "place", "source_options"]

@@ -1,0 +1,265 @@
+"""The events of a stream of messages, values read: what ``inspect`` and ``convert`` show and write.
+
+The schema of a row is, for each protocol:
+
+- Simple: the one that its version names. It may come later in the stream, or in another partition, so that rows
+  wait for it, and with them every later row of their table: up to ``Holding`` rows and bytes; beyond that, and at the
+  end, the oldest are rejected. Reading all schemas first would be no cure: a stream that is followed has no end.
+- Open and canal-json: what the DDL seen so far says. Where that does not fit the row, or there is none, what the row
+  itself tells: everything but the members of ENUM and SET (so values are numbers) and whether other columns exist.
+- The others carry the schema in or beside the row.
+
+DDL comes once for each partition and is followed once.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from ticdc_spark.ddl import TableName, apply_ddl, ddl_tables, fold
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import Bootstrap, Change, Envelope, Message, Rejected, RowChange, SchemaChange, Table
+from ticdc_spark.protocols.base import Decoder, ReadOptions, RowReader, row_change
+from ticdc_spark.protocols.canal_json_images import table_from_message
+from ticdc_spark.protocols.open_images import table_from_row
+
+OfRow: TypeAlias = Callable[[Message, Envelope], Table]
+"""The table that a row tells; raises MessageError."""
+_READERS = 512
+_VERSIONS = 10_000
+_DDL_SEEN = 4096
+
+
+class Found(NamedTuple):
+    """An event of a message."""
+
+    message: Message
+    seq: int
+    """Its position in the message."""
+    event: Change | Rejected
+    envelope: Envelope | None = None
+    """What a row, read or rejected, was read from."""
+
+
+class Holding(msgspec.Struct, frozen=True):
+    """How much may wait for schemas."""
+
+    rows: int = 10_000
+    bytes: int = 64 << 20
+
+
+class EventReader:
+    """Reads one stream of messages. Its memory is bounded: schemas, compiled readers and held rows."""
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        options: ReadOptions | None = None,
+        *,
+        of_row: OfRow | None = None,
+        holding: Holding | None = None,
+    ) -> None:
+        """``of_row``: what a row tells of its table, for a protocol whose rows name their schemas (Avro)."""
+        self._decoder = decoder
+        self._options = options or ReadOptions()
+        self._rows = _Readers(decoder, self._options)
+        self._versions: OrderedDict[tuple[str, str, str], Table] = OrderedDict()
+        self._current = _Current()
+        self._held = _Held(holding or Holding())
+        self._of_row = of_row or _OF_ROW.get(decoder.name)
+
+    def read(self, message: Message) -> Iterator[Found]:
+        """The events that a message gives, and rows that waited for the schema that it has."""
+        for seq, event in enumerate(self._decoder.open_message(message.key, message.value)):
+            if isinstance(event, Envelope):
+                yield from self._row(Found(message, seq, _WAITING, event))
+                continue
+            yield Found(message, seq, event)
+            if isinstance(event, SchemaChange):
+                yield from self._ddl(event)
+            elif isinstance(event, Bootstrap):
+                yield from self._schema(event.table)
+        while self._held.is_full():
+            yield from self._give_up()
+
+    def finish(self) -> Iterator[Found]:
+        """What still waits: rejected where the schema never came."""
+        while self._held.count:
+            yield from self._give_up()
+
+    def _row(self, found: Found) -> Iterator[Found]:
+        envelope = found.envelope
+        assert envelope is not None
+        if self._of_row is not None:
+            yield found._replace(event=self._loose(found.message, envelope, self._of_row))
+            return
+        table = self._version(found)
+        if table is None or self._held.first((envelope.schema, envelope.table)):
+            self._held.add((envelope.schema, envelope.table), found)
+        else:
+            yield found._replace(event=self._rows.read(envelope, table))
+
+    def _version(self, found: Found) -> Table | None:
+        envelope = found.envelope
+        return None if envelope is None else self._versions.get((envelope.schema, envelope.table, envelope.schema_key))
+
+    def _give_up(self) -> Iterator[Found]:
+        """Reject the row that waits longest, and go on with those that waited only for it."""
+        name = self._held.oldest()
+        found = self._held.pop(name)
+        version = found.envelope.schema_key if found.envelope else ""
+        yield found._replace(
+            event=Rejected(f"no schema for `{name[0]}`.`{name[1]}`, version {version}, in what was read")
+        )
+        yield from self._go_on(name)
+
+    def _go_on(self, name: TableName) -> Iterator[Found]:
+        while (first := self._held.first(name)) and (table := self._version(first)):
+            assert first.envelope is not None
+            yield self._held.pop(name)._replace(event=self._rows.read(first.envelope, table))
+
+    def _loose(self, message: Message, envelope: Envelope, of_row: OfRow) -> RowChange | Rejected:
+        """With the table that DDL told, and where that does not fit, with the one that the row tells."""
+        known = self._current.tables.get((envelope.schema, envelope.table))
+        if known is not None:
+            change = self._rows.read(envelope, known)
+            if isinstance(change, RowChange) and (envelope.partial or _fits(change, known)):
+                return change
+        try:
+            return self._rows.read(envelope, of_row(message, envelope))
+        except MessageError as error:
+            return Rejected(str(error))
+
+    def _ddl(self, change: SchemaChange) -> Iterator[Found]:
+        if self._of_row is not None:
+            self._current.follow(change)
+        for table in (change.pre_table, change.table):
+            if table is not None:
+                yield from self._schema(table)
+
+    def _schema(self, table: Table) -> Iterator[Found]:
+        key = (table.schema, table.name, str(table.version))
+        self._versions[key] = table
+        self._versions.move_to_end(key)
+        if len(self._versions) > _VERSIONS:
+            self._versions.popitem(last=False)
+        yield from self._go_on((table.schema, table.name))
+
+
+_WAITING = Rejected("waits for its schema")
+
+
+def _fits(change: RowChange, table: Table) -> bool:
+    image = change.after or change.before or {}
+    return all(column.name in image for column in table.columns if not column.virtual)
+
+
+def _open_table(_: Message, envelope: Envelope) -> Table:
+    return table_from_row(envelope.schema, envelope.table, envelope.after or envelope.before or b"")
+
+
+def _canal_table(message: Message, _: Envelope) -> Table:
+    return table_from_message(message.value or b"")
+
+
+_OF_ROW: Mapping[str, OfRow] = {"open": _open_table, "canal-json": _canal_table}
+
+
+class _Readers:
+    """Row readers, compiled once per table and kept as long as they are used."""
+
+    def __init__(self, decoder: Decoder, options: ReadOptions) -> None:
+        self._decoder = decoder
+        self._options = options
+        self._kept: OrderedDict[Table, RowReader] = OrderedDict()
+
+    def read(self, envelope: Envelope, table: Table) -> RowChange | Rejected:
+        reader = self._kept.get(table)
+        if reader is None:
+            try:
+                reader = self._kept[table] = self._decoder.row_reader(table, self._options)
+            except MessageError as error:
+                return Rejected(str(error))
+            if len(self._kept) > _READERS:
+                self._kept.popitem(last=False)
+        else:
+            self._kept.move_to_end(table)
+        return row_change(envelope, table, reader)
+
+
+class _Current:
+    """The tables as DDL tells them, for protocols whose DDL is SQL only."""
+
+    def __init__(self) -> None:
+        self.tables: dict[TableName, Table] = {}
+        self._dropped: dict[TableName, Table] = {}
+        self._seen: deque[tuple[int, str, str]] = deque(maxlen=_DDL_SEEN)
+
+    def follow(self, change: SchemaChange) -> None:
+        key = (change.commit_ts, change.schema, change.query)
+        if key in self._seen:
+            return
+        self._seen.append(key)
+        effect = apply_ddl(self.tables, change.schema, change.query, dropped=self._dropped)
+        if effect.unsupported:
+            # what is known of these tables is no longer true
+            for name in _named(change):
+                self.tables.pop(name, None)
+            return
+        for name in effect.dropped:
+            if name in self.tables:
+                self._dropped[name] = self.tables[name]
+        self.tables = fold(self.tables, effect)
+
+
+def _named(change: SchemaChange) -> tuple[TableName, ...]:
+    try:
+        before, after = ddl_tables(change.query, change.schema)
+    except MessageError:
+        return ((change.schema, change.name),)
+    return (*before, *after)
+
+
+class _Held:
+    """Rows that wait for their schemas, in order within each table."""
+
+    def __init__(self, limit: Holding) -> None:
+        self._limit = limit
+        self._tables: dict[TableName, deque[Found]] = {}
+        self._bytes = 0
+        self.count = 0
+
+    def first(self, name: TableName) -> Found | None:
+        rows = self._tables.get(name)
+        return rows[0] if rows else None
+
+    def oldest(self) -> TableName:
+        return next(iter(self._tables))
+
+    def is_full(self) -> bool:
+        return self.count > self._limit.rows or self._bytes > self._limit.bytes
+
+    def add(self, name: TableName, found: Found) -> None:
+        self._tables.setdefault(name, deque()).append(found)
+        self.count += 1
+        self._bytes += _size(found)
+
+    def pop(self, name: TableName) -> Found:
+        rows = self._tables[name]
+        found = rows.popleft()
+        if not rows:
+            del self._tables[name]
+        self.count -= 1
+        self._bytes -= _size(found)
+        return found
+
+
+def _size(found: Found) -> int:
+    return len(found.message.value or b"") + len(found.message.key or b"")
+
+
+__all__ = ["EventReader", "Found", "Holding", "OfRow"]
