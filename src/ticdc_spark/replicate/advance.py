@@ -24,6 +24,8 @@ from ticdc_spark.spark.envelopes import Summary
 
 ANY_VERSION = "*"
 """Schema key of a schema from ``[schema] file``: it reads the rows whose own version no message tells."""
+VALID_THEN = ""
+"""Schema key of the protocols whose rows name no schema: the one that is valid at their commit_ts reads them."""
 KEPT_VERSIONS = 8
 """Schema versions kept per table beyond those that waiting rows or DDLs need."""
 
@@ -83,11 +85,13 @@ def advance(
     listed: Offsets,
     rules: Rules,
     left_out: Callable[[str, str], bool] = lambda _schema, _table: False,
+    named_after: Callable[[Sequence[QueuedDdl]], frozenset[tuple[str, str]]] = lambda _ddls: frozenset(),
 ) -> Advanced:
     """Fold the control events of one batch into the progress.
 
     ``ends``: exclusive offsets that the batch read to. ``listed``: end offsets listed after it was read.
-    ``left_out``: tables whose rows do not wait for a schema that is not known.
+    ``left_out``: tables whose rows do not wait for a schema that is not known. ``named_after``: tables that queued
+    DDLs leave behind, for rows that name no schema.
     """
     ordered = sorted(controls, key=lambda event: (event.topic, event.partition, event.offset, event.seq))
     read, regressions = _partitions(progress, ordered, ends, listed, rules)
@@ -97,6 +101,8 @@ def advance(
     tables = _seen_tables(progress, ordered)
     partitions, resolved, hold = _resolve(progress, read, listed, rules)
     known = {(schema.schema, schema.name, schema.key) for schema in schemas}
+    known |= {(*name, VALID_THEN) for name in named_after(ddls)}
+    known |= {(table.schema, table.name, VALID_THEN) for table in tables if table.table is not None}
     floors = {(table.schema, table.name): table.applied for table in tables}
     missing = tuple(
         rows

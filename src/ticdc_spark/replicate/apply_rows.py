@@ -17,7 +17,7 @@ from pyspark.sql import functions as sf
 from ticdc_spark.errors import DecisionNeeded, EnvironmentFault, RejectedMessage, SinkFault
 from ticdc_spark.model import Table
 from ticdc_spark.replicate import faults
-from ticdc_spark.replicate.advance import ANY_VERSION, Reject
+from ticdc_spark.replicate.advance import ANY_VERSION, VALID_THEN, Reject
 from ticdc_spark.replicate.context import NO_MARK, Batch
 from ticdc_spark.replicate.progress import Pending, TableState
 from ticdc_spark.replicate.timeline import ROWS_APPENDED, ROWS_MERGED
@@ -59,7 +59,7 @@ def apply_rows(batch: Batch, name: TableName, upto: int) -> None:
     late = [rows for rows in waiting if rows.late]
     if late:
         above = min(above, min(rows.min_ts for rows in late) - 1)
-    versions = _versions(batch, name, waiting, everything=bool(late))
+    versions = _versions(batch, name, state, waiting, everything=bool(late))
     state = _leave_out_unknown(name, state, waiting, versions)
     if not versions:
         batch.states[name] = msgspec.structs.replace(state, applied=upto)
@@ -163,7 +163,9 @@ def _is_of(rows: Pending, name: TableName) -> bool:
     return (rows.schema, rows.name) == name
 
 
-def _versions(batch: Batch, name: TableName, waiting: Sequence[Pending], *, everything: bool) -> dict[str, Table]:
+def _versions(
+    batch: Batch, name: TableName, state: TableState, waiting: Sequence[Pending], *, everything: bool
+) -> dict[str, Table]:
     """The schemas that read the waiting rows, oldest first."""
     keys = {rows.schema_key for rows in waiting}
     if everything:
@@ -171,6 +173,8 @@ def _versions(batch: Batch, name: TableName, waiting: Sequence[Pending], *, ever
     found = {}
     for key in keys:
         table = batch.schemas.get((*name, key)) or batch.schemas.get((*name, ANY_VERSION))
+        if key == VALID_THEN and state.table is not None:
+            table = state.table  # the stretch is cut at the table's DDLs
         if table is not None:
             found[key] = table
     return dict(sorted(found.items(), key=lambda item: item[1].version or 0))

@@ -127,7 +127,7 @@ def _alter(statement: RenameTables | AlterTable, change: SchemaChange) -> Action
         return Refused("no schema comes with it")
     old = (change.table.schema, change.table.name)
     if isinstance(statement, AlterTable):
-        moves = [part.what for part in statement.parts if isinstance(part, MoveRows)]
+        moves = [part.what for part in statement.parts if isinstance(part, MoveRows) and not part.lossless]
         if moves:
             return Refused(f"{moves[0]} changes rows without row messages")
         if not any(isinstance(part, RenameTo) for part in statement.parts):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from ticdc_spark.errors import TicdcSparkError
+from ticdc_spark.errors import TicdcSparkError, UsageError
 from ticdc_spark.protocols import decoder
 from ticdc_spark.replicate.job import FilesSource, Job
 from ticdc_spark.replicate.lease import Lease, acquire
@@ -43,7 +43,12 @@ def run(
     error stays committed; started again, the job goes on from there.
     """
     stop = stop or threading.Event()
-    decoder(job.source.protocol)
+    if not decoder(job.source.protocol).has_watermark:
+        message = (
+            f"{job.file}: [source] protocol: {job.source.protocol!r} carries no watermarks, and replicate needs them "
+            f"in this version; use simple, open, debezium or canal-json with enable-tidb-extension"
+        )
+        raise UsageError(message)
     heart = _Heart(Store(job.state))
     with heart:
         store = lease_store(job.sink.warehouse, job.sink.catalog, job.state)

@@ -22,6 +22,7 @@ from ticdc_spark.replicate.lease import Lease
 from ticdc_spark.replicate.progress import Hold, Offsets, Pending, Plan, Progress, QueuedDdl, Store, TableState
 from ticdc_spark.replicate.report import BatchReport
 from ticdc_spark.replicate.schema_files import with_schema_files
+from ticdc_spark.replicate.sql_ddl import named_after, with_schemas
 from ticdc_spark.replicate.timeline import timelines
 from ticdc_spark.sinks.base import Sink, TableName
 from ticdc_spark.sinks.iceberg import faults as sink_faults
@@ -179,18 +180,23 @@ class Steps:
         )
         controls = leave_out(controls, self.job.tables)
         known = skip_to_known(self.job.schema.skip_to_known)
-        advanced = advance(self.progress, number, controls, ends, listed, rules, known)
+        advanced = advance(self.progress, number, controls, ends, listed, rules, known, named_after)
         if advanced.rejects:
             advanced = self._decode_rejects(number, advanced, now)
         if advanced.late:
             advanced = self._late_rows(number, advanced)
         resolved = max(advanced.resolved, plan.resolved or 0)
-        ddls = due(advanced.progress.ddls, resolved)
+        ddls = self._due(advanced.progress, resolved)
         refused = next((ddl for ddl in ddls if self._is_refused(ddl)), None)
         if refused is not None:
             resolved = max(min(resolved, refused.change.commit_ts - 1), self.progress.applied)
-            ddls = due(advanced.progress.ddls, resolved)
+            ddls = self._due(advanced.progress, resolved)
         return _with(advanced, resolved), ddls, refused
+
+    def _due(self, progress: Progress, resolved: int) -> list[QueuedDdl]:
+        """The DDLs to apply, with their schemas."""
+        states = {(table.schema, table.name): table for table in progress.tables}
+        return with_schemas(due(progress.ddls, resolved), states, progress.schemas)
 
     def _is_refused(self, ddl: QueuedDdl) -> bool:
         change = ddl.change
