@@ -25,6 +25,7 @@ from ticdc_spark.mysql import (
     enum_name,
     is_bytes,
     local_timestamp,
+    parse_type,
     set_mask,
     set_names,
     utc_timestamp,
@@ -219,8 +220,8 @@ def _set_writer(column_type: ColumnType, _: str) -> Write:
     return lambda mask: write_text(set_names(column_type, mask))
 
 
-def _column(name: str, **more: Any) -> Callable[[WireType], ColumnType]:
-    found = ColumnType(name=name, **{"charset": "binary", "collate": "binary", **more})
+def _column(text: str) -> Callable[[WireType], ColumnType]:
+    found = parse_type(text)
     return lambda _: found
 
 
@@ -277,21 +278,18 @@ def _read_bytes_default(default: Any) -> str | int:
     return _unbase64(default).decode("utf-8", "replace")
 
 
-_UNSIGNED = {"unsigned": True}
 _INTEGER = (_always(_read_integer), _long, _number_default, _same)
 _TEXT = (_always(read_text), _text, _text_default, _same)
 _FORMS: Mapping[tuple[str, str], Form] = {
     ("INT", "int"): Form(_column("int"), *_INTEGER),
-    ("INT UNSIGNED", "int"): Form(_column("int", unsigned=True), *_INTEGER),
-    ("INT UNSIGNED", "long"): Form(_column("int", unsigned=True), *_INTEGER),
+    ("INT UNSIGNED", "int"): Form(_column("int unsigned"), *_INTEGER),
+    ("INT UNSIGNED", "long"): Form(_column("int unsigned"), *_INTEGER),
     ("BIGINT", "long"): Form(_column("bigint"), *_INTEGER),
     ("BIGINT UNSIGNED", "long"): Form(
-        _column("bigint", unsigned=True), _always(_read_unsigned), _long, _number_default, _unsigned_default
+        _column("bigint unsigned"), _always(_read_unsigned), _long, _number_default, _unsigned_default
     ),
-    ("BIGINT UNSIGNED", "string"): Form(
-        _column("bigint", unsigned=True), _always(_read_digits), _text, _text_default, _same
-    ),
-    ("YEAR", "int"): Form(_column("year", length=4, unsigned=True, zerofill=True), *_INTEGER),
+    ("BIGINT UNSIGNED", "string"): Form(_column("bigint unsigned"), _always(_read_digits), _text, _text_default, _same),
+    ("YEAR", "int"): Form(_column("year"), *_INTEGER),
     ("FLOAT", "float"): Form(_column("float"), _always(_read_float), _packed(FLOAT), _float_default, _same),
     ("FLOAT", "double"): Form(_column("float"), _always(_read_wide_float), _packed(DOUBLE), _float_default, _same),
     ("DOUBLE", "double"): Form(_column("double"), _always(_read_double), _packed(DOUBLE), _float_default, _same),
@@ -305,17 +303,15 @@ _FORMS: Mapping[tuple[str, str], Form] = {
         _read_bit_default,
     ),
     ("TEXT", "string"): Form(
-        _column("longtext", charset="utf8mb4", collate=None), _always(read_text_or_bytes), _text, _text_default, _same
+        _column("longtext charset utf8mb4"), _always(read_text_or_bytes), _text, _text_default, _same
     ),
     ("BLOB", "bytes"): Form(
         _column("longblob"), _always(read_bytes), lambda *_: write_bytes, _bytes_default, _read_bytes_default
     ),
     ("DATE", "string"): Form(_column("date"), *_TEXT),
-    ("DATETIME", "string"): Form(_column("datetime", decimal=6), *_TEXT),
-    ("TIME", "string"): Form(_column("time", decimal=6), *_TEXT),
-    ("TIMESTAMP", "string"): Form(
-        _column("timestamp", decimal=6), _timestamp_reader, _timestamp_writer, _text_default, _same
-    ),
+    ("DATETIME", "string"): Form(_column("datetime(6)"), *_TEXT),
+    ("TIME", "string"): Form(_column("time(6)"), *_TEXT),
+    ("TIMESTAMP", "string"): Form(_column("timestamp(6)"), _timestamp_reader, _timestamp_writer, _text_default, _same),
     ("ENUM", "string"): Form(_members("enum"), _enum_reader, _enum_writer, _text_default, _same),
     ("SET", "string"): Form(_members("set"), _set_reader, _set_writer, _text_default, _same),
     ("JSON", "string"): Form(_column("json"), *_TEXT),
