@@ -99,6 +99,8 @@ def _create(batch: Batch, table: Table, mark: Mark) -> None:
     new = TableState(
         schema=name[0], name=name[1], applied=mark[0], table=table, origin="create", clean=True, topics=topics
     )
+    if now >= mark and _was_lost(batch):
+        new = msgspec.structs.replace(new, clean=False)
     if now < mark:
         if now != NO_MARK and before is not None and before.kept:
             aside = (name[0], f"{name[1]}_dropped_{now[0]}")
@@ -115,6 +117,11 @@ def _create(batch: Batch, table: Table, mark: Mark) -> None:
         else:
             new = msgspec.structs.replace(new, origin="adopted", clean=False)
     batch.states[name] = new
+
+
+def _was_lost(batch: Batch) -> bool:
+    """The state folder was lost once: what a table went through since a DDL that it has passed is not known."""
+    return batch.log.generation > 1
 
 
 def _drop(batch: Batch, name: TableName, mark: Mark) -> None:
@@ -138,7 +145,8 @@ def _truncate(batch: Batch, table: Table, mark: Mark) -> None:
     if state is None or state.table is None:
         _create_missing(batch, table, mark)
         return
-    if batch.mark(name) < mark and not keep:
+    passed = batch.mark(name) >= mark
+    if not passed and not keep:
         batch.sink.truncate(name, batch.stamp(mark, mark[0]))
         batch.done(name, mark, mark[0])
         faults.point("ddl")
@@ -147,7 +155,7 @@ def _truncate(batch: Batch, table: Table, mark: Mark) -> None:
         state,
         table=table,
         applied=mark[0],
-        clean=not keep,
+        clean=not keep and not (passed and _was_lost(batch)),
         diverged_since=state.diverged_since if keep else None,
     )
 
