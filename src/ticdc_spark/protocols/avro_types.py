@@ -40,6 +40,7 @@ from ticdc_spark.wire.avro_binary import (
     read_bytes,
     read_fixed,
     read_long,
+    read_number,
     read_text,
     read_text_or_bytes,
     wrapped,
@@ -82,11 +83,6 @@ class Form(NamedTuple):
     default: Callable[[ColumnType, str | int], Any] | None
     """From a column's default to the schema's JSON; ``None``: it has none there."""
     read_default: Callable[[Any], str | int]
-
-
-def _read_integer(data: bytes, at: int) -> tuple[Value, int]:
-    number, at = read_long(data, at)
-    return str(number), at
 
 
 def _read_unsigned(data: bytes, at: int) -> tuple[Value, int]:
@@ -278,7 +274,7 @@ def _read_bytes_default(default: Any) -> str | int:
     return _unbase64(default).decode("utf-8", "replace")
 
 
-_INTEGER = (_always(_read_integer), _long, _number_default, _same)
+_INTEGER = (_always(read_number), _long, _number_default, _same)
 _TEXT = (_always(read_text), _text, _text_default, _same)
 _FORMS: Mapping[tuple[str, str], Form] = {
     ("INT", "int"): Form(_column("int"), *_INTEGER),

@@ -75,6 +75,13 @@ def read_bytes(data: bytes, at: int) -> tuple[bytes, int]:
 
 def read_text(data: bytes, at: int) -> tuple[str, int]:
     """Text; raises UnicodeDecodeError if it is not UTF-8."""
+    length = data[at]
+    if length < 0x80 and not length & 1:  # short text, the most common cell, without a call more
+        at += 1
+        end = at + (length >> 1)
+        if end <= len(data):
+            return data[at:end].decode(), end
+        at -= 1
     raw, at = read_bytes(data, at)
     return raw.decode(), at
 
@@ -86,6 +93,29 @@ def read_text_or_bytes(data: bytes, at: int) -> tuple[str | bytes, int]:
         return raw.decode(), at
     except UnicodeDecodeError:
         return raw, at
+
+
+SHORT = tuple(str((byte >> 1) ^ -(byte & 1)) for byte in range(0x80))
+"""The texts of the numbers of one byte."""
+
+
+def read_number(data: bytes, at: int) -> tuple[str, int]:
+    """An int or a long, as text."""
+    byte = data[at]
+    if byte < 0x80:
+        return SHORT[byte], at + 1
+    number, at = read_long(data, at)
+    return str(number), at
+
+
+def skip_number(data: bytes, at: int) -> int:
+    """The place behind a number."""
+    end = at
+    while data[end] >= 0x80:
+        end += 1
+    if end - at > 9:
+        raise MessageError("an Avro number of more than ten bytes")
+    return end + 1
 
 
 def read_boolean(data: bytes, at: int) -> tuple[bool, int]:
