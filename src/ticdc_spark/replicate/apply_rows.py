@@ -28,6 +28,8 @@ from ticdc_spark.spark.rows import BAD, OP, ORDER, SEQ, TS, UNREADABLE, BadRow, 
 from ticdc_spark.spark.types import LakeColumn
 
 log = logging.getLogger(__name__)
+WORTH_APPENDING = 50_000
+"""Inserts in a stretch with other changes from which on they are appended by a commit of their own."""
 FIRST = "_ticdc_first"
 """Op of a key's first event in the stretch."""
 
@@ -73,8 +75,11 @@ def apply_rows(batch: Batch, name: TableName, upto: int) -> None:
             f"apart; leave it out with `tables` under [job]"
         )
         raise DecisionNeeded(message)
-    may_append = state.clean and not redo and not late and any(rows.inserts for rows in waiting)
-    only_inserts = all(rows.inserts == rows.rows for rows in waiting)
+    inserts, others = sum(rows.inserts for rows in waiting), sum(rows.rows - rows.inserts for rows in waiting)
+    only_inserts = not others
+    # Two commits and a cache cost more than they save where there is little to append.
+    worth_it = only_inserts or inserts >= max(WORTH_APPENDING, others)
+    may_append = state.clean and not redo and not late and worth_it
     with batch.sink.session() as session:
         batches = [] if late else sorted({rows.batch for rows in waiting})
         raw = batch.log.rows(session, batches, name, above, upto, ("row", "late") if late else ("row",))

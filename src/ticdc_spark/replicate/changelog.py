@@ -13,7 +13,7 @@ from pyspark.sql import functions as sf
 from ticdc_spark.replicate.advance import Control, Reject
 from ticdc_spark.sinks.base import TableName
 from ticdc_spark.sinks.iceberg import faults, quote
-from ticdc_spark.spark.envelopes import CONTROL_SLOT, LOG_DDL, LandingPlan, land
+from ticdc_spark.spark.envelopes import CONTROL_SLOT, LOG_DDL, LandingPlan, land, slot_of
 from ticdc_spark.spark.rows import LOG_COLUMNS
 
 NAMESPACE = "_ticdc_spark"
@@ -117,7 +117,7 @@ class ChangeLog:
         kinds: Sequence[str],
     ) -> DataFrame:
         """Raw rows of one table with ``above < commit_ts <= upto``, as ``LOG_COLUMNS``."""
-        slots = sf.col("slot") >= 0
+        slots = sf.col("slot") == slot_of(table[0], table[1], SLOTS)
         return (
             session.table(self.table)
             .where((sf.col("generation") == self.generation) & sf.col("batch").isin(sorted(batches)) & slots)

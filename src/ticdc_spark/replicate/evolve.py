@@ -149,9 +149,9 @@ def names(act: Action, tables: Mapping[TableName, object]) -> tuple[TableName, .
             return gone
         case Alter():
             return tuple(dict.fromkeys((act.old, (act.table.schema, act.table.name))))
-        case CreateDatabase(schema) | DropDatabase(schema):
+        case DropDatabase(schema):
             return tuple(name for name in tables if name[0] == schema)
-        case Nothing() | Refused():
+        case CreateDatabase() | Nothing() | Refused():
             return ()
         case _:
             assert_never(act)

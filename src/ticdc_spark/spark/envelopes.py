@@ -95,6 +95,11 @@ def table_id_key(schema: str, table: str) -> str:
     return f"{schema}\0{table}"
 
 
+def slot_of(schema: str, table: str, slots: int) -> int:
+    """The slot of a table's rows in the log."""
+    return crc32(table_id_key(schema, table).encode()) % slots
+
+
 def partition_key(topic: str, partition: int) -> str:
     """Key of a partition in ``LandingPlan.watermarks``."""
     return f"{topic}\0{partition}"
@@ -130,7 +135,7 @@ class _Slots(dict[tuple[str, str], int]):
         self.count = count
 
     def __missing__(self, key: tuple[str, str]) -> int:
-        slot = self[key] = crc32(table_id_key(*key).encode()) % self.count
+        slot = self[key] = slot_of(*key, self.count)
         return slot
 
 
