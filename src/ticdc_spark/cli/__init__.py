@@ -16,6 +16,7 @@ _COMMANDS = {
     "status": "Tell how a job stands, also while it does not run.",
     "record": "Copy Kafka topics into a recorded topic.",
     "inspect": "Print the events of a recorded topic or of Kafka.",
+    "convert": "Write a recorded topic or Kafka topics in another protocol.",
     "demo": "Replicate a recorded shop into an Iceberg lake and show it.",
 }
 

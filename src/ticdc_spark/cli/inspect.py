@@ -12,16 +12,13 @@ import click
 import msgspec
 
 from ticdc_spark.cli.event_lines import EventLine, Kind, event_line, plain
-from ticdc_spark.cli.logging import console
 from ticdc_spark.cli.meter import meter
+from ticdc_spark.cli.rejects import told
 from ticdc_spark.cli.source import Opened, make_source, opened, source_options
-from ticdc_spark.cli.text import noun
 from ticdc_spark.mysql import tso
 from ticdc_spark.protocols.events import Found
 from ticdc_spark.replicate.table_filter import read_patterns, table_filter
 
-_REASONS = 10
-"""Different reasons told at the end."""
 Filter = Callable[[EventLine], bool]
 
 
@@ -76,7 +73,7 @@ def command(
     wanted = _filter(tables, kinds, from_ts, to_ts, partitions)
     write = _json if as_json else plain
     counts: Counter[str] = Counter()
-    with opened(make_source(**source), follow=follow) as source_opened, _told(counts, quiet_stop=follow):
+    with opened(make_source(**source), follow=follow) as source_opened, _stopped(quietly=follow), told(counts):
         printed = 0
         for found in _events(source_opened):
             line = event_line(found)
@@ -130,20 +127,12 @@ def _json(line: EventLine) -> str:
 
 
 @contextmanager
-def _told(counts: Counter[str], *, quiet_stop: bool) -> Iterator[None]:
-    """Tell at the end, however that came, what was rejected."""
+def _stopped(*, quietly: bool) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        if not quiet_stop:
+        if not quietly:
             raise
-    finally:
-        if counts:
-            console.print(f"{noun(counts.total(), 'event')} rejected")
-        for reason, count in counts.most_common(_REASONS):
-            console.print(f"  {count:,} × {reason}")
-        if len(counts) > _REASONS:
-            console.print(f"  and {noun(len(counts) - _REASONS, 'other reason')}")
 
 
 __all__ = ["command"]

@@ -64,6 +64,14 @@ class CanalJsonConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Milliseconds since the epoch for ``ts``."""
 
 
+def ddl_word(sql: str) -> str:
+    """What Canal calls a DDL, and Simple too: CREATE, ALTER, ERASE …
+
+    Raises: MessageError if the SQL cannot be read.
+    """
+    return _DDL_TYPES.get(ddl_type_code(sql), "ALTER")
+
+
 def encoder(config: CanalJsonConfig | None = None) -> CanalJsonEncoder:
     """The encoder of a configuration."""
     return CanalJsonEncoder(config or CanalJsonConfig())
@@ -91,10 +99,8 @@ class CanalJsonEncoder:
 
     def ddl(self, change: SchemaChange) -> Encoded | None:
         """A DDL; its type is what its SQL tells."""
-        kind = _DDL_TYPES.get(ddl_type_code(change.query), "ALTER")
-        value = self._other(
-            kind, change.commit_ts, database=change.schema, table=change.name, isDdl=True, sql=change.query
-        )
+        fields = {"database": change.schema, "table": change.name, "isDdl": True, "sql": change.query}
+        value = self._other(ddl_word(change.query), change.commit_ts, **fields)
         return Encoded(None, value)
 
     def watermark(self, commit_ts: int) -> Encoded | None:

@@ -20,18 +20,18 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from ticdc_spark.ddl import TableName, apply_ddl, ddl_tables, fold
+from ticdc_spark.ddl import TableName
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Bootstrap, Change, Envelope, Message, Rejected, RowChange, SchemaChange, Table
 from ticdc_spark.protocols.base import Decoder, ReadOptions, RowReader, row_change
 from ticdc_spark.protocols.canal_json_images import table_from_message
 from ticdc_spark.protocols.open_images import table_from_row
+from ticdc_spark.protocols.sql_tables import SqlTables
 
 OfRow: TypeAlias = Callable[[Message, Envelope], Table]
 """The table that a row tells; raises MessageError."""
 _READERS = 512
 _VERSIONS = 10_000
-_DDL_SEEN = 4096
 
 
 class Found(NamedTuple):
@@ -68,7 +68,7 @@ class EventReader:
         self._options = options or ReadOptions()
         self._rows = _Readers(decoder, self._options)
         self._versions: OrderedDict[tuple[str, str, str], Table] = OrderedDict()
-        self._current = _Current()
+        self._current = SqlTables()
         self._held = _Held(holding or Holding())
         self._of_row = of_row or _OF_ROW.get(decoder.name)
 
@@ -78,6 +78,8 @@ class EventReader:
             if isinstance(event, Envelope):
                 yield from self._row(Found(message, seq, _WAITING, event))
                 continue
+            if isinstance(event, SchemaChange) and self._of_row is not None:
+                self._current.follow(event)
             yield Found(message, seq, event)
             if isinstance(event, SchemaChange):
                 yield from self._ddl(event)
@@ -85,6 +87,10 @@ class EventReader:
                 yield from self._schema(event.table)
         while self._held.is_full():
             yield from self._give_up()
+
+    def tables_of(self, change: SchemaChange) -> tuple[Table | None, Table | None]:
+        """The table before and after a DDL that was read, as its SQL tells them."""
+        return self._current.around(change)
 
     def finish(self) -> Iterator[Found]:
         """What still waits: rejected where the schema never came."""
@@ -135,8 +141,6 @@ class EventReader:
             return Rejected(str(error))
 
     def _ddl(self, change: SchemaChange) -> Iterator[Found]:
-        if self._of_row is not None:
-            self._current.follow(change)
         for table in (change.pre_table, change.table):
             if table is not None:
                 yield from self._schema(table)
@@ -189,39 +193,6 @@ class _Readers:
         else:
             self._kept.move_to_end(table)
         return row_change(envelope, table, reader)
-
-
-class _Current:
-    """The tables as DDL tells them, for protocols whose DDL is SQL only."""
-
-    def __init__(self) -> None:
-        self.tables: dict[TableName, Table] = {}
-        self._dropped: dict[TableName, Table] = {}
-        self._seen: deque[tuple[int, str, str]] = deque(maxlen=_DDL_SEEN)
-
-    def follow(self, change: SchemaChange) -> None:
-        key = (change.commit_ts, change.schema, change.query)
-        if key in self._seen:
-            return
-        self._seen.append(key)
-        effect = apply_ddl(self.tables, change.schema, change.query, dropped=self._dropped)
-        if effect.unsupported:
-            # what is known of these tables is no longer true
-            for name in _named(change):
-                self.tables.pop(name, None)
-            return
-        for name in effect.dropped:
-            if name in self.tables:
-                self._dropped[name] = self.tables[name]
-        self.tables = fold(self.tables, effect)
-
-
-def _named(change: SchemaChange) -> tuple[TableName, ...]:
-    try:
-        before, after = ddl_tables(change.query, change.schema)
-    except MessageError:
-        return ((change.schema, change.name),)
-    return (*before, *after)
 
 
 class _Held:

@@ -1,0 +1,28 @@
+"""What was rejected, told at the end."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ticdc_spark.cli.logging import console
+from ticdc_spark.cli.text import noun
+
+_REASONS = 10
+"""Different reasons told."""
+
+
+@contextmanager
+def told(counts: Counter[str]) -> Iterator[None]:
+    """Tell at the end, however that came, how often there was each reason."""
+    try:
+        yield
+    finally:
+        if counts:
+            console.print(f"{noun(counts.total(), 'event')} rejected")
+        for reason, count in counts.most_common(_REASONS):
+            console.print(f"  {count:,} × {reason}")
+        if len(counts) > _REASONS:
+            console.print(f"  and {noun(len(counts) - _REASONS, 'other reason')}")
+
+
+__all__ = ["told"]

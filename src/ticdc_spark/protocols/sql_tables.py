@@ -1,0 +1,62 @@
+"""The tables that a stream of DDL tells, for protocols whose DDL is SQL only."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from ticdc_spark.ddl import TableName, apply_ddl, ddl_tables, fold
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import SchemaChange, Table
+
+_DDL_SEEN = 4096
+
+
+class SqlTables:
+    """The tables as DDL tells them, for protocols whose DDL is SQL only."""
+
+    def __init__(self) -> None:
+        self.tables: dict[TableName, Table] = {}
+        self._dropped: dict[TableName, Table] = {}
+        self._seen: OrderedDict[tuple[int, str, str], tuple[Table | None, Table | None]] = OrderedDict()
+
+    def around(self, change: SchemaChange) -> tuple[Table | None, Table | None]:
+        """The table before and after a DDL that was followed."""
+        return self._seen.get(_identity(change), (None, None))
+
+    def follow(self, change: SchemaChange) -> None:
+        if _identity(change) in self._seen:
+            return
+        names = _named(change)
+        before = next((self.tables[name] for name in names if name in self.tables), None)
+        self._apply(change)
+        after = next((self.tables[name] for name in reversed(names) if name in self.tables), None)
+        self._seen[_identity(change)] = (before, after)
+        if len(self._seen) > _DDL_SEEN:
+            self._seen.popitem(last=False)
+
+    def _apply(self, change: SchemaChange) -> None:
+        effect = apply_ddl(self.tables, change.schema, change.query, dropped=self._dropped)
+        if effect.unsupported:
+            # what is known of these tables is no longer true
+            for name in _named(change):
+                self.tables.pop(name, None)
+            return
+        for name in effect.dropped:
+            if name in self.tables:
+                self._dropped[name] = self.tables[name]
+        self.tables = fold(self.tables, effect)
+
+
+def _identity(change: SchemaChange) -> tuple[int, str, str]:
+    return change.commit_ts, change.schema, change.query
+
+
+def _named(change: SchemaChange) -> tuple[TableName, ...]:
+    try:
+        before, after = ddl_tables(change.query, change.schema)
+    except MessageError:
+        return ((change.schema, change.name),)
+    return (*before, *after)
+
+
+__all__ = ["SqlTables"]
