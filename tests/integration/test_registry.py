@@ -1,0 +1,86 @@
+"""Avro against a real schema registry: rows there and back, a refused schema, an unknown id, a registry down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.apicurio_registry import Registry
+from ticdc_spark.ddl import parse_create
+from ticdc_spark.errors import IncompatibleSchema, RegistryFault
+from ticdc_spark.model import Rejected, Row, RowChange, Table
+from ticdc_spark.protocols.avro import AvroConfig, AvroDecoder, encoder, schema_ids, table_from_schemas
+from ticdc_spark.protocols.base import Encoded, ReadOptions, decode
+from ticdc_spark.wire.registry import SchemaRegistry
+
+CONFIG = AvroConfig(enable_tidb_extension=True)
+COLUMNS = "id BIGINT UNSIGNED PRIMARY KEY, d DECIMAL(10,2), e ENUM('x,y','z'), b BIT(9) DEFAULT b'1'"
+V1 = parse_create(f"CREATE TABLE shop.`a.b` ({COLUMNS})", "shop")
+V2 = parse_create(f"CREATE TABLE shop.`a.b` ({COLUMNS}, note VARCHAR(9))", "shop")
+REFUSED = parse_create("CREATE TABLE shop.`a.b` (id BIGINT UNSIGNED PRIMARY KEY, n INT NOT NULL)", "shop")
+ROW: Row = {"id": str(2**64 - 1), "d": "-0.50", "e": "1", "b": "256"}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    """A registry that the tests share."""
+    started = Registry(tmp_path_factory.mktemp("registry"))
+    try:
+        started.start()
+        yield started
+    finally:
+        started.stop()
+
+
+def client(server: Registry) -> SchemaRegistry:
+    return SchemaRegistry(server.url, {"max.retries": 0, "timeout": 20})
+
+
+def send(registry: SchemaRegistry, table: Table, row: Row) -> Encoded:
+    (sent,) = encoder(CONFIG, registry).rows([RowChange(op="insert", table=table, commit_ts=9, after=row)])
+    return sent
+
+
+def received(server: Registry, sent: Encoded) -> object:
+    """What a reader makes of a message that knows the registry and nothing else."""
+    registry = client(server)
+    key_id, value_id = sorted(schema_ids(sent.key, sent.value))
+    table = table_from_schemas(registry[key_id], registry[value_id])
+    tables = {(table.schema, table.name, str(value_id)): table}
+    (found,) = decode(AvroDecoder(registry), sent.key, sent.value, tables, ReadOptions())
+    return found
+
+
+def test_rows_there_and_back_and_a_schema_that_grows(server: Registry) -> None:
+    server.compatibility("shop_a_b-value", "BACKWARD")
+    writer = client(server)
+    for table, row in ((V1, ROW), (V2, {**ROW, "note": "grown"}), (V1, ROW)):
+        found = received(server, send(writer, table, row))
+        assert isinstance(found, RowChange)
+        assert (found.op, found.commit_ts, found.after) == ("insert", 9, row)
+        assert (found.table.schema, found.table.name) == ("shop", "a_b")
+    with pytest.raises(IncompatibleSchema) as refused:
+        send(writer, REFUSED, {"id": "1", "n": "1"})
+    reason = str(refused.value)
+    assert reason.startswith(
+        "subject shop_a_b-value: the registry refuses the new schema: column `n` is new, INT as int"
+    )
+    assert "without a default; column `d` is gone" in reason
+
+
+def test_an_unknown_id_is_a_bad_message(server: Registry) -> None:
+    (found,) = AvroDecoder(client(server)).open_message(None, b"\0\x7f\xff\xff\xff\2")
+    assert found == Rejected("schema id 2147483647 is not known to the registry")
+
+
+def test_a_registry_that_is_down_is_a_fault_until_it_is_back(server: Registry) -> None:
+    sent = send(client(server), V1, ROW)
+    registry = client(server)
+    server.stop()
+    with pytest.raises(RegistryFault, match="schema id"):
+        AvroDecoder(registry).open_message(sent.key, sent.value)
+    with pytest.raises(RegistryFault, match="subject shop_a_b-key"):
+        send(registry, V1, ROW)
+    server.start()
+    assert isinstance(received(server, send(registry, V1, ROW)), RowChange)
