@@ -112,7 +112,7 @@ def _row(message: WireMessage, op: Op) -> Event:
         str(version),
         message.handle_key_only,
         None,
-        read_checksum(message.checksum),
+        None if message.checksum is None else read_checksum(message.checksum),
         message.claim_check_location or None,
     )
 

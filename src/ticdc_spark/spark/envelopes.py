@@ -115,12 +115,12 @@ def land(plan: LandingPlan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.
         for batch in batches:
             keys, values = batch.column("key").to_pylist(), batch.column("value").to_pylist()
             opened = [open_message(key, value) for key, value in zip(keys, values, strict=True)]
-            envelopes, origin, seqs = _row_changes(opened)
+            envelopes, origin, seqs, others = _sides(opened)
             if envelopes:
                 rows = _log_rows(plan, batch, envelopes, origin, seqs, slots)
                 yield _sort_out(plan, rows, summaries)
-            if len(envelopes) != len(opened):
-                yield from _controls(plan, batch, opened, keys, values)
+            if others:
+                yield _controls(plan, batch, others, keys, values)
         if summaries:
             yield _summary_rows(plan, summaries)
 
@@ -139,20 +139,27 @@ class _Slots(dict[tuple[str, str], int]):
         return slot
 
 
-def _row_changes(opened: list[Sequence[Event]]) -> tuple[list[Envelope], list[int] | None, list[int] | None]:
-    """The row changes of a batch, the message each comes from, and its place there (``None``: one a message)."""
-    if all(len(events) == 1 and type(events[0]) is Envelope for events in opened):
-        return [events[0] for events in opened], None, None  # type: ignore[misc]
-    envelopes: list[Envelope] = []
-    origin: list[int] = []
-    seqs: list[int] = []
-    for at, events in enumerate(opened):
-        for seq, event in enumerate(events):
-            if type(event) is Envelope:
-                envelopes.append(event)
-                origin.append(at)
-                seqs.append(seq)
-    return envelopes, origin, seqs
+_Places = list[int] | None
+_Others = list[tuple[int, int, Event]]
+
+
+def _sides(opened: list[Sequence[Event]]) -> tuple[list[Envelope], _Places, _Places, _Others]:
+    """Part a batch in two.
+
+    Returns: its row changes, the message each comes from (``None``: all, in order), its place there (``None``: each is
+    the first); and all that is no row change, each with its message and place.
+    """
+    if all(map((1).__eq__, map(len, opened))):
+        events = [event for (event,) in opened]
+        others: _Others = [(at, 0, event) for at, event in enumerate(events) if type(event) is not Envelope]
+        if not others:
+            return events, None, None, others  # type: ignore[return-value]
+        origin = [at for at, event in enumerate(events) if type(event) is Envelope]
+        return [events[at] for at in origin], origin, None, others  # type: ignore[misc]
+    places = [(at, seq, event) for at, events in enumerate(opened) for seq, event in enumerate(events)]
+    rows = [(at, seq, event) for at, seq, event in places if type(event) is Envelope]
+    others = [place for place in places if type(place[2]) is not Envelope]
+    return [row for *_, row in rows], [at for at, *_ in rows], [seq for _, seq, _ in rows], others
 
 
 def _log_rows(
@@ -243,22 +250,17 @@ def _below_floor(
 
 
 def _controls(
-    plan: LandingPlan,
-    batch: pa.RecordBatch,
-    opened: list[Sequence[Event]],
-    keys: list[bytes | None],
-    values: list[bytes | None],
-) -> Iterator[pa.RecordBatch]:
+    plan: LandingPlan, batch: pa.RecordBatch, others: _Others, keys: list[bytes | None], values: list[bytes | None]
+) -> pa.RecordBatch:
     """Rows of everything in a batch that is no row change."""
-    found: list[dict[str, object]] = []
     topics, partitions, offsets = (batch.column(name) for name in ("topic", "partition", "offset"))
-    for at, events in enumerate(opened):
-        for seq, event in enumerate(events):
-            if type(event) is not Envelope:
-                place = (topics[at].as_py(), partitions[at].as_py(), offsets[at].as_py(), seq)
-                found.append(_control(plan, place, event, keys[at], values[at]))
-    if found:
-        yield pa.RecordBatch.from_pylist(found, schema=LOG_SCHEMA)
+    found = [
+        _control(
+            plan, (topics[at].as_py(), partitions[at].as_py(), offsets[at].as_py(), seq), event, keys[at], values[at]
+        )
+        for at, seq, event in others
+    ]
+    return pa.RecordBatch.from_pylist(found, schema=LOG_SCHEMA)
 
 
 def _control(

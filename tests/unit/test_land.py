@@ -1,0 +1,66 @@
+"""Landing without Spark: every event of every message gets its row in the log, however the batches are cut."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from ticdc_spark.model import Envelope, Message, Watermark
+from ticdc_spark.protocols import decoder
+from ticdc_spark.protocols.base import Encoder
+from ticdc_spark.protocols.open_encode import OpenConfig
+from ticdc_spark.protocols.open_encode import encoder as open_encoder
+from ticdc_spark.protocols.simple import SimpleConfig
+from ticdc_spark.protocols.simple import encoder as simple_encoder
+from ticdc_spark.spark.envelopes import LandingPlan, land
+from ticdc_spark.workload import WorkloadConfig, dispatch, generate
+
+ENCODERS: dict[str, Encoder] = {"simple": simple_encoder(SimpleConfig()), "open": open_encoder(OpenConfig())}
+CONFIG = WorkloadConfig(changes=400, ddl_every=20, partitions=2, key_change_share=0.0)
+
+
+def landed(protocol: str, batches: list[list[Message]]) -> list[dict[str, Any]]:
+    plan = LandingPlan(protocol=protocol, generation=1, batch=1, slots=8, floors={}, watermarks={})
+    read = [
+        pa.RecordBatch.from_pydict(
+            {
+                "topic": [message.topic for message in batch],
+                "partition": pa.array([message.partition for message in batch], pa.int32()),
+                "offset": [message.offset for message in batch],
+                "key": pa.array([message.key for message in batch], pa.binary()),
+                "value": pa.array([message.value for message in batch], pa.binary()),
+            }
+        )
+        for batch in batches
+    ]
+    return [row for part in land(plan)(read) for row in part.to_pylist()]
+
+
+@pytest.mark.parametrize("protocol", ENCODERS)
+@pytest.mark.parametrize("size", [1, 2, 7, 1000])
+def test_every_event_is_in_the_log(protocol: str, size: int) -> None:
+    messages = list(dispatch(generate(CONFIG), CONFIG, ENCODERS[protocol]))
+    expected = Counter(
+        (message.partition, message.offset, seq, "row" if isinstance(event, Envelope) else type(event).__name__)
+        for message in messages
+        for seq, event in enumerate(decoder(protocol).open_message(message.key, message.value))
+    )
+    names = {"row": "row", "ddl": "SchemaChange", "watermark": "Watermark", "bootstrap": "Bootstrap"}
+    rows = landed(protocol, [messages[at : at + size] for at in range(0, len(messages), size)])
+    found = Counter(
+        (row["partition"], row["offset"], row["seq"], names[row["kind"]]) for row in rows if row["kind"] != "summary"
+    )
+    assert found == expected
+
+
+def test_as_many_rows_as_messages_hide_no_watermark() -> None:
+    messages = list(dispatch(generate(CONFIG), CONFIG, ENCODERS["open"]))
+    opened = {id(message): decoder("open").open_message(message.key, message.value) for message in messages}
+    two_rows = next(m for m in messages if len(opened[id(m)]) == 2 and isinstance(opened[id(m)][0], Envelope))
+    watermark = next(m for m in messages if isinstance(opened[id(m)][0], Watermark))
+    kinds = Counter(row["kind"] for row in landed("open", [[two_rows, watermark]]))
+    assert kinds["row"] == 2
+    assert kinds["watermark"] == 1
