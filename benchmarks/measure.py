@@ -1,4 +1,4 @@
-"""Seconds, and the peak memory of Python and of the JVM meanwhile, from ``/proc``."""
+"""Seconds of the clock and of the processors, and the peak memory of Python and of the JVM, from ``/proc``."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ class Measured:
     """One stretch of work. Memory in bytes, the peak of samples: resident pages, of workers by their share of each."""
 
     seconds: float = 0.0
+    cpu: float = 0.0
+    """Seconds of processor time, of this process and all below it: what stays the same on a machine that others use."""
     jvm: int = 0
     driver: int = 0
     workers: int = 0
@@ -29,11 +31,11 @@ def measured() -> Iterator[Measured]:
     result, over = Measured(), threading.Event()
     sampler = threading.Thread(target=_sample, args=(result, over), daemon=True)
     sampler.start()
-    began = time.monotonic()
+    began, used = time.monotonic(), _cpu()
     try:
         yield result
     finally:
-        result.seconds = time.monotonic() - began
+        result.seconds, result.cpu = time.monotonic() - began, _cpu() - used
         over.set()
         sampler.join()
 
@@ -50,6 +52,18 @@ def _sample(result: Measured, over: threading.Event) -> None:
         result.driver = max(result.driver, _memory(os.getpid()))
         if over.wait(_EVERY):
             return
+
+
+def _cpu() -> float:
+    """Processor time so far; of processes that have ended too, as their parents have it."""
+    ticks = 0
+    for pid in (os.getpid(), *(pid for pid, _ in _descendants(os.getpid()))):
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _descendants(root: int) -> list[tuple[int, str]]:
