@@ -1,0 +1,112 @@
+"""Writes docs/types.md: every MySQL type, what each protocol sends of it, and its type in the lake.
+
+Everything but the list of types and their sample values comes from the code: the samples are encoded by it. A test
+runs this and compares, so that the page says what the code does. Run it after a change: python scripts/types_table.py
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from ticdc_spark.model import Column, ColumnType, Index, RowChange, Table, Value
+from ticdc_spark.mysql import parse_type
+from ticdc_spark.protocols import canal_json, simple
+from ticdc_spark.protocols import open as open_protocol
+from ticdc_spark.protocols.avro_types import wire_type
+from ticdc_spark.protocols.open_frames import split_values
+from ticdc_spark.protocols.simple_avro_types import BRANCHES
+from ticdc_spark.protocols.simple_avro_types import form as avro_form
+from ticdc_spark.spark.types import LakeOptions, lake_type
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "types.md"
+ZONE = "Asia/Shanghai"
+SAMPLES: dict[str, Value] = {
+    "tinyint": "-1", "tinyint(1)": "1", "tinyint unsigned": "255", "smallint": "-1", "smallint unsigned": "65535",
+    "mediumint": "-1", "mediumint unsigned": "16777215", "int": "-1", "int unsigned": "4294967295", "bigint": "-1",
+    "bigint unsigned": "18446744073709551615", "bit(1)": "1", "bit(10)": "513", "bit(64)": "18446744073709551615",
+    "year": "2026", "float": "0.1", "double": "1e308", "decimal(10,2)": "-1.50",
+    "decimal(65,30)": "0.000000000000000000000000000001", "date": "2026-01-31", "time(3)": "-12:00:00.500",
+    "datetime": "2026-01-31 08:00:00", "datetime(6)": "2026-01-31 08:00:00.000001",
+    "timestamp(3)": "2026-01-31 00:00:00.500", "char(9) charset utf8mb4": "é<", "varchar(9) charset utf8mb4": "é<",
+    "tinytext charset utf8mb4": "é<", "text charset utf8mb4": "é<", "mediumtext charset utf8mb4": "é<",
+    "longtext charset utf8mb4": "é<", "binary(3)": b"a\xff\n", "varbinary(9)": b"a\xff\n", "tinyblob": b"a\xff\n",
+    "blob": b"a\xff\n", "mediumblob": b"a\xff\n", "longblob": b"a\xff\n", "enum('a','b')": "2", "set('a','b')": "3",
+    "json": '{"a": 1}', "vector": "[1,2.5]",
+}  # fmt: skip
+"""MySQL type to a value in its normal form."""
+_HEAD = f"""# Types
+
+What each protocol sends of a value, and the type that the value has in the lake. Written by `scripts/types_table.py`,
+which encodes the values of the second column; a test keeps the page in step with the code.
+
+- **Value** is the normal form that every protocol is read into and written from. It is text for everything but
+  bytes (hex here); ENUM is its index, SET and BIT their number, TIMESTAMP is in UTC.
+- The protocols' columns are for a changefeed whose time zone is {ZONE}, with TiCDC's defaults (Avro:
+  `precise` and `long`).
+- **Simple**: the JSON value; behind it the branch of the union in Avro. **Open**: type code and JSON value.
+  **canal-json**: the code in `sqlType` (of unsigned types it depends on the value) and the JSON value. **Avro**: the
+  schema's type and `tidb_type`.
+- A DECIMAL of more than 38 digits is a string in the lake. `tinyint(1)` becomes boolean with
+  `tinyint1-as-boolean`. ENUM and SET are their names in the lake.
+- GEOMETRY is carried by no protocol; virtual generated columns never are.
+
+What a protocol cannot carry is in [protocol-limits.md](protocol-limits.md).
+
+| MySQL | Value | Simple | Simple, Avro | Open | canal-json | Avro | Spark | Iceberg |
+|---|---|---|---|---|---|---|---|---|
+"""
+
+
+def page() -> str:
+    """The page as it is to be."""
+    return _HEAD + "".join(_row(name, parse_type(name), value) for name, value in SAMPLES.items())
+
+
+def _row(name: str, kind: ColumnType, value: Value) -> str:
+    shown = value.hex() if isinstance(value, bytes) else value or ""
+    branch = BRANCHES[avro_form(kind).write(kind, ZONE)(value)[0] // 2]
+    wire = wire_type(kind, decimal_string=False, unsigned_string=False)
+    lake = lake_type(kind, LakeOptions())
+    cells = [name.removesuffix(" charset utf8mb4"), shown, *_sent(kind, value)]
+    cells[3:3] = [branch]
+    cells += [f"{wire.avro} {wire.tidb}", lake.spark, lake.iceberg]
+    return "| " + " | ".join(f"`{cell.replace('|', chr(92) + '|')}`" for cell in cells) + " |\n"
+
+
+def _sent(kind: ColumnType, value: Value) -> list[str]:
+    """What Simple, Open and canal-json send."""
+    table = Table(
+        schema="d",
+        name="t",
+        columns=(Column(name="c", type=kind, nullable=False),),
+        indexes=(Index(name="primary", unique=True, primary=True, nullable=False, columns=("c",)),),
+        version=1,
+    )
+    change = [RowChange(op="insert", table=table, commit_ts=1 << 40, after={"c": value})]
+    (of_simple,) = simple.encoder(simple.SimpleConfig(time_zone=ZONE)).rows(change)
+    (of_open,) = open_protocol.encoder(open_protocol.OpenConfig(time_zone=ZONE)).rows(change)
+    (of_canal,) = canal_json.encoder(canal_json.CanalJsonConfig(time_zone=ZONE)).rows(change)
+    in_open = json.loads(split_values(of_open.value or b"")[0], parse_float=_Number, parse_int=_Number)["u"]["c"]
+    in_canal = json.loads(of_canal.value or b"")
+    return [
+        _json(json.loads(of_simple.value or b"")["data"]["c"]),
+        f"{in_open['t']}: {_json(in_open['v'])}",
+        f"{in_canal['sqlType']['c']}: {_json(in_canal['data'][0]['c'])}",
+    ]
+
+
+class _Number(str):
+    """A JSON number as it is written."""
+
+
+def _json(value: Any) -> str:
+    text = str(value) if isinstance(value, _Number) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 99 else f"{text[:20]}…{text[-4:]} ({len(text) - 2} digits)"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
+    sys.stdout.write(f"{PAGE}\n")
