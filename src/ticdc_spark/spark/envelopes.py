@@ -4,7 +4,7 @@ One pass does three things: it opens each message, drops row changes that are ce
 one summary row a task, partition, table and schema key, so that the driver learns what it needs without a second pass.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from zlib import crc32
 
 import msgspec
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from ticdc_spark.model import Bootstrap, Envelope, Event, Rejected, SchemaChange, Watermark
 from ticdc_spark.protocols import decoder
+from ticdc_spark.spark.tasks import ArrowTask, without_gc
 
 CONTROL_SLOT = -1
 """The log's slot of everything that the driver reads; rows of tables are in slots from 0."""
@@ -105,7 +106,7 @@ def partition_key(topic: str, partition: int) -> str:
     return f"{topic}\0{partition}"
 
 
-def land(plan: LandingPlan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def land(plan: LandingPlan) -> ArrowTask:
     """Return the function for ``mapInArrow``: (topic, partition, offset, timestamp, key, value) to the log."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -124,7 +125,7 @@ def land(plan: LandingPlan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.
         if summaries:
             yield _summary_rows(plan, summaries)
 
-    return run
+    return without_gc(run)
 
 
 class _Slots(dict[tuple[str, str], int]):

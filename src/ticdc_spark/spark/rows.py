@@ -16,6 +16,7 @@ from ticdc_spark.model import Table, Value
 from ticdc_spark.mysql import NO_CONSTANT, default_value
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.base import Columns, ReadOptions, RowReader
+from ticdc_spark.spark.tasks import ArrowTask, without_gc
 from ticdc_spark.spark.types import HIDDEN_PREFIX, Cells, LakeColumn, LakeOptions, Typed, arrow_type, to_arrow
 
 OP, TS, ORDER, SEQ, BAD = "_ticdc_op", "_ticdc_ts", "_ticdc_offset", "_ticdc_seq", "_ticdc_bad"
@@ -58,9 +59,7 @@ def rows_ddl(columns: Sequence[LakeColumn]) -> str:
     return ", ".join([META_DDL, *quoted])
 
 
-def read_rows(
-    plan: ReadPlan, zeros: Accumulator[int] | None = None
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def read_rows(plan: ReadPlan, zeros: Accumulator[int] | None = None) -> ArrowTask:
     """Return the function for ``mapInArrow``: ``LOG_COLUMNS`` of one table to ``rows_ddl(plan.columns)``.
 
     ``zeros`` counts the zero and impossible dates that became NULL.
@@ -82,7 +81,7 @@ def read_rows(
                     zeros.add(nulled)
                 yield typed
 
-    return run
+    return without_gc(run)
 
 
 class _Version:
