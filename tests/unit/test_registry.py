@@ -72,6 +72,9 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
+OPENED: list[SchemaRegistry] = []
+
+
 @pytest.fixture
 def address() -> Iterator[str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -79,13 +82,16 @@ def address() -> Iterator[str]:
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     yield f"127.0.0.1:{server.server_address[1]}"
+    while OPENED:
+        OPENED.pop().close()
     server.shutdown()
     server.server_close()
     thread.join()
 
 
 def registry(address: str, user: str = "us%40er:p%40ss%3Aw%2F%C3%B6@", **options: Any) -> SchemaRegistry:
-    return SchemaRegistry(f"http://{user}{address}", {"max.retries": 0, "timeout": 5, **options})
+    OPENED.append(SchemaRegistry(f"http://{user}{address}", {"max.retries": 0, "timeout": 5, **options}))
+    return OPENED[-1]
 
 
 def test_schemas_are_fetched_once_and_registered_once(address: str) -> None:
@@ -130,10 +136,11 @@ def test_a_wrong_password_and_an_invalid_schema_are_faults(address: str) -> None
 
 
 def test_a_registry_that_is_down_is_a_fault() -> None:
-    with pytest.raises(RegistryFault, match=r"schema registry http://127.0.0.1:1, schema id 5: "):
-        registry("127.0.0.1:1")[5]
-    with pytest.raises(RegistryFault, match="subject t-value"):
-        registry("127.0.0.1:1").register("t-value", OLD)
+    with SchemaRegistry("http://127.0.0.1:1", {"max.retries": 0}) as down:
+        with pytest.raises(RegistryFault, match=r"schema registry http://127.0.0.1:1, schema id 5: "):
+            down[5]
+        with pytest.raises(RegistryFault, match="subject t-value"):
+            down.register("t-value", OLD)
 
 
 def test_user_and_password_may_be_options(address: str) -> None:

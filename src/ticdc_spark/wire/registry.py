@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
@@ -48,6 +48,16 @@ class SchemaRegistry:
             raise UsageError(f"schema registry {addresses}: {error}") from error
         self._schemas: dict[int, str] = {}
         self._ids: dict[tuple[str, str], int] = {}
+
+    def close(self) -> None:
+        """Close its connections; also at the end of a ``with``."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @property
     def known(self) -> Mapping[int, str]:
