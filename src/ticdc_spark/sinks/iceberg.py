@@ -5,6 +5,7 @@ change of columns. Tables are merge-on-read; each has a location of its own, sin
 """
 
 import logging
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
@@ -81,8 +82,11 @@ class IcebergSink:
         self.warehouse = warehouse.rstrip("/")
         self.properties = PROPERTIES | dict(properties)
         self._sessions: SimpleQueue[SparkSession] = SimpleQueue()
+        self._creating = threading.Lock()
         self._iceberg: Any = spark._jvm.org.apache.iceberg  # type: ignore[union-attr]
         with faults(f"catalog {catalog!r} cannot be opened"):
+            # Catalogs are looked up in the thread's active session, which may be another one in a thread of its own.
+            SparkSession._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
             self._catalog = self._iceberg.spark.Spark3Util.loadIcebergCatalog(spark._jsparkSession, catalog)
 
     @contextmanager
@@ -225,8 +229,9 @@ class IcebergSink:
     def create_database(self, schema: str) -> None:
         with faults(f"namespace {schema!r} cannot be created"):
             namespace = self._namespace(schema)
-            if not self._catalog.namespaceExists(namespace):
-                self._catalog.createNamespace(namespace)
+            with self._creating:  # tables of one new schema are created side by side
+                if not self._catalog.namespaceExists(namespace):
+                    self._catalog.createNamespace(namespace)
 
     def drop_database(self, schema: str) -> None:
         with faults(f"namespace {schema!r} cannot be dropped"):
