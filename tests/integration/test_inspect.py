@@ -1,0 +1,65 @@
+"""``inspect`` and ``convert`` from a real broker, and what is followed while it grows."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.kafka_broker import Broker, Record
+from tests.recorded_topics import read_back, write_json
+from tests.unit.test_inspect import CANAL, SIMPLE, ZONE, lines, topic
+
+START = [sys.executable, "-c", "from ticdc_spark.cli import main; main()"]
+
+
+def records() -> list[Record]:
+    return [(one.key, one.value) for one in topic(SIMPLE)]
+
+
+def test_topics_are_read_to_their_end(broker: Broker, topic_name: str, folder: Path) -> None:
+    broker.create_topic(topic_name, 2)
+    broker.produce(topic_name, records(), 0)
+    broker.produce(topic_name, records(), 1)
+    kafka = ["--bootstrap-servers", broker.servers, "--topic", topic_name]
+    done = subprocess.run([*START, "inspect", "--json", *kafka], capture_output=True, text=True, timeout=60, check=True)
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["kind"] for line in found if line["partition"] == 1] == [
+        "ddl", "insert", "update", "delete", "watermark",
+    ]  # fmt: skip
+    assert len(found) == 10
+    command = [*START, "convert", *kafka, "--to", "canal-json", "--out", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    # canal-json has its DDL in partition 0 only
+    assert [line.partition for line in read_back(folder)] == [0] * 5 + [1] * 4
+    missing = [*START, "inspect", "--bootstrap-servers", broker.servers, "--topic", "no.such"]
+    done = subprocess.run(missing, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1 and "no topic 'no.such'" in done.stderr
+
+
+def test_a_topic_is_followed(broker: Broker, topic_name: str) -> None:
+    broker.create_topic(topic_name, 1)
+    kafka = ["--bootstrap-servers", broker.servers, "--topic", topic_name]
+    with subprocess.Popen([*START, "inspect", "--follow", *kafka], stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        broker.produce(topic_name, records()[:2], 0)
+        assert " ddl " in running.stdout.readline() and " insert " in running.stdout.readline()
+        broker.produce(topic_name, records()[2:3], 0)
+        assert " update " in running.stdout.readline()
+        running.send_signal(signal.SIGINT)
+        assert running.wait(timeout=30) == 0
+
+
+def test_a_folder_is_followed(tmp_path: Path) -> None:
+    sent = lines(topic(CANAL))
+    write_json(tmp_path / "a.jsonl", sent[:2])
+    command = [*START, "inspect", "--follow", "--source-timezone", ZONE, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert " ddl " in running.stdout.readline() and " insert " in running.stdout.readline()
+        write_json(tmp_path / ".b.jsonl", sent[2:3]).rename(tmp_path / "b.jsonl")
+        assert " update " in running.stdout.readline()
+        running.send_signal(signal.SIGINT)
+        assert running.wait(timeout=30) == 0
