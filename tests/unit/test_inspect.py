@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
 from tests.recorded_topics import Line, write_json, write_parquet
 from ticdc_spark.cli import main
+from ticdc_spark.cli.event_lines import EventLine, Kind
 from ticdc_spark.model import Column, Index, Message, RowChange, SchemaChange, Table
 from ticdc_spark.mysql import parse_type, tso
 from ticdc_spark.protocols import canal_json, simple
@@ -247,3 +251,11 @@ main(["inspect", {str(path)!r}])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert len(done.stdout.splitlines()) == 5
     assert done.stderr == ""
+
+
+def test_the_json_form_is_documented() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "inspect.md").read_text(encoding="utf-8")
+    documented = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
+    assert documented == [field.name for field in msgspec.structs.fields(EventLine)]
+    described = next(line for line in text.splitlines() if line.startswith("| `kind`"))
+    assert set(re.findall(r"`(\w+)`", described)) == {"kind", *get_args(Kind)}
