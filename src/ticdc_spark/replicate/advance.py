@@ -162,7 +162,7 @@ def _partitions(
 ) -> tuple[dict[tuple[str, int], PartitionState], int]:
     states = {(state.topic, state.partition): state for state in progress.partitions}
     for topic, partition in [*ends, *listed]:
-        fresh = PartitionState(topic=topic, partition=partition, offset=0, watermark_at=rules.now)
+        fresh = PartitionState(topic=topic, partition=partition, offset=0)
         states.setdefault((topic, partition), fresh)
     marks: dict[tuple[str, int], int] = {}
     regressions = 0
@@ -178,7 +178,7 @@ def _partitions(
             state,
             offset=ends.get(place, state.offset),
             watermark=watermark,
-            watermark_at=rules.now if watermark > state.watermark else state.watermark_at,
+            behind_since=0.0 if watermark > state.watermark else state.behind_since,
         )
     return states, regressions
 
@@ -193,17 +193,20 @@ def _resolve(
     for place in sorted(states):
         state = states[place]
         at_end = state.offset >= listed.get(place, state.offset)
-        waited = rules.bounded or rules.now - state.watermark_at >= rules.idle_timeout
-        idle = state.watermark < highest and at_end and waited
-        marked.append(msgspec.structs.replace(state, idle=idle))
+        behind = state.watermark < highest and at_end
+        since = (state.behind_since or rules.now) if behind else 0.0
+        idle = behind and (rules.bounded or rules.now - since >= rules.idle_timeout)
+        marked.append(msgspec.structs.replace(state, idle=idle, behind_since=since))
         if not idle and (lowest is None or state.watermark < lowest.watermark):
             lowest = state
     watermark = highest if lowest is None else lowest.watermark
     hold = Hold(kind="none", what="")
-    if lowest is not None and watermark < highest:
+    if lowest is not None and (watermark < highest or not highest):
         unread = listed.get((lowest.topic, lowest.partition), lowest.offset) - lowest.offset
         why = f"{unread} messages to read" if unread > 0 else "no newer watermark yet"
         what = f"partition {lowest.partition} of topic {lowest.topic}: watermark {watermark}, {why}"
+        if not highest:
+            what = "no partition has had a watermark yet (canal-json sends them with enable-tidb-extension only)"
         since = progress.hold.since if progress.hold.kind == "partition" else rules.now
         hold = Hold(kind="partition", what=what, since=since)
     return tuple(marked), watermark - 1, hold

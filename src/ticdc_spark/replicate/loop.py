@@ -53,6 +53,7 @@ def run(
     with heart:
         store = lease_store(job.sink.warehouse, job.sink.catalog, job.state)
         with acquire(store, this_process(job.name, job.owner), stop=stop) as lease:
+            heart.start()
             steps = _open(job, lease, until_ts, bounded=once or until_ts is not None)
             summary = _run(steps, heart, once=once, until_ts=until_ts, on_progress=on_progress, stop=stop)
     heart.end("finished" if summary.finished else "stopped")
@@ -144,7 +145,7 @@ class _Heart:
     def __init__(self, store: Store) -> None:
         self.store = store
         now = time.time()
-        self.status = Status(state="pending", at=now, started_at=now, pid=os.getpid())
+        self.status = Status(state="pending", at=now, started_at=now, pid=os.getpid(), phase="starting")
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._go_on, name="status-heartbeat", daemon=True)
@@ -161,16 +162,19 @@ class _Heart:
         text = str(error) or type(error).__name__
         self.end("failed", error=text, error_code=type(error).__name__, error_at=time.time(), exit_code=code)
 
+    def start(self) -> None:
+        """The target is ours: from now on, whatever happens is told."""
+        self._alive = True
+        self._write()
+        self._thread.start()
+
     def beat(self, phase: str, batch: int) -> None:
         """Tell what the job is doing."""
         with self._lock:
-            self.status = msgspec.structs.replace(self.status, state="normal", phase=phase, batch=batch)
-        if not self._alive:
-            self._alive = True
-            self._thread.start()
-        elif time.time() - self.status.at < 1.0:
-            return
-        self._write()
+            before = self.status
+            self.status = msgspec.structs.replace(before, state="normal", phase=phase, batch=batch)
+        if before.state != "normal" or time.time() - before.at >= 1.0:
+            self._write()
 
     def end(self, state: str, **more: object) -> None:
         """Write the last word."""

@@ -31,8 +31,10 @@ class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
     """The next one to read."""
     watermark: int = 0
     """The highest read so far; 0: none yet."""
-    watermark_at: float = 0.0
-    """When it last rose, seconds since the epoch."""
+    behind_since: float = 0.0
+    """Since when it is consumed to its end with a watermark below the highest, seconds since the epoch; 0: it is not.
+
+    Not when its watermark last rose: after a batch that took long, every watermark is old."""
     idle: bool = False
     """It counted as the highest watermark because it was consumed to its end without a newer one."""
 

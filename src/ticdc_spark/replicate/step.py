@@ -62,6 +62,8 @@ class Steps:
         progress = loaded or Progress(job=job.name, generation=_generation(spark, job))
         self.progress = with_schema_files(progress, job.schema.file)
         self.log = ChangeLog(spark, job.sink.catalog, job.name, self.progress.generation)
+        self._first = True
+        """Nothing was done in this run yet."""
         self.seconds: dict[str, float] = {}
         """Seconds by phase, for the whole run."""
 
@@ -75,6 +77,7 @@ class Steps:
         starts = self._starts(ends)
         messages = sum(max(0, end - starts.get(place, end)) for place, end in ends.items())
         if fresh and not messages and not self._may_advance():
+            self._first = False
             return BatchReport(progress=self.progress, left=0)
         if fresh:
             self.store.save_plan(plan)
@@ -101,6 +104,7 @@ class Steps:
             self.lease.check()
             self._commit(number, advanced, work, resolved)
         faults.point("progress")
+        self._first = False
         self._after(advanced, refused)
         left = sum(max(0, end - ends.get(place, 0)) for place, end in (targets or listed).items())
         return BatchReport(
@@ -148,12 +152,18 @@ class Steps:
         return beginning | known
 
     def _may_advance(self) -> bool:
-        """Whether time alone may move the resolved ts (idle partitions), or end the wait for a schema."""
-        progress = self.progress
-        if progress.schema_wait_since or self.until_ts is not None:
+        """Whether something else than messages moves the resolved ts: a changed job file (``skip-ddl``, a schema file),
+        a partition that becomes idle; or the wait for a schema is over."""
+        progress, now = self.progress, time.time()
+        if self.until_ts is not None or (self._first and progress.batch):
             return True
+        if progress.schema_wait_since and now - progress.schema_wait_since >= self.job.schema_timeout:
+            return True
+        timeout = 0.0 if self.bounded else self.job.idle_partition_timeout
         highest = max((state.watermark for state in progress.partitions), default=0)
-        return any(state.watermark < highest for state in progress.partitions) and progress.applied < highest - 1
+        behind = [state for state in progress.partitions if state.watermark < highest and not state.idle]
+        # One that was not at its end when it was last looked at (behind_since 0) is there now: nothing is to be read.
+        return any(not state.behind_since or now - state.behind_since >= timeout for state in behind)
 
     def _landing(self, number: int) -> LandingPlan:
         progress = self.progress

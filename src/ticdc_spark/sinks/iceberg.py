@@ -5,6 +5,7 @@ change of columns. Tables are merge-on-read; each has a location of its own, sin
 """
 
 import logging
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,13 +17,15 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from ticdc_spark.errors import SinkFault
+from ticdc_spark.errors import SinkFault, SourceFault
 from ticdc_spark.names import escape
 from ticdc_spark.sinks.base import OP_COLUMN, ColumnChanges, MarkFound, TableName
 from ticdc_spark.spark.types import LakeColumn
 
 log = logging.getLogger(__name__)
 
+_UNREAD = re.compile(rf"^{SourceFault.__module__}\.{SourceFault.__name__}: (.*)$", re.MULTILINE)
+"""The last line of a Python worker's traceback, where reading the source failed."""
 MARK = "ticdc.applied"
 FLOOR = "ticdc.floor"
 JOB = "ticdc.job"
@@ -297,10 +300,12 @@ def quote(name: str) -> str:
 
 @contextmanager
 def faults(what: str) -> Iterator[None]:
-    """Turn errors of Spark and of the JVM into ``SinkFault``."""
+    """Turn errors of Spark and of the JVM into ``SinkFault``; a source that a task cannot read is a ``SourceFault``."""
     try:
         yield
     except (Py4JJavaError, Py4JError, PySparkException) as error:
         reason = str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
+        if unread := _UNREAD.search(reason):
+            raise SourceFault(unread[1]) from error
         message = f"{what}: {reason.strip()[:2000]}"
         raise SinkFault(message) from error
