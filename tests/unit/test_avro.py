@@ -22,7 +22,7 @@ from tests.unit.avro_examples import (
     record,
 )
 from ticdc_spark import mysql
-from ticdc_spark.errors import RegistryFault
+from ticdc_spark.errors import RegistryFault, UsageError
 from ticdc_spark.model import (
     Envelope,
     Rejected,
@@ -226,6 +226,8 @@ def test_a_broken_registry_is_never_a_bad_message() -> None:
 
     with pytest.raises(RegistryFault):
         AvroDecoder(Broken()).open_message(None, frame(1))
+    with pytest.raises(UsageError, match="none was given"):
+        decoder("avro").open_message(None, frame(1))
 
 
 def test_names() -> None:

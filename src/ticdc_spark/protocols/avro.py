@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ticdc_spark.errors import MessageError
+from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Envelope, Event, Op, Rejected, SchemaChange, Table, Value, Watermark
 from ticdc_spark.protocols.avro_encode import AvroConfig, encoder
 from ticdc_spark.protocols.avro_images import MISSING, image_reader
@@ -139,8 +139,15 @@ class AvroDecoder:
         return image_reader(table, read_image)
 
 
-DECODER = AvroDecoder({})
-"""Knows no schema. Use ``AvroDecoder`` with a mapping."""
+class _NoSchemas:
+    """Stands where no registry was given: to reject every row for that would hide it."""
+
+    def __getitem__(self, number: int, /) -> str:
+        raise UsageError(f"Avro messages name schemas of a registry (id {number}); none was given")
+
+
+DECODER = AvroDecoder(_NoSchemas())
+"""Knows no schema: UsageError at the first row. Use ``AvroDecoder`` with a mapping."""
 _NO_TAIL = Tail("", 0, None)
 
 
