@@ -72,6 +72,48 @@ def _without_flag(image: bytes, flag: int) -> bytes:
 
 RULES = [
     Rule(
+        "debezium",
+        "value",
+        "*/*.*",
+        "a NULL in a column that has a default was sent as the default, which nothing tells from a value",
+        lambda actual, expected: expected is None and actual is not None,
+    ),
+    Rule(
+        "debezium",
+        "value",
+        "*/*.*",
+        "a zero date was sent as null, or as the epoch where the column is NOT NULL or a TIMESTAMP",
+        lambda actual, expected: (
+            str(expected).startswith("0000-00-00") and (actual is None or actual.startswith("1970-01-01"))
+        ),
+    ),
+    Rule(
+        "debezium",
+        "value",
+        "*/*.*",
+        "years below 70 were sent 2000 years later, those below 100 1900 years later",
+        lambda actual, expected: (
+            re.match(r"00\d\d-\d\d-\d\d", str(expected)) is not None
+            and actual == f"{int(expected[:4]) + (2000 if expected < '0070' else 1900)}{expected[4:]}"
+        ),
+    ),
+    Rule(
+        "debezium",
+        "value",
+        "*/*.*",
+        "a DECIMAL was sent as a double, which holds some 16 digits",
+        lambda actual, expected: (
+            re.fullmatch(r"-?[\d.]{16,}", str(expected)) is not None and float(actual) == float(expected)
+        ),
+    ),
+    Rule(
+        "debezium",
+        "row",
+        "tiflow-odd-*/odd db.1.vals",
+        "bytes that are not UTF-8 were sent as they are: the message is no JSON, and its row is rejected",
+        lambda actual, expected: "'utf-8' codec can't decode" in actual.reason,
+    ),
+    Rule(
         "simple",
         "value",
         "tiflow-odd-*/odd db.1.vals.*",

@@ -15,6 +15,7 @@ def _load(module: str) -> Callable[[], Decoder]:
 PROTOCOLS: dict[str, Callable[[], Decoder]] = {
     "avro": _load("avro"),
     "canal-json": _load("canal_json"),
+    "debezium": _load("debezium"),
     "open": _load("open"),
     "simple": _load("simple"),
 }
