@@ -7,7 +7,8 @@ The schema of a row is, for each protocol:
   end, the oldest are rejected. Reading all schemas first would be no cure: a stream that is followed has no end.
 - Open and canal-json: what the DDL seen so far says. Where that does not fit the row, or there is none, what the row
   itself tells: everything but the members of ENUM and SET (so values are numbers) and whether other columns exist.
-- The others carry the schema in or beside the row.
+- Debezium: what the DDL seen so far says.
+- Avro: the one that the row names, at a registry.
 
 DDL comes once for each partition and is followed once.
 """
@@ -71,6 +72,7 @@ class EventReader:
         self._current = SqlTables()
         self._held = _Held(holding or Holding())
         self._of_row = of_row or _OF_ROW.get(decoder.name)
+        self._follows = decoder.name != "simple"
 
     def read(self, message: Message) -> Iterator[Found]:
         """The events that a message gives, and rows that waited for the schema that it has."""
@@ -78,7 +80,7 @@ class EventReader:
             if isinstance(event, Envelope):
                 yield from self._row(Found(message, seq, _WAITING, event))
                 continue
-            if isinstance(event, SchemaChange) and self._of_row is not None:
+            if isinstance(event, SchemaChange) and self._follows:
                 self._current.follow(event)
             yield Found(message, seq, event)
             if isinstance(event, SchemaChange):
@@ -100,8 +102,8 @@ class EventReader:
     def _row(self, found: Found) -> Iterator[Found]:
         envelope = found.envelope
         assert envelope is not None
-        if self._of_row is not None:
-            yield found._replace(event=self._loose(found.message, envelope, self._of_row))
+        if self._of_row is not None or not envelope.schema_key:
+            yield found._replace(event=self._loose(found.message, envelope))
             return
         table = self._version(found)
         if table is None or self._held.first((envelope.schema, envelope.table)):
@@ -128,15 +130,21 @@ class EventReader:
             assert first.envelope is not None
             yield self._held.pop(name)._replace(event=self._rows.read(first.envelope, table))
 
-    def _loose(self, message: Message, envelope: Envelope, of_row: OfRow) -> RowChange | Rejected:
+    def _loose(self, message: Message, envelope: Envelope) -> RowChange | Rejected:
         """With the table that DDL told, and where that does not fit, with the one that the row tells."""
         known = self._current.tables.get((envelope.schema, envelope.table))
         if known is not None:
             change = self._rows.read(envelope, known)
             if isinstance(change, RowChange) and (envelope.partial or _fits(change, known)):
                 return change
+        if self._of_row is None:
+            if known is not None:
+                return change
+            return Rejected(
+                f"no DDL of `{envelope.schema}`.`{envelope.table}` in what was read, which tells its schema"
+            )
         try:
-            return self._rows.read(envelope, of_row(message, envelope))
+            return self._rows.read(envelope, self._of_row(message, envelope))
         except MessageError as error:
             return Rejected(str(error))
 
@@ -170,7 +178,12 @@ def _canal_table(message: Message, _: Envelope) -> Table:
     return table_from_message(message.value or b"")
 
 
-_OF_ROW: Mapping[str, OfRow] = {"open": _open_table, "canal-json": _canal_table}
+def _debezium_table(_: Message, envelope: Envelope) -> Table:
+    # a value without its type cannot be read: bytes and text, a date and a number look the same
+    raise MessageError(f"no DDL in what was read fits the rows of `{envelope.schema}`.`{envelope.table}`")
+
+
+_OF_ROW: Mapping[str, OfRow] = {"open": _open_table, "canal-json": _canal_table, "debezium": _debezium_table}
 
 
 class _Readers:
