@@ -10,6 +10,7 @@ import pytest
 from tests.golden.exceptions import Difference, unexplained
 from tests.vectors import Config, cases, named, needs_vectors
 from ticdc_spark.cli.event_lines import Cell, EventLine, event_line
+from ticdc_spark.cli.source import avro_decoder
 from ticdc_spark.model import Bootstrap, Row, RowChange, SchemaChange, Table, Watermark
 from ticdc_spark.mysql import tso, tso_physical_ms
 from ticdc_spark.protocols import decoder
@@ -82,3 +83,31 @@ def test_every_event_is_shown_as_it_happened(config: Config) -> None:
     )
     differences = [difference for one in found for difference in compare(config, one, event_line(one))]
     assert unexplained(protocol(config), differences) == []
+
+
+AVRO = [config for case in cases() for config in case.configs if config.name in ("avro", "avro_ext_string")]
+
+
+@pytest.mark.parametrize("config", AVRO, ids=str)
+def test_avro_is_shown_with_the_schemas_of_its_rows(config: Config) -> None:
+    decoding, of_row = avro_decoder({entry["id"]: entry["schema"] for entry in config.schemas})
+    reader = EventReader(decoding, ReadOptions(source_timezone=config.zone), of_row=of_row)
+    shown = [event_line(found) for sent in config.messages for found in reader.read(sent.message)]
+    assert len(shown) == len(config.messages)
+    rejected = [line.reason for line in shown if line.kind == "rejected"]
+    # the new architecture's deletes without a primary key tell nothing
+    assert all("a delete without a key" in (reason or "") for reason in rejected)
+    assert len(rejected) == 0 or config.case.producer == "ticdc"
+    assert {line.kind for line in shown} <= {"insert", "update", "upsert", "delete", "rejected"}
+
+
+DEBEZIUM = [config for case in cases() for config in case.configs if config.name == "debezium_ext"]
+
+
+@pytest.mark.parametrize("config", DEBEZIUM, ids=str)
+def test_debezium_is_shown_with_the_schemas_of_its_ddl(config: Config) -> None:
+    kinds = [event_line(found).kind for found in events(config)]
+    sent = {"row": {"insert", "update", "delete", "rejected"}, "ddl": {"ddl"}, "watermark": {"watermark"}}
+    assert all(kind in sent[one.kind] for kind, one in zip(kinds, config.messages, strict=True))
+    # rows of tables whose DDL TiCDC does not send as Debezium
+    assert kinds.count("rejected") <= len(kinds) // 20

@@ -121,8 +121,8 @@ def opened(source: Source, *, follow: bool = False) -> Iterator[Opened]:
         if protocol is None:
             protocol, messages = _detected(messages, 1 if follow else ENOUGH)
         options = ReadOptions(source_timezone=source.source_timezone)
-        of, of_row = _decoder(protocol, source.schema_registry)
-        yield Opened(protocol, messages, EventReader(of, options, of_row=of_row), total)
+        with _decoder(protocol, source.schema_registry) as (of, of_row):
+            yield Opened(protocol, messages, EventReader(of, options, of_row=of_row), total)
 
 
 @contextmanager
@@ -156,15 +156,22 @@ def _detected(messages: Iterator[Message], enough: int) -> tuple[str, Iterator[M
                 raise
 
 
-def _decoder(protocol: str, registry: str | None) -> tuple[Decoder, OfRow | None]:
+@contextmanager
+def _decoder(protocol: str, registry: str | None) -> Iterator[tuple[Decoder, OfRow | None]]:
     if protocol != "avro":
-        return decoder(protocol), None
+        yield decoder(protocol), None
+        return
     if registry is None:
         raise UsageError("Avro messages are read with --schema-registry")
-    from ticdc_spark.protocols.avro import AvroDecoder, schema_ids, table_from_schemas
     from ticdc_spark.wire.registry import SchemaRegistry
 
-    schemas: Any = SchemaRegistry(registry)
+    with SchemaRegistry(registry) as schemas:
+        yield avro_decoder(schemas)
+
+
+def avro_decoder(schemas: Any) -> tuple[Decoder, OfRow]:
+    """The decoder of Avro, and what tells a row's table, with a registry's schemas or a mapping's."""
+    from ticdc_spark.protocols.avro import AvroDecoder, schema_ids, table_from_schemas
 
     def of_row(message: Message, _: Envelope) -> Table:
         key, value = (_schema(schemas, schema_ids(part, None)) for part in (message.key, message.value))
@@ -182,4 +189,4 @@ def _schema(schemas: Any, ids: frozenset[int]) -> str | None:
     return None
 
 
-__all__ = ["Opened", "Source", "client_options", "make_source", "opened", "place", "source_options"]
+__all__ = ["Opened", "Source", "avro_decoder", "client_options", "make_source", "opened", "place", "source_options"]
