@@ -76,6 +76,18 @@ def test_the_documented_example_is_a_job(tmp_path: Path, monkeypatch: pytest.Mon
     assert load_job(tmp_path / "job.toml").spark == {"spark.master": "local[4]"}
 
 
+def test_the_first_job_of_the_readme_is_a_job(tmp_path: Path) -> None:
+    from ticdc_spark.replicate.config import load_job
+
+    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```toml\n(.*?)```", readme, re.DOTALL)
+    (tmp_path / "shop.toml").write_text(example)
+    job = load_job(tmp_path / "shop.toml")
+    assert (job.name, job.sink.warehouse) == ("shop", str(tmp_path / "lake"))
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", readme):
+        assert (DOCS.parent / target).exists(), target
+
+
 def test_links_between_the_pages_lead_somewhere() -> None:
     for page in DOCS.glob("*.md"):
         for target, anchor in re.findall(r"\]\(([\w.-]*\.md)?(?:#([\w-]+))?\)", page.read_text(encoding="utf-8")):
