@@ -1,0 +1,266 @@
+"""How far all tables may go: the fold of control events into the progress, rule by rule. No Spark."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from ticdc_spark.model import Bootstrap, Column, ColumnType, Rejected, SchemaChange, Table
+from ticdc_spark.replicate.advance import (
+    ANY_VERSION,
+    KEPT_VERSIONS,
+    Advanced,
+    Control,
+    Rules,
+    advance,
+    due,
+    forget_schemas,
+)
+from ticdc_spark.replicate.commit import committed
+from ticdc_spark.replicate.progress import KnownSchema, Offsets, PartitionState, Progress, TableState
+from ticdc_spark.spark.envelopes import Summary
+
+NOW = 1_000_000.0
+LIVE = Rules(idle_timeout=60.0, bounded=False, now=NOW)
+BOUNDED = Rules(idle_timeout=60.0, bounded=True, now=NOW)
+
+
+def table(name: str = "a", version: int = 1) -> Table:
+    return Table(
+        schema="s",
+        name=name,
+        version=version,
+        columns=(Column(name="id", type=ColumnType(name="int"), nullable=False),),
+    )
+
+
+def control(kind: str, commit_ts: int, partition: int = 0, offset: int = 0, **more: Any) -> Control:
+    values = {"topic": "t", "seq": 0, "schema": "", "table": "", "schema_key": None, "control": None} | more
+    return Control(kind=kind, partition=partition, offset=offset, commit_ts=commit_ts, **values)
+
+
+def watermark(ts: int, partition: int = 0, offset: int = 0) -> Control:
+    return control("watermark", ts, partition, offset)
+
+
+def rows(low: int, high: int, name: str = "a", key: str = "1", partition: int = 0, **counts: int) -> Control:
+    summary = Summary(**({"rows": 2, "inserts": 0, "min_ts": low, "max_ts": high} | counts))
+    text = msgspec.json.encode(summary).decode()
+    return control("summary", low, partition, schema="s", table=name, schema_key=key, control=text)
+
+
+def bootstrap(version: int = 1, name: str = "a") -> Control:
+    text = msgspec.json.encode(Bootstrap(table(name, version))).decode()
+    return control("bootstrap", 0, schema="s", table=name, control=text)
+
+
+def ddl(ts: int, query: str = "ALTER TABLE `a` ADD COLUMN b INT", partition: int = 0, offset: int = 0) -> Control:
+    change = SchemaChange(commit_ts=ts, query=query, kind="ALTER", schema="s", name="a", table=table(version=ts))
+    text = msgspec.json.encode(change).decode()
+    return control("ddl", ts, partition, offset, schema="s", table="a", control=text)
+
+
+def fold(progress: Progress, *controls: Control, ends: Offsets | None = None, **more: Any) -> Advanced:
+    read = ends or {("t", 0): 10}
+    listed = more.pop("listed", read)
+    rules = more.pop("rules", LIVE)
+    return advance(progress, progress.batch + 1, controls, read, listed, rules, **more)
+
+
+def commit(advanced: Advanced) -> Progress:
+    states = {(state.schema, state.name): state for state in advanced.progress.tables}
+    progress = advanced.progress
+    return committed(progress, progress.batch + 1, states, advanced.resolved, NOW, 0.0)
+
+
+EMPTY = Progress(job="j")
+TWO = {("t", 0): 10, ("t", 1): 10}
+
+
+def test_a_watermark_says_smaller_than_itself() -> None:
+    assert fold(EMPTY, watermark(100)).resolved == 99
+
+
+def test_a_watermark_that_goes_back_is_counted_and_changes_nothing() -> None:
+    advanced = fold(EMPTY, watermark(100, offset=1), watermark(40, offset=2), watermark(90, offset=3))
+    assert (advanced.resolved, advanced.progress.regressions) == (99, 2)
+    again = fold(commit(advanced), watermark(50))
+    assert (again.resolved, again.progress.regressions) == (99, 3)
+    assert fold(commit(again), watermark(120)).resolved == 119
+
+
+def test_the_lowest_partition_speaks_for_all() -> None:
+    listed = {("t", 0): 10, ("t", 1): 11}
+    advanced = fold(EMPTY, watermark(100), watermark(30, 1), ends=TWO, listed=listed, rules=BOUNDED)
+    assert advanced.resolved == 29
+    assert advanced.progress.hold.kind == "partition"
+    assert "partition 1 of topic t" in advanced.progress.hold.what
+
+
+def test_a_consumed_partition_without_a_newer_watermark_is_idle_at_once_in_a_bounded_run() -> None:
+    advanced = fold(EMPTY, watermark(100), watermark(30, 1), ends=TWO, rules=BOUNDED)
+    assert advanced.resolved == 99
+    assert [state.idle for state in advanced.progress.partitions] == [False, True]
+
+
+def test_a_consumed_partition_is_idle_after_the_timeout_else() -> None:
+    advanced = fold(EMPTY, watermark(100), watermark(30, 1), ends=TWO)
+    assert advanced.resolved == 29
+    progress = commit(advanced)
+
+    def after(seconds: float, *more: Control, listed: Offsets = TWO) -> int:
+        rules = Rules(idle_timeout=60.0, bounded=False, now=NOW + seconds)
+        return fold(progress, *more, ends=TWO, listed=listed, rules=rules).resolved
+
+    assert after(59) == 29
+    assert after(60) == 99
+    # What was listed after the watermarks were read is not consumed yet.
+    assert after(3600, listed={**TWO, ("t", 1): 11}) == 29
+    # One that has just risen is not idle: the next one may be on its way.
+    assert after(3600, watermark(50, 1)) == 49
+
+
+def test_an_idle_partition_that_awakes_holds_nothing_back_that_was_passed() -> None:
+    progress = commit(fold(EMPTY, watermark(100), watermark(30, 1), ends=TWO, rules=BOUNDED))
+    advanced = fold(progress, watermark(40, 1), ends=TWO, listed={**TWO, ("t", 1): 20})
+    assert advanced.resolved == 99
+
+
+def test_a_new_partition_holds_back() -> None:
+    progress = commit(fold(EMPTY, watermark(100)))
+    advanced = fold(progress, watermark(200), ends={("t", 0): 20}, listed={("t", 0): 20, ("new", 0): 3}, rules=BOUNDED)
+    assert advanced.resolved == 99
+    assert "topic new" in advanced.progress.hold.what
+    assert "3 messages to read" in advanced.progress.hold.what
+
+
+def test_no_watermark_at_all_resolves_nothing() -> None:
+    advanced = fold(EMPTY, rows(1, 5), rules=BOUNDED)
+    assert advanced.resolved <= 0
+    assert advanced.progress.hold.kind == "partition"
+
+
+def test_rows_without_their_schema_hold_everything_before_them() -> None:
+    advanced = fold(EMPTY, rows(50, 60), rows(20, 90, name="b"), bootstrap(name="b"), watermark(100))
+    assert advanced.resolved == 49
+    assert [waiting.name for waiting in advanced.missing] == ["a"]
+    assert advanced.progress.hold.kind == "schema"
+    assert "`s`.`a`" in advanced.progress.hold.what
+    assert "version 1" in advanced.progress.hold.what
+    assert advanced.progress.schema_wait_since == NOW
+    progress = commit(advanced)
+    assert fold(progress, bootstrap()).resolved == 99
+    assert fold(progress, bootstrap(version=2)).resolved == 49
+    assert fold(progress, left_out=lambda *name: name == ("s", "a")).resolved == 99
+
+
+def test_the_schema_wait_counts_from_its_beginning_and_ends_with_it() -> None:
+    progress = commit(fold(EMPTY, rows(50, 60), watermark(100)))
+    later = Rules(idle_timeout=60.0, bounded=False, now=NOW + 500)
+    advanced = fold(progress, watermark(110), rules=later)
+    assert advanced.progress.schema_wait_since == NOW
+    assert fold(commit(advanced), bootstrap(), rules=later).progress.schema_wait_since == 0
+
+
+def test_a_schema_of_a_file_reads_any_version() -> None:
+    known = KnownSchema(schema="s", name="a", key=ANY_VERSION, table=table())
+    assert fold(replace(EMPTY, schemas=(known,)), rows(50, 60), watermark(100)).resolved == 99
+
+
+def test_rows_above_the_watermark_wait_for_their_schema_without_holding() -> None:
+    advanced = fold(EMPTY, rows(150, 160), watermark(100))
+    assert (advanced.resolved, advanced.missing) == (99, ())
+
+
+def test_until_ts_is_a_bound() -> None:
+    rules = Rules(idle_timeout=60.0, bounded=True, now=NOW, until_ts=70)
+    assert fold(EMPTY, watermark(100), rules=rules).resolved == 70
+    assert fold(EMPTY, watermark(60), rules=rules).resolved == 59
+
+
+def test_resolved_never_goes_back() -> None:
+    progress = replace(EMPTY, applied=500)
+    assert fold(progress, watermark(100)).resolved == 500
+
+
+def test_copies_of_a_ddl_are_one() -> None:
+    advanced = fold(EMPTY, ddl(50, partition=0, offset=3), ddl(50, partition=1, offset=2), ddl(50, offset=9), ends=TWO)
+    assert len(advanced.progress.ddls) == 1
+    again = fold(commit(advanced), ddl(50, partition=1, offset=20), ends=TWO)
+    assert len(again.progress.ddls) == 1
+
+
+def test_a_ddl_at_or_below_applied_is_a_replay() -> None:
+    progress = commit(fold(EMPTY, ddl(50), watermark(100)))
+    assert not progress.ddls
+    assert not fold(progress, ddl(50), ddl(99, "ALTER TABLE a DROP COLUMN b")).progress.ddls
+    assert len(fold(progress, ddl(100)).progress.ddls) == 1
+
+
+def test_ddls_of_one_commit_ts_keep_their_order() -> None:
+    first, second = ddl(50, "RENAME TABLE b TO c", offset=4), ddl(50, "RENAME TABLE a TO b", offset=5)
+    advanced = fold(EMPTY, second, first, ddl(40, offset=9), ddl(99, offset=1), watermark(60))
+    assert [one.change.commit_ts for one in due(advanced.progress.ddls, 59)] == [40, 50, 50]
+    assert [one.change.query for one in due(advanced.progress.ddls, 59)][1:] == [
+        "RENAME TABLE b TO c",
+        "RENAME TABLE a TO b",
+    ]
+
+
+def test_a_ddl_at_the_watermark_waits() -> None:
+    advanced = fold(EMPTY, ddl(100), watermark(100))
+    assert not due(advanced.progress.ddls, advanced.resolved)
+    assert due(advanced.progress.ddls, fold(commit(advanced), watermark(101)).resolved)
+
+
+def test_rows_are_summed_and_wait_until_they_are_passed() -> None:
+    advanced = fold(EMPTY, rows(10, 20), rows(5, 90, partition=1), bootstrap(), watermark(50), ends={("t", 0): 9})
+    (waiting,) = advanced.progress.pending
+    assert (waiting.rows, waiting.min_ts, waiting.max_ts, waiting.partition) == (4, 5, 90, 1)
+    progress = commit(advanced)
+    assert [(rest.min_ts, rest.max_ts) for rest in progress.pending] == [(50, 90)]
+    assert commit(fold(progress, watermark(91))).pending == ()
+
+
+def test_a_batch_that_is_done_again_counts_its_rows_once() -> None:
+    once = fold(EMPTY, rows(10, 20), watermark(5))
+    twice = advance(once.progress, 1, [rows(10, 20)], {("t", 0): 10}, {("t", 0): 10}, LIVE)
+    assert once.progress.pending == twice.progress.pending
+
+
+def test_rejects_are_told_with_their_place() -> None:
+    text = msgspec.json.encode(Rejected("no JSON")).decode()
+    (reject,) = fold(EMPTY, control("rejected", 0, 0, 7, control=text)).rejects
+    assert (reject.topic, reject.partition, reject.offset, reject.reason) == ("t", 0, 7, "no JSON")
+
+
+def test_replays_and_late_rows_are_counted() -> None:
+    advanced = fold(EMPTY, rows(0, 0, rows=0, replays=3, late=2))
+    assert (advanced.progress.replays, advanced.late, advanced.progress.pending) == (3, 2, ())
+
+
+@pytest.mark.parametrize("dropped", [False, True])
+def test_schemas_do_not_grow_with_time(dropped: bool) -> None:
+    progress = replace(EMPTY, tables=(TableState(schema="s", name="a", dropped=dropped),))
+    for version in range(1, 200):
+        progress = commit(fold(progress, ddl(version * 10), rows(version * 10 + 1, version * 10 + 2, key="7")))
+    kept = [schema.key for schema in forget_schemas(progress)]
+    assert len(kept) <= KEPT_VERSIONS + 1
+    assert "1990" in kept
+
+
+def test_a_schema_that_rows_wait_for_is_kept() -> None:
+    progress = commit(fold(EMPTY, bootstrap(version=1), rows(5000, 5001), ddl(10)))
+    for version in range(2, 40):
+        progress = commit(fold(progress, bootstrap(version=version)))
+    assert "1" in {schema.key for schema in progress.schemas}
+
+
+def test_a_partition_is_remembered_with_its_offset() -> None:
+    progress = commit(fold(EMPTY, watermark(9), ends={("t", 0): 7, ("u", 1): 0}))
+    assert {(state.topic, state.partition): state.offset for state in progress.partitions} == {
+        ("t", 0): 7,
+        ("u", 1): 0,
+    }
+    assert isinstance(progress.partitions[0], PartitionState)
