@@ -1,0 +1,53 @@
+"""When a partition without newer watermarks no longer holds the others back."""
+
+from ticdc_spark.replicate.advance import Advanced, Control, Rules, advance
+from ticdc_spark.replicate.progress import Progress
+
+ENDS = {("t", 0): 5, ("t", 1): 5}
+
+
+def _watermark(ts: int, partition: int) -> Control:
+    return Control(
+        kind="watermark",
+        topic="t",
+        partition=partition,
+        offset=1,
+        seq=0,
+        schema="",
+        table="",
+        schema_key=None,
+        commit_ts=ts,
+        control=None,
+    )
+
+
+def _step(progress: Progress, now: float, *controls: Control, behind: int = 0) -> Advanced:
+    """One batch that reads to the end, but for ``behind`` messages of partition 1."""
+    listed = ENDS | {("t", 1): 5 + behind}
+    rules = Rules(idle_timeout=60.0, bounded=False, now=now)
+    return advance(progress, progress.batch + 1, controls, ENDS, listed, rules)
+
+
+def test_a_long_batch_makes_no_partition_idle() -> None:
+    both = _step(Progress(job="j"), 0.0, _watermark(10, 0), _watermark(10, 1))
+    assert both.resolved == 9
+    # Ten minutes later: the other partition's watermark is there too, but was sent after this batch's ends were listed.
+    one = _step(both.progress, 600.0, _watermark(20, 0))
+    assert one.resolved == 9 and one.progress.hold.kind == "partition"
+
+
+def test_what_stays_behind_at_its_end_is_idle_after_the_timeout() -> None:
+    progress = _step(Progress(job="j"), 0.0, _watermark(10, 0), _watermark(10, 1)).progress
+    progress = _step(progress, 1.0, _watermark(20, 0)).progress
+    assert _step(progress, 60.9, _watermark(30, 0)).resolved == 9
+    idle = _step(progress, 61.0, _watermark(30, 0))
+    assert idle.resolved == 29 and [one.idle for one in idle.progress.partitions] == [False, True]
+    # With messages to read it is not, however long that takes, and the time begins anew.
+    assert _step(progress, 61.0, behind=1).resolved == 9
+    again = _step(progress, 61.0, behind=1).progress
+    assert _step(again, 70.0).resolved == 9
+
+
+def test_without_any_watermark_nothing_is_resolved_and_that_is_told() -> None:
+    nothing = _step(Progress(job="j"), 0.0)
+    assert nothing.resolved == 0 and "no partition has had a watermark" in nothing.progress.hold.what
