@@ -195,17 +195,17 @@ def evolution(live: Mapping[str, str], wanted: tuple[LakeColumn, ...], renames: 
         for name in live
         if name.casefold() in folded and folded[name.casefold()].casefold() in after
     ]
-    # A change of case alone is a rename too.
     moved = {old for old, _ in rename}
-    rename += [
-        (name, after[name.casefold()].name)
-        for name in live
-        if name not in moved and name.casefold() in after and after[name.casefold()].name != name
-    ]
+    taken = {new.casefold() for _, new in rename}
+    # A column whose name another one takes is dropped by the same statement.
+    drop = tuple(
+        name for name in live if name not in moved and (name.casefold() not in after or name.casefold() in taken)
+    )
+    kept = {name: kind for name, kind in live.items() if name not in moved and name not in drop}
     known = {new.casefold(): live[old] for old, new in rename}
-    moved = {old for old, _ in rename}
-    known |= {name.casefold(): kind for name, kind in live.items() if name not in moved and name.casefold() in after}
-    drop = tuple(name for name in live if name not in moved and name.casefold() not in after)
+    known |= {name.casefold(): kind for name, kind in kept.items()}
+    # A change of case alone is a rename too.
+    rename += [(name, after[name.casefold()].name) for name in kept if after[name.casefold()].name != name]
     add = tuple(column for column in wanted if column.name.casefold() not in known)
     changed = [column for column in wanted if known.get(column.name.casefold(), column.type.spark) != column.type.spark]
     promote = tuple(column for column in changed if _promotes(known[column.name.casefold()], column.type.spark))
