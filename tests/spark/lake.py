@@ -8,10 +8,12 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from ticdc_spark.names import escape
+from ticdc_spark.protocols.simple_encode import SimpleConfig, encoder
 from ticdc_spark.replicate import loop
 from ticdc_spark.replicate.config import load_job
 from ticdc_spark.replicate.report import Summary
 from ticdc_spark.sinks.iceberg import catalog_options, quote
+from ticdc_spark.workload import Truth, WorkloadConfig, dispatch, generate, write_topic
 
 Rows = list[dict[str, Any]]
 
@@ -24,6 +26,28 @@ def write_job(folder: Path, source: Path, more: str = "", protocol: str = "simpl
         f'protocol = "{protocol}"\n[sink]\nkind = "iceberg"\nwarehouse = "lake"\n'
     )
     return file
+
+
+def make_topic(folder: Path, config: WorkloadConfig) -> Truth:
+    """Write the topic of a workload to ``folder/topic``; returns the true final tables."""
+    events = generate(config)
+    write_topic(dispatch(events, config, encoder(SimpleConfig())), folder / "topic", "jsonl")
+    return events.truth
+
+
+def wild(seed: int) -> WorkloadConfig:
+    """A small workload with every schema change and every fault that TiCDC allows."""
+    return WorkloadConfig(
+        seed=seed,
+        changes=300,
+        ddl_every=9,
+        partitions=2,
+        duplicates=0.05,
+        reorder=True,
+        restart_every=150,
+        bootstrap_every=20,
+        live_rows=60,
+    )
 
 
 def replicate(job_file: Path, **run: Any) -> Summary:

@@ -6,38 +6,16 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.lake import write_job
+from tests.spark.lake import make_topic, wild, write_job
 from ticdc_spark.cli.demo import compare
-from ticdc_spark.protocols.simple_encode import SimpleConfig, encoder
 from ticdc_spark.replicate import faults, loop
 from ticdc_spark.replicate.config import load_job
-from ticdc_spark.workload import Truth, WorkloadConfig, dispatch, generate, write_topic
 
 POINTS = ("plan", "land", "advance", "append", "merge", "intent", "ddl", "fill", "stamp", "apply", "progress")
 
 
 class Death(BaseException):
     """Nothing catches it, as nothing catches SIGKILL."""
-
-
-def make_topic(folder: Path, config: WorkloadConfig) -> Truth:
-    events = generate(config)
-    write_topic(dispatch(events, config, encoder(SimpleConfig())), folder / "topic", "jsonl")
-    return events.truth
-
-
-def wild(seed: int) -> WorkloadConfig:
-    return WorkloadConfig(
-        seed=seed,
-        changes=300,
-        ddl_every=9,
-        partitions=2,
-        duplicates=0.05,
-        reorder=True,
-        restart_every=150,
-        bootstrap_every=20,
-        live_rows=60,
-    )
 
 
 def run_with_deaths(job_file: Path, seed: int, most: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:

@@ -92,9 +92,7 @@ OTHERS = {
 @pytest.mark.parametrize(
     "name", ["smoke", pytest.param("keys", marks=pytest.mark.slow), pytest.param("types_all", marks=pytest.mark.slow)]
 )
-def test_other_protocols_end_in_the_same_state(
-    spark: SparkSession, folder: Path, name: str, config_name: str
-) -> None:
+def test_other_protocols_end_in_the_same_state(spark: SparkSession, folder: Path, name: str, config_name: str) -> None:
     config = case("tiflow", name).config(config_name)
     zone = 'source-timezone = "UTC"'
     replicate(write_job(folder, config.path, zone, protocol=OTHERS[config_name]))
