@@ -81,7 +81,7 @@ def apply_rows(batch: Batch, name: TableName, upto: int) -> None:
     worth_it = only_inserts or inserts >= max(WORTH_APPENDING, others)
     may_append = state.clean and not redo and not late and worth_it
     with batch.sink.session() as session:
-        batches = [] if late else sorted({rows.batch for rows in waiting})
+        batches = None if late else sorted({rows.batch for rows in waiting})
         raw = batch.log.rows(session, batches, name, above, upto, ("row", "late") if late else ("row",))
         raw = raw.where(sf.col("schema_key").isin(list(versions)))
         plan = ReadPlan(

@@ -110,17 +110,19 @@ class ChangeLog:
     def rows(
         self,
         session: SparkSession,
-        batches: Iterable[int],
+        batches: Iterable[int] | None,
         table: TableName,
         above: int,
         upto: int,
         kinds: Sequence[str],
     ) -> DataFrame:
-        """Raw rows of one table with ``above < commit_ts <= upto``, as ``LOG_COLUMNS``."""
+        """Raw rows of one table with ``above < commit_ts <= upto``, as ``LOG_COLUMNS``; ``batches``: ``None``: all."""
         slots = sf.col("slot") == slot_of(table[0], table[1], SLOTS)
+        if batches is not None:
+            slots &= sf.col("batch").isin(sorted(batches))
         return (
             session.table(self.table)
-            .where((sf.col("generation") == self.generation) & sf.col("batch").isin(sorted(batches)) & slots)
+            .where((sf.col("generation") == self.generation) & slots)
             .where((sf.col("schema") == table[0]) & (sf.col("table") == table[1]) & sf.col("kind").isin(list(kinds)))
             .where((sf.col("commit_ts") > above) & (sf.col("commit_ts") <= upto))
             .select(*LOG_COLUMNS)

@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 PRUNE_EVERY = 10
 """Batches between removals from the change log."""
 REGRESSIONS_TO_WARN = 10
+"""A partition: so many times may its watermark fall before a second changefeed is suspected."""
 
 
 class Steps:
@@ -99,6 +100,7 @@ class Steps:
         with self._timed("apply"):
             self.lease.check()
             apply(work, timelines(work.states, work.pending, ddls, resolved))
+        self._touch_new(work, advanced)
         faults.point("apply")
         with self._timed("commit"):
             self.lease.check()
@@ -248,6 +250,14 @@ class Steps:
             return msgspec.structs.replace(table, quarantined=table.quarantined or reason, clean=False)
         return msgspec.structs.replace(table, diverged_since=table.diverged_since or table.applied, clean=False)
 
+    def _touch_new(self, work: Batch, advanced: Advanced) -> None:
+        """Tables that came with the batch itself may miss what its unreadable messages say, too."""
+        topics = {reject.topic for reject in advanced.rejects}
+        for name, table in work.states.items():
+            if topics and table.clean and (topics & set(table.topics) or not table.topics):
+                text = f"a message cannot be read: {advanced.rejects[0].reason}"
+                work.states[name] = self._touched(table, text)
+
     def _late_rows(self, number: int, advanced: Advanced) -> Advanced:
         found = self.log.late_rows(number)
         count = sum(rows for _, _, rows, *_ in found)
@@ -315,7 +325,7 @@ class Steps:
         progress = committed(counted, number, work.states, resolved, now, retention.seconds or 0.0)
         self.store.save(progress)
         self.progress = progress
-        if progress.regressions > REGRESSIONS_TO_WARN:
+        if progress.regressions > REGRESSIONS_TO_WARN * max(1, len(progress.partitions)):
             log.warning("watermarks went back %d times: a second changefeed on the topic?", progress.regressions)
         if number % PRUNE_EVERY == 0:
             self.log.forget(forget_before(progress, retention.batches, retention.seconds, now))

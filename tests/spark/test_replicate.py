@@ -1,0 +1,101 @@
+"""What a job does with rows that come too late, with tables that are not its own, and without its state."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.recorded_topics import Line, write_json
+from tests.spark.lake import replicate, write_job
+from tests.spark.shops import SHOP, messages_of, shop_job, truth_of, wrong
+from ticdc_spark.errors import DecisionNeeded, LateRow
+from ticdc_spark.model import RowChange
+from ticdc_spark.mysql import handle_key
+from ticdc_spark.protocols.simple import SimpleConfig, encoder
+from ticdc_spark.workload import Truth, generate
+
+
+def late_rows(folder: Path) -> Truth:
+    """A new partition with two old rows: one of a key that has changed since, one of a key that nobody knows.
+
+    Returns the truth with the unknown row.
+    """
+    changes = [event for event in generate(SHOP) if isinstance(event, RowChange)]
+    truth = truth_of(SHOP)
+    first = changes[0].commit_ts
+    name = ("shop", "order_items")
+    table, rows = truth[name]
+    last = next(change for change in reversed(changes) if change.table == table and change.op != "delete")
+    assert last.commit_ts > first and last.after is not None and last.after["qty"] != "1"
+    old = {**last.after, "qty": "1"}
+    unknown = {**last.after, "order_id": "9999999"}
+    simple = encoder(SimpleConfig())
+    late = [
+        RowChange(op="update", table=table, commit_ts=first, before=old, after=old),
+        RowChange(op="insert", table=table, commit_ts=first, after=unknown),
+    ]
+    encoded = [*simple.rows(late), simple.watermark(changes[-1].commit_ts + (1 << 30))]
+    lines = [Line(SHOP.topic, 1, at, None, one.key, one.value) for at, one in enumerate(encoded) if one is not None]
+    write_json(folder / "topic" / "late.jsonl", lines)
+    return truth | {name: (table, {**rows, tuple(unknown[key] for key in handle_key(table)): unknown})}
+
+
+def test_late_rows_are_told_and_applied_where_they_are_the_newest(spark: SparkSession, folder: Path) -> None:
+    job = shop_job(folder)
+    replicate(job)
+    truth = late_rows(folder)
+    with pytest.raises(LateRow, match="partition 1, offset 0"):
+        replicate(job)
+    assert not wrong(spark, folder, truth_of(SHOP))
+    write_job(folder, folder / "topic", 'late-rows = "apply-if-newest"')
+    summary = replicate(job)
+    assert not wrong(spark, folder, truth)
+    assert summary.progress.late == 2
+    assert not summary.progress.pending
+
+
+def test_a_run_until_a_ts_equals_the_source_then(spark: SparkSession, folder: Path) -> None:
+    changes = [event.commit_ts for event in generate(SHOP) if isinstance(event, RowChange)]
+    job = shop_job(folder, more="batch-rows = 25")
+    for ts in (changes[len(changes) // 2], changes[-1]):
+        summary = replicate(job, until_ts=ts)
+        assert summary.progress.applied == ts
+        assert not wrong(spark, folder, truth_of(SHOP, ts))
+
+
+def test_without_its_state_a_job_begins_anew_and_changes_nothing(spark: SparkSession, folder: Path) -> None:
+    job = shop_job(folder)
+    before = replicate(job).progress
+    shutil.rmtree(folder / "state")
+    after = replicate(job).progress
+    assert (before.generation, after.generation) == (1, 2)
+    assert not wrong(spark, folder, truth_of(SHOP))
+
+
+def test_a_table_of_another_job_is_refused_unless_adopted(spark: SparkSession, folder: Path) -> None:
+    job = shop_job(folder)
+    replicate(job)
+    other = job.read_text().replace('name = "job"', 'name = "other"').replace('"state"', '"state2"')
+    job.write_text(other)
+    with pytest.raises(DecisionNeeded, match="written by job 'job'"):
+        replicate(job)
+    assert not wrong(spark, folder, truth_of(SHOP))
+    job.write_text(other.replace("[source]", "adopt = true\n[source]"))
+    replicate(job)
+    assert not wrong(spark, folder, truth_of(SHOP))
+
+
+@pytest.mark.parametrize("rule", ["quarantine", "continue"])
+def test_an_unreadable_message_is_kept_and_its_tables_are_marked(folder: Path, rule: str) -> None:
+    lines = [Line(m.topic, m.partition, m.offset, m.timestamp, m.key, m.value) for m in messages_of(SHOP)]
+    bad = (b"", b'{"type":"INSERT","version":1', b"[1, 2]", b'{"version": 99, "type": "WATERMARK"}', b'{"id": 3}')
+    lines += [Line(SHOP.topic, 0, len(lines) + at, None, None, value) for at, value in enumerate(bad)]
+    source = write_json(folder / "topic" / "shop.jsonl", lines)
+    job = write_job(folder, source.parent, f'on-reject = "{rule}"')
+    summary = replicate(job)
+    assert summary.finished
+    assert summary.progress.rejected == len(bad)
+    tables = summary.progress.tables
+    if rule == "continue":
+        assert all(not table.clean for table in tables)
