@@ -97,7 +97,14 @@ def _create(batch: Batch, table: Table, mark: Mark) -> None:
     before = batch.states.get(name)
     topics = before.topics if before else ()
     new = TableState(
-        schema=name[0], name=name[1], applied=mark[0], table=table, origin="create", clean=True, topics=topics
+        schema=name[0],
+        name=name[1],
+        applied=mark[0],
+        emptied=mark[0],
+        table=table,
+        origin="create",
+        clean=True,
+        topics=topics,
     )
     if now >= mark and _was_lost(batch):
         new = msgspec.structs.replace(new, clean=False)
@@ -155,6 +162,7 @@ def _truncate(batch: Batch, table: Table, mark: Mark) -> None:
         state,
         table=table,
         applied=mark[0],
+        emptied=state.emptied if keep else mark[0],
         clean=not keep and not (passed and _was_lost(batch)),
         diverged_since=state.diverged_since if keep else None,
     )

@@ -60,7 +60,7 @@ def apply_rows(batch: Batch, name: TableName, upto: int) -> None:
         return
     late = [rows for rows in waiting if rows.late]
     if late:
-        above = min(above, min(rows.min_ts for rows in late) - 1)
+        above = max(state.emptied, min(above, min(rows.min_ts for rows in late) - 1))
     versions = _versions(batch, name, state, waiting, everything=bool(late))
     state = _leave_out_unknown(name, state, waiting, versions)
     if not versions:
@@ -209,7 +209,14 @@ def _prepare_table(
             raise DecisionNeeded(message)
         batch.sink.create(name, batch.columns(newest), batch.stamp((above, 0), above))
         batch.done(name, (above, 0), above)
-        return TableState(schema=name[0], name=name[1], table=newest, applied=above, topics=state.topics)
+        return TableState(
+            schema=name[0],
+            name=name[1],
+            table=newest,
+            applied=above,
+            diverged_since=state.diverged_since,
+            topics=state.topics,
+        )
     table = state.table
     if table is None:
         origin = "adopted" if mark == (0, 0) else "bootstrap"

@@ -46,6 +46,8 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     applied: int = 0
     """The copy equals the source at this commit_ts (when ``clean``)."""
+    emptied: int = 0
+    """commit_ts of the CREATE or TRUNCATE that it began empty with: no older row belongs in it, however late."""
     table: Table | None = None
     """The schema of the copy; ``None`` while it has not been created, or after a drop."""
     origin: Literal["create", "bootstrap", "adopted"] = "bootstrap"

@@ -1,0 +1,151 @@
+"""What a job does where a person may choose, and where nothing may be chosen: NULL stays NULL, one job a target."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.recorded_topics import Line, write_json
+from tests.spark.lake import lake, names, read_table, replicate, write_job
+from ticdc_spark.errors import LeaseHeld, SchemaMissing
+from ticdc_spark.model import (
+    Bootstrap,
+    Change,
+    Column,
+    ColumnType,
+    Index,
+    Row,
+    RowChange,
+    SchemaChange,
+    Table,
+    Watermark,
+)
+from ticdc_spark.protocols.simple import SimpleConfig, encoder
+from ticdc_spark.replicate.lease import acquire
+from ticdc_spark.replicate.lease_store import lease_store, this_process
+
+INT = ColumnType(name="int", length=11, charset="binary", collate="binary")
+ID = Column(name="id", type=INT, nullable=False)
+KEY = Index(name="primary", unique=True, primary=True, nullable=False, columns=("id",))
+
+
+def table(version: int, *columns: Column) -> Table:
+    return Table(schema="s", name="t", columns=(ID, *columns), indexes=(KEY,), table_id=1, version=version)
+
+
+V = Column(name="v", type=INT, default="7")
+D = Column(name="d", type=INT, default="5")
+ONE = table(10, V)
+TWO = table(40, V, D)
+CREATE = SchemaChange(commit_ts=10, query="CREATE TABLE `t` (`id` INT PRIMARY KEY,`v` INT DEFAULT 7)", kind="CREATE",
+                      schema="s", name="t", table=ONE)  # fmt: skip
+
+
+def insert(of: Table, ts: int, **row: str | None) -> RowChange:
+    return RowChange(op="insert", table=of, commit_ts=ts, after=row)
+
+
+def ddl(kind: str, ts: int, query: str, after: Table, before: Table) -> SchemaChange:
+    return SchemaChange(commit_ts=ts, query=query, kind=kind, schema="s", name="t", table=after, pre_table=before)
+
+
+def topic(folder: Path, events: Iterable[Change], partition: int = 0) -> Path:
+    """Record events in their order, in one partition."""
+    simple = encoder(SimpleConfig())
+    sent = []
+    for event in events:
+        match event:
+            case RowChange():
+                sent += list(simple.rows([event]))
+            case SchemaChange():
+                sent.append(simple.ddl(event))
+            case Watermark(ts):
+                sent.append(simple.watermark(ts))
+            case Bootstrap(known):
+                sent.append(simple.bootstrap(known))
+    lines = [Line("topic", partition, at, None, one.key, one.value) for at, one in enumerate(sent) if one is not None]
+    return write_json(folder / "topic" / f"{partition}.jsonl", lines).parent
+
+
+def rows(spark: SparkSession, folder: Path, name: str = "t") -> Sequence[Row]:
+    return sorted(read_table(lake(spark, folder), "s", name), key=lambda row: str(row["id"]))
+
+
+def test_null_stays_null_beside_a_default(spark: SparkSession, folder: Path) -> None:
+    add = ddl("ALTER", 40, "ALTER TABLE `t` ADD COLUMN `d` INT DEFAULT 5", TWO, ONE)
+    source = topic(folder, [
+        CREATE, insert(ONE, 20, id="1", v=None), insert(ONE, 21, id="2", v="7"), Watermark(40), add,
+        insert(TWO, 50, id="3", v=None, d=None),
+        RowChange(op="update", table=TWO, commit_ts=60, before={"id": "2", "v": "7", "d": "5"},
+                  after={"id": "2", "v": None, "d": None}),
+        Watermark(100),
+    ])  # fmt: skip
+    replicate(write_job(folder, source))
+    assert rows(spark, folder) == [
+        {"id": 1, "v": None, "d": 5},
+        {"id": 2, "v": None, "d": None},
+        {"id": 3, "v": None, "d": None},
+    ]
+
+
+def test_what_is_dropped_or_truncated_may_be_kept(spark: SparkSession, folder: Path) -> None:
+    again = table(70, V)
+    source = topic(folder, [
+        CREATE, insert(ONE, 20, id="1", v="1"), Watermark(30),
+        ddl("TRUNCATE", 30, "TRUNCATE TABLE `t`", table(30, V), ONE),
+        insert(table(30, V), 40, id="1", v="2"), insert(table(30, V), 41, id="2", v="2"), Watermark(60),
+        SchemaChange(commit_ts=60, query="DROP TABLE `s`.`t`", kind="ERASE", schema="s", name="t",
+                     table=table(30, V), pre_table=table(30, V)),
+        SchemaChange(commit_ts=70, query=CREATE.query, kind="CREATE", schema="s", name="t", table=again),
+        insert(again, 80, id="9", v="9"), Watermark(100),
+    ])  # fmt: skip
+    job = write_job(folder, source, 'drop-table = "keep"\ntruncate-table = "keep"')
+    replicate(job)
+    assert rows(spark, folder) == [{"id": 9, "v": 9}]
+    (aside,) = {name for _, name in names(lake(spark, folder))} - {"t"}
+    assert rows(spark, folder, aside) == [{"id": 1, "v": 2}, {"id": 2, "v": 2}]
+
+
+def test_a_second_job_on_the_target_is_refused(spark: SparkSession, folder: Path) -> None:
+    job = write_job(folder, topic(folder, [CREATE, insert(ONE, 20, id="1", v="1"), Watermark(30)]))
+    with acquire(lease_store(str(folder / "lake"), "lake", folder / "elsewhere"), this_process("another")):
+        with pytest.raises(LeaseHeld, match="another"):
+            replicate(job)
+        assert not (folder / "state" / "progress.json").exists()
+    replicate(job)
+    assert rows(spark, folder) == [{"id": 1, "v": 1}]
+
+
+MIDDLE: tuple[Change, ...] = (insert(ONE, 20, id="1", v="1"), insert(ONE, 25, id="2", v=None), Watermark(30))
+"""A run from the middle: rows before any schema."""
+
+
+def test_rows_from_the_middle_wait_for_their_bootstrap(spark: SparkSession, folder: Path) -> None:
+    job = write_job(folder, topic(folder, MIDDLE))
+    waiting = replicate(job).progress
+    assert waiting.applied < 20
+    assert "version 10" in waiting.hold.what
+    write_job(folder, folder / "topic", 'schema-timeout = "1ms"')
+    with pytest.raises(SchemaMissing, match="partition 0"):
+        replicate(job)
+    topic(folder, [*MIDDLE, Bootstrap(ONE), Watermark(40)])
+    replicate(job)
+    assert rows(spark, folder) == [{"id": 1, "v": 1}, {"id": 2, "v": None}]
+
+
+def test_a_schema_file_reads_rows_whose_schema_never_comes(spark: SparkSession, folder: Path) -> None:
+    (folder / "s.sql").write_text("CREATE TABLE `s`.`t` (`id` int(11) NOT NULL, `v` int(11), PRIMARY KEY (`id`));\n")
+    job = write_job(folder, topic(folder, MIDDLE))
+    job.write_text(job.read_text() + '[schema]\nfile = ["s.sql"]\n')
+    replicate(job)
+    assert rows(spark, folder) == [{"id": 1, "v": 1}, {"id": 2, "v": None}]
+
+
+def test_rows_before_the_first_known_schema_may_be_left_out(spark: SparkSession, folder: Path) -> None:
+    later = table(26, V)
+    job = write_job(folder, topic(folder, [*MIDDLE, Bootstrap(later), insert(later, 35, id="3", v="3"), Watermark(40)]))
+    job.write_text(job.read_text() + '[schema]\nskip-to-known = ["s.t"]\n')
+    (state,) = replicate(job).progress.tables
+    assert rows(spark, folder) == [{"id": 3, "v": 3}]
+    assert state.diverged_since == 20
