@@ -84,6 +84,7 @@ OTHERS = {
     "open_batch1": "open",
     "simple_avro": "simple",
     "canal_json_ext": "canal-json",
+    "debezium_ext": "debezium",
 }
 """Configurations of other protocols with watermarks, and the protocol that reads them."""
 

@@ -209,7 +209,7 @@ def _resolve(
         why = f"{unread} messages to read" if unread > 0 else "no newer watermark yet"
         what = f"partition {lowest.partition} of topic {lowest.topic}: watermark {watermark}, {why}"
         if not highest:
-            what = "no partition has had a watermark yet (canal-json sends them with enable-tidb-extension only)"
+            what = "no partition has had a watermark yet (canal-json and debezium need enable-tidb-extension)"
         since = progress.hold.since if progress.hold.kind == "partition" else rules.now
         hold = Hold(kind="partition", what=what, since=since)
     return tuple(marked), watermark - 1, hold
