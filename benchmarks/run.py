@@ -32,6 +32,7 @@ from ticdc_spark.replicate.changelog import SLOTS, ChangeLog
 from ticdc_spark.replicate.config import load_job
 from ticdc_spark.sinks.iceberg import IcebergSink, catalog_options
 from ticdc_spark.spark.envelopes import LOG_DDL, LandingPlan, land
+from ticdc_spark.spark.log_files import LogRows
 from ticdc_spark.spark.rows import ReadPlan, read_rows, rows_ddl
 from ticdc_spark.spark.session import coordinates, cores, open_session
 from ticdc_spark.spark.source_files import FileSource
@@ -127,22 +128,24 @@ class Bench:
             for batch, (start, end) in enumerate(self.bounds, 1):
                 log.land(self.source.read(sink.spark, start, end), self.plan(batch))
         with self.measure("rows: ours"):
-            for raw, ours, _ in self.raw_rows(log, sink):
-                _drain(ours(raw))
+            for ours, _ in self.typed_rows(log, sink):
+                _drain(ours)
         with self.measure("rows: from_json"):
-            for raw, _, theirs in self.raw_rows(log, sink):
-                _drain(theirs(raw))
+            for _, theirs in self.typed_rows(log, sink):
+                _drain(theirs)
         shutil.rmtree(self.folder / "steps")
 
     def plan(self, batch: int) -> LandingPlan:
         return LandingPlan(protocol="simple", generation=1, batch=batch, slots=SLOTS, floors={}, watermarks={})
 
-    def raw_rows(self, log: ChangeLog, sink: IcebergSink) -> Iterator[tuple[DataFrame, _Read, _Read]]:
-        """The landed rows of each table, and how we and ``from_json`` type them."""
-        batches = range(1, len(self.bounds) + 1)
+    def typed_rows(self, log: ChangeLog, sink: IcebergSink) -> Iterator[tuple[DataFrame, DataFrame]]:
+        """The landed rows of each table, typed by us and by ``from_json``."""
+        batches = frozenset(range(1, len(self.bounds) + 1))
         for table in self.topic.tables:
             columns = baselines.columns_of(table)
-            raw = log.rows(sink.spark, batches, (table.schema, table.name), 0, 2**63 - 1, ("row",))
+            wanted = LogRows(
+                generation=1, batches=batches, schema=table.schema, table=table.name, above=0, upto=2**63 - 1
+            )
             plan = ReadPlan(
                 protocol="simple",
                 tables={str(table.version): table},
@@ -151,23 +154,17 @@ class Bench:
                 lake=LakeOptions(),
                 strict=True,
             )
-
-            def ours(raw: DataFrame, plan: ReadPlan = plan) -> DataFrame:
-                return raw.mapInArrow(read_rows(plan), rows_ddl(plan.columns))
-
-            def theirs(raw: DataFrame, plan: ReadPlan = plan) -> DataFrame:
-                images = raw.select(
-                    "*", sf.col("after").cast("string").alias("data"), sf.col("before").cast("string").alias("old")
-                )
-                schema = baselines.image_schema(next(iter(plan.tables.values())))
-                parsed = images.select(
-                    "op", "commit_ts", "offset", "seq",
-                    sf.from_json("data", schema).alias("new"), sf.from_json("old", schema).alias("old"),
-                )  # fmt: skip
-                cells = baselines.typed_columns(sf.col("old"), sf.col("new"), plan.columns)
-                return parsed.select("op", "commit_ts", "offset", "seq", *cells)
-
-            yield raw, ours, theirs
+            ours = log.map_rows(sink.spark, wanted, read_rows(plan), rows_ddl(columns))
+            images = log.rows(sink.spark, wanted).select(
+                "*", sf.col("after").cast("string").alias("data"), sf.col("before").cast("string").alias("old")
+            )
+            schema = baselines.image_schema(table)
+            parsed = images.select(
+                "op", "commit_ts", "offset", "seq",
+                sf.from_json("data", schema).alias("new"), sf.from_json("old", schema).alias("old"),
+            )  # fmt: skip
+            cells = baselines.typed_columns(sf.col("old"), sf.col("new"), columns)
+            yield ours, parsed.select("op", "commit_ts", "offset", "seq", *cells)
 
     def whole_job(self) -> None:
         folder = self.folder / "job"
@@ -223,9 +220,6 @@ class Bench:
                 rest = result.seconds - sum(self.phases[phase] for phase in PHASES)
                 lines.append(f"| … of it: everything else | | {rest:.1f} | | | | |")
         return "\n".join(lines) + "\n"
-
-
-_Read = Callable[[DataFrame], DataFrame]
 
 
 def _drain(rows: DataFrame) -> None:

@@ -24,7 +24,10 @@ from ticdc_spark.replicate.timeline import ROWS_APPENDED, ROWS_MERGED
 from ticdc_spark.sinks.base import ColumnChanges, TableName
 from ticdc_spark.sinks.iceberg import faults as sink_faults
 from ticdc_spark.sinks.iceberg import quote
+from ticdc_spark.spark.combine import combine
+from ticdc_spark.spark.log_files import LogRows
 from ticdc_spark.spark.rows import BAD, OP, ORDER, SEQ, TS, UNREADABLE, BadRow, ReadPlan, read_rows, rows_ddl
+from ticdc_spark.spark.tasks import chain
 from ticdc_spark.spark.types import LakeColumn
 
 log = logging.getLogger(__name__)
@@ -81,9 +84,16 @@ def apply_rows(batch: Batch, name: TableName, upto: int) -> None:
     worth_it = only_inserts or inserts >= max(WORTH_APPENDING, others)
     may_append = state.clean and not redo and not late and worth_it
     with batch.sink.session() as session:
-        batches = None if late else sorted({rows.batch for rows in waiting})
-        raw = batch.log.rows(session, batches, name, above, upto, ("row", "late") if late else ("row",))
-        raw = raw.where(sf.col("schema_key").isin(list(versions)))
+        wanted = LogRows(
+            generation=batch.log.generation,
+            batches=None if late else frozenset(rows.batch for rows in waiting),
+            schema=name[0],
+            table=name[1],
+            above=above,
+            upto=upto,
+            kinds=("row", "late") if late else ("row",),
+            keys=tuple(versions),
+        )
         plan = ReadPlan(
             protocol=batch.protocol,
             tables=versions,
@@ -93,7 +103,10 @@ def apply_rows(batch: Batch, name: TableName, upto: int) -> None:
             strict=batch.job.on_reject == "stop",
         )
         zeros = session.sparkContext.accumulator(0)
-        typed = raw.mapInArrow(read_rows(plan, zeros), rows_ddl(columns))
+        keys = [column.name for column in columns if column.key]
+        one_a_key = combine(keys, keep_first=may_append and not only_inserts)
+        task = chain(read_rows(plan, zeros), one_a_key)
+        typed = batch.log.map_rows(session, wanted, task, rows_ddl(columns))
         if not plan.strict:
             state, typed = _sort_out_rejects(batch, name, state, typed)
             may_append = may_append and state.clean
@@ -102,7 +115,8 @@ def apply_rows(batch: Batch, name: TableName, upto: int) -> None:
         except SinkFault as fault:
             if UNREADABLE not in str(fault):
                 raise
-            loose = raw.mapInArrow(read_rows(msgspec.structs.replace(plan, strict=False)), rows_ddl(columns))
+            task = read_rows(msgspec.structs.replace(plan, strict=False))
+            loose = batch.log.map_rows(session, wanted, task, rows_ddl(columns))
             _stop(batch, name, _bad_rows(batch, loose), fault)
     count = sum(rows.rows for rows in waiting if rows.max_ts <= upto)
     with batch.lock:

@@ -4,7 +4,8 @@ Both are partitioned by generation and batch, and a batch that is done again rep
 explicit filter. Rows stay in the log until every table has applied them, and ``log-retention`` on top.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import msgspec
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -13,8 +14,20 @@ from pyspark.sql import functions as sf
 from ticdc_spark.replicate.advance import Control, Reject
 from ticdc_spark.sinks.base import TableName
 from ticdc_spark.sinks.iceberg import faults, quote
+from ticdc_spark.sinks.iceberg_files import LogTableFiles
 from ticdc_spark.spark.envelopes import CONTROL_SLOT, LOG_DDL, LandingPlan, land, slot_of
+from ticdc_spark.spark.log_files import (
+    CONTROL_COLUMNS,
+    CONTROL_DDL,
+    FILE,
+    LogFile,
+    LogRows,
+    read_log,
+    write_log,
+)
 from ticdc_spark.spark.rows import LOG_COLUMNS
+from ticdc_spark.spark.session import runs_here
+from ticdc_spark.spark.tasks import ArrowTask, chain
 
 NAMESPACE = "_ticdc_spark"
 DEAD_LETTER_DDL = (
@@ -38,12 +51,23 @@ _PROPERTIES = {
 }
 SLOTS = 8
 """Parts of a batch in the log, by a hash of the table's name."""
+_TASK_ROWS = 10_000
+"""Rows of the log that are worth a task."""
 
 
 class ChangeLog:
     """The change log and the dead letters of one job."""
 
-    def __init__(self, spark: SparkSession, catalog: str, job: str, generation: int) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        catalog: str,
+        job: str,
+        generation: int,
+        writer: Literal["tasks", "spark"] = "tasks",
+    ) -> None:
+        """``writer``: who writes and reads the log's files. Tasks can where Spark and the warehouse are local;
+        everywhere else it is Spark."""
         self.spark = spark
         self.generation = generation
         plain = job.replace(".", "_x2e_")
@@ -64,20 +88,34 @@ class ChangeLog:
                     f"CREATE TABLE IF NOT EXISTS {name} ({columns}) USING iceberg "
                     f"PARTITIONED BY ({parts}) TBLPROPERTIES ({options})"
                 )
+        files = LogTableFiles(spark, self.table) if writer == "tasks" and runs_here(spark) else None
+        self._files = files if files is not None and files.folder is not None else None
+        self._landed: dict[int, list[LogFile]] = {}
+        """Files of batches that this process has landed."""
 
     def land(self, messages: DataFrame, plan: LandingPlan) -> list[Control]:
         """Open a batch of messages into the log and return its control events."""
-        opened = messages.mapInArrow(land(plan), LOG_DDL)
         with faults("the change log cannot be written"):
-            opened.writeTo(self.table).overwrite(self._is_batch(plan.batch))
             rows = (
-                self.spark.table(self.table)
-                .where(self._is_batch(plan.batch) & (sf.col("slot") == CONTROL_SLOT))
-                .select(*Control.__struct_fields__)
-                .toArrow()
-                .to_pylist()
+                self._land_by_spark(messages, plan) if self._files is None else self._land(messages, plan, self._files)
             )
         return [Control(**row) for row in rows]
+
+    def _land_by_spark(self, messages: DataFrame, plan: LandingPlan) -> list[dict[str, Any]]:
+        opened = messages.mapInArrow(land(plan), LOG_DDL)
+        opened.writeTo(self.table).overwrite(self._is_batch(plan.batch))
+        written = self.spark.table(self.table).where(self._is_batch(plan.batch) & (sf.col("slot") == CONTROL_SLOT))
+        rows: list[dict[str, Any]] = written.select(*CONTROL_COLUMNS).toArrow().to_pylist()
+        return rows
+
+    def _land(self, messages: DataFrame, plan: LandingPlan, files: LogTableFiles) -> list[dict[str, Any]]:
+        folder = files.batch_folder(plan.generation, plan.batch)
+        told = messages.mapInArrow(write_log(plan, folder, files.field_ids), CONTROL_DDL)
+        rows: list[dict[str, Any]] = told.toArrow().to_pylist()
+        written = [msgspec.json.decode(row["control"], type=LogFile) for row in rows if row["kind"] == FILE]
+        files.replace(plan.generation, plan.batch, written)
+        self._landed[plan.batch] = written
+        return [row for row in rows if row["kind"] != FILE]
 
     def keep_rejects(self, batch: int, stage: str, rejects: Sequence[Reject], job_time: float) -> None:
         """Write rejects of one stage of one batch to the dead letters, replacing what a former try wrote."""
@@ -107,26 +145,39 @@ class ChangeLog:
             )
             letters.writeTo(self.dead_letters).overwrite(self._is_batch(batch) & (sf.col("stage") == stage))
 
-    def rows(
-        self,
-        session: SparkSession,
-        batches: Iterable[int] | None,
-        table: TableName,
-        above: int,
-        upto: int,
-        kinds: Sequence[str],
-    ) -> DataFrame:
-        """Raw rows of one table with ``above < commit_ts <= upto``, as ``LOG_COLUMNS``; ``batches``: ``None``: all."""
-        slots = sf.col("slot") == slot_of(table[0], table[1], SLOTS)
-        if batches is not None:
-            slots &= sf.col("batch").isin(sorted(batches))
-        return (
+    def rows(self, session: SparkSession, wanted: LogRows) -> DataFrame:
+        """Raw rows of one table, as ``LOG_COLUMNS``, as Spark reads them."""
+        slots = sf.col("slot") == slot_of(wanted.schema, wanted.table, SLOTS)
+        if wanted.batches is not None:
+            slots &= sf.col("batch").isin(sorted(wanted.batches))
+        found = (
             session.table(self.table)
-            .where((sf.col("generation") == self.generation) & slots)
-            .where((sf.col("schema") == table[0]) & (sf.col("table") == table[1]) & sf.col("kind").isin(list(kinds)))
-            .where((sf.col("commit_ts") > above) & (sf.col("commit_ts") <= upto))
-            .select(*LOG_COLUMNS)
+            .where((sf.col("generation") == wanted.generation) & slots)
+            .where((sf.col("schema") == wanted.schema) & (sf.col("table") == wanted.table))
+            .where(sf.col("kind").isin(list(wanted.kinds)))
+            .where((sf.col("commit_ts") > wanted.above) & (sf.col("commit_ts") <= wanted.upto))
         )
+        if wanted.keys is not None:
+            found = found.where(sf.col("schema_key").isin(list(wanted.keys)))
+        return found.select(*LOG_COLUMNS)
+
+    def map_rows(self, session: SparkSession, wanted: LogRows, task: ArrowTask, ddl: str) -> DataFrame:
+        """Raw rows of one table through a task over ``LOG_COLUMNS``, which gives ``ddl``."""
+        files = self._find(wanted)
+        if files is None:
+            return self.rows(session, wanted).mapInArrow(task, ddl)
+        tasks = _share_out(files, session.sparkContext.defaultParallelism)
+        return session.range(0, len(tasks), 1, len(tasks)).mapInArrow(chain(read_log(tasks, wanted), task), ddl)
+
+    def _find(self, wanted: LogRows) -> list[LogFile] | None:
+        """The files that may hold such rows; ``None`` when Spark must read them."""
+        if self._files is None or wanted.batches is None or wanted.generation != self.generation:
+            return None
+        slot = slot_of(wanted.schema, wanted.table, SLOTS)
+        known = [file for batch in wanted.batches for file in self._landed.get(batch, ()) if file.slot == slot]
+        others = wanted.batches - self._landed.keys()
+        more = self._files.find(wanted.generation, others, slot) if others else []
+        return None if more is None else [*known, *more]
 
     def late_rows(self, batch: int) -> list[tuple[TableName, str, int, int, str, int, int]]:
         """Rows of a batch that are neither new nor replays, by table and schema key.
@@ -183,6 +234,7 @@ class ChangeLog:
                 f"DELETE FROM {self.table} WHERE generation < {self.generation} "
                 f"OR (generation = {self.generation} AND batch < {before})"
             )
+            self._landed = {batch: files for batch, files in self._landed.items() if batch >= before}
             catalog = self.table.split(".")[0]
             for name in (self.table, self.dead_letters):
                 plain = name.removeprefix(f"{catalog}.").replace("`", "")
@@ -193,6 +245,18 @@ class ChangeLog:
 
     def _is_batch(self, batch: int) -> Column:
         return (sf.col("generation") == self.generation) & (sf.col("batch") == batch)
+
+
+def _share_out(files: Sequence[LogFile], parallelism: int) -> list[list[str]]:
+    """Files to tasks of about the same size, no more tasks than rows are worth."""
+    rows = sum(file.rows for file in files)
+    tasks: list[list[str]] = [[] for _ in range(max(1, min(parallelism, len(files), rows // _TASK_ROWS)))]
+    sizes = [0] * len(tasks)
+    for file in sorted(files, key=lambda file: -file.rows):
+        least = sizes.index(min(sizes))
+        tasks[least].append(file.path)
+        sizes[least] += file.rows
+    return tasks
 
 
 def decode_bad(text: str) -> "Reject":

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from ticdc_spark.model import Bootstrap, Envelope, Event, Rejected, SchemaChange, Watermark
 from ticdc_spark.protocols import decoder
-from ticdc_spark.spark.tasks import ArrowTask, without_gc
+from ticdc_spark.spark.tasks import ArrowTask, in_worker
 
 CONTROL_SLOT = -1
 """The log's slot of everything that the driver reads; rows of tables are in slots from 0."""
@@ -125,7 +125,7 @@ def land(plan: LandingPlan) -> ArrowTask:
         if summaries:
             yield _summary_rows(plan, summaries)
 
-    return without_gc(run)
+    return in_worker(run)
 
 
 class _Slots(dict[tuple[str, str], int]):

@@ -16,7 +16,7 @@ from ticdc_spark.model import Table, Value
 from ticdc_spark.mysql import NO_CONSTANT, default_value
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.base import Columns, ReadOptions, RowReader
-from ticdc_spark.spark.tasks import ArrowTask, without_gc
+from ticdc_spark.spark.tasks import ArrowTask, in_worker
 from ticdc_spark.spark.types import HIDDEN_PREFIX, Cells, LakeColumn, LakeOptions, Typed, arrow_type, to_arrow
 
 OP, TS, ORDER, SEQ, BAD = "_ticdc_op", "_ticdc_ts", "_ticdc_offset", "_ticdc_seq", "_ticdc_bad"
@@ -81,7 +81,7 @@ def read_rows(plan: ReadPlan, zeros: Accumulator[int] | None = None) -> ArrowTas
                     zeros.add(nulled)
                 yield typed
 
-    return without_gc(run)
+    return in_worker(run)
 
 
 class _Version:

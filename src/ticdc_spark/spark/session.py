@@ -107,6 +107,12 @@ def stop_session(spark: SparkSession) -> None:
     SparkContext._jvm = None
 
 
+def runs_here(spark: SparkSession) -> bool:
+    """Whether tasks run on this machine, so that they see the driver's files."""
+    master = spark.sparkContext.master or ""
+    return master.startswith("local") and "cluster" not in master
+
+
 def cores(master: str) -> int:
     """How many tasks a local master runs at once: ``local[4]`` → 4, ``local[*]`` → the cores we may use."""
     given = re.match(r"local(?:\[(\d+|\*)[,\]])?", master)
@@ -185,4 +191,4 @@ def _jar_settings(settings: Mapping[str, str], packages: Sequence[str], local: b
     return {name: separator.join([*([own] if own else []), *found]), "spark.jars.packages": ""}
 
 
-__all__ = ["Part", "coordinates", "cores", "open_session", "stop_session"]
+__all__ = ["Part", "coordinates", "cores", "open_session", "runs_here", "stop_session"]

@@ -1,21 +1,24 @@
 """What our functions for ``mapInArrow`` have in common."""
 
 import gc
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
+from zipimport import zipimporter
 
 import pyarrow as pa
 
 ArrowTask: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def without_gc(task: ArrowTask) -> ArrowTask:
-    """Let a task run without the collector of cycles.
+def in_worker(task: ArrowTask) -> ArrowTask:
+    """Let a task run as is best in a Python worker: without the collector of cycles, and quick to start.
 
     Ours make millions of small objects and no cycle, and looking for them took a tenth of the time.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        _keep_zip_directories()
         was_on = gc.isenabled()
         gc.disable()
         try:
@@ -23,5 +26,26 @@ def without_gc(task: ArrowTask) -> ArrowTask:
         finally:
             if was_on:
                 gc.enable()
+
+    return run
+
+
+def _keep_zip_directories() -> None:
+    """Spark calls ``importlib.invalidate_caches`` before each task, and its own zip files are read again for every
+    package in them: 0.15 s of a processor a task. They do not change while a worker lives."""
+    for finder in sys.path_importer_cache.values():
+        if isinstance(finder, zipimporter):
+            finder.invalidate_caches = _nothing  # type: ignore[method-assign]
+
+
+def _nothing() -> None:
+    return
+
+
+def chain(first: ArrowTask, second: ArrowTask) -> ArrowTask:
+    """One task after the other."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return second(first(batches))
 
     return run
