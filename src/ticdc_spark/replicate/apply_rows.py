@@ -18,6 +18,7 @@ from ticdc_spark.errors import DecisionNeeded, EnvironmentFault, RejectedMessage
 from ticdc_spark.model import Table
 from ticdc_spark.replicate import faults
 from ticdc_spark.replicate.advance import ANY_VERSION, VALID_THEN, Reject
+from ticdc_spark.replicate.apply_direct import MOST_ROWS, apply_directly
 from ticdc_spark.replicate.context import NO_MARK, Batch
 from ticdc_spark.replicate.progress import Pending, TableState
 from ticdc_spark.replicate.timeline import ROWS_APPENDED, ROWS_MERGED
@@ -82,7 +83,9 @@ def apply_rows(batch: Batch, name: TableName, upto: int) -> None:
     only_inserts = not others
     # Two commits and a cache cost more than they save where there is little to append.
     worth_it = only_inserts or inserts >= max(WORTH_APPENDING, others)
-    may_append = state.clean and not redo and not late and worth_it
+    is_new = state.clean and not redo and not late
+    """Whether a key that begins with an insert has no row in the lake."""
+    may_append = is_new and worth_it
     with batch.sink.session() as session:
         wanted = LogRows(
             generation=batch.log.generation,
@@ -103,21 +106,22 @@ def apply_rows(batch: Batch, name: TableName, upto: int) -> None:
             strict=batch.job.on_reject == "stop",
         )
         zeros = session.sparkContext.accumulator(0)
-        keys = [column.name for column in columns if column.key]
-        one_a_key = combine(keys, keep_first=may_append and not only_inserts)
-        task = chain(read_rows(plan, zeros), one_a_key)
-        typed = batch.log.map_rows(session, wanted, task, rows_ddl(columns))
-        if not plan.strict:
-            state, typed = _sort_out_rejects(batch, name, state, typed)
-            may_append = may_append and state.clean
+        read = read_rows(plan, zeros)
         try:
-            _write(batch, name, net_changes(typed, columns), columns, (above, upto), may_append, only_inserts)
+            few = inserts + others <= MOST_ROWS
+            if not few or not apply_directly(batch, session, name, wanted, read, columns, may_append=is_new):
+                keys = [column.name for column in columns if column.key]
+                one_a_key = combine(keys, keep_first=may_append and not only_inserts)
+                typed = batch.log.map_rows(session, wanted, chain(read, one_a_key), rows_ddl(columns))
+                if not plan.strict:
+                    state, typed = _sort_out_rejects(batch, name, state, typed)
+                    may_append = may_append and state.clean
+                _write(batch, name, net_changes(typed, columns), columns, (above, upto), may_append, only_inserts)
         except SinkFault as fault:
             if UNREADABLE not in str(fault):
                 raise
-            task = read_rows(msgspec.structs.replace(plan, strict=False))
-            loose = batch.log.map_rows(session, wanted, task, rows_ddl(columns))
-            _stop(batch, name, _bad_rows(batch, loose), fault)
+            loosely = read_rows(msgspec.structs.replace(plan, strict=False))
+            _stop(batch, name, _bad_rows(batch, batch.log.map_rows(session, wanted, loosely, rows_ddl(columns))), fault)
     count = sum(rows.rows for rows in waiting if rows.max_ts <= upto)
     with batch.lock:
         batch.applied_rows += count

@@ -161,12 +161,18 @@ class ChangeLog:
             found = found.where(sf.col("schema_key").isin(list(wanted.keys)))
         return found.select(*LOG_COLUMNS)
 
-    def map_rows(self, session: SparkSession, wanted: LogRows, task: ArrowTask, ddl: str) -> DataFrame:
+    def can_map_in_one(self, wanted: LogRows) -> bool:
+        """Whether ``map_rows`` can give all such rows to one task."""
+        return self._find(wanted) is not None
+
+    def map_rows(
+        self, session: SparkSession, wanted: LogRows, task: ArrowTask, ddl: str, most_tasks: int | None = None
+    ) -> DataFrame:
         """Raw rows of one table through a task over ``LOG_COLUMNS``, which gives ``ddl``."""
         files = self._find(wanted)
         if files is None:
             return self.rows(session, wanted).mapInArrow(task, ddl)
-        tasks = _share_out(files, session.sparkContext.defaultParallelism)
+        tasks = _share_out(files, most_tasks or session.sparkContext.defaultParallelism)
         return session.range(0, len(tasks), 1, len(tasks)).mapInArrow(chain(read_log(tasks, wanted), task), ddl)
 
     def _find(self, wanted: LogRows) -> list[LogFile] | None:

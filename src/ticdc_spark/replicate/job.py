@@ -83,6 +83,8 @@ class JobKeys(Section, frozen=True, kw_only=True):
     idle_partition_timeout: Duration = 60.0
     schema_timeout: Duration = 600.0
     parallel_tables: Positive = 4
+    writer: Literal["tasks", "spark"] = "tasks"
+    """Who writes files: Python tasks themselves, where Spark and the warehouse are local (else Spark all the same)."""
     log_retention: Keep = Retention(seconds=7 * 86400.0)
     on_reject: Literal["stop", "quarantine", "continue"] = "stop"
     max_rejects: Positive = 1000

@@ -62,7 +62,7 @@ class Steps:
         loaded = store.load()
         progress = loaded or Progress(job=job.name, generation=_generation(spark, job))
         self.progress = with_schema_files(progress, job.schema.file)
-        self.log = ChangeLog(spark, job.sink.catalog, job.name, self.progress.generation)
+        self.log = ChangeLog(spark, job.sink.catalog, job.name, self.progress.generation, job.writer)
         self._first = True
         """Nothing was done in this run yet."""
         self.seconds: dict[str, float] = {}

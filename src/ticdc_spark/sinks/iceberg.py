@@ -86,11 +86,11 @@ class IcebergSink:
         self.properties = PROPERTIES | dict(properties)
         self._sessions: SimpleQueue[SparkSession] = SimpleQueue()
         self._creating = threading.Lock()
-        self._iceberg: Any = spark._jvm.org.apache.iceberg  # type: ignore[union-attr]
+        self.iceberg: Any = spark._jvm.org.apache.iceberg  # type: ignore[union-attr]
         with faults(f"catalog {catalog!r} cannot be opened"):
             # Catalogs are looked up in the thread's active session, which may be another one in a thread of its own.
             SparkSession._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
-            self._catalog = self._iceberg.spark.Spark3Util.loadIcebergCatalog(spark._jsparkSession, catalog)
+            self._catalog = self.iceberg.spark.Spark3Util.loadIcebergCatalog(spark._jsparkSession, catalog)
 
     @contextmanager
     def session(self) -> Iterator[SparkSession]:
@@ -119,7 +119,7 @@ class IcebergSink:
 
     def mark(self, table: TableName) -> MarkFound | None:
         with faults(f"the history of {table} cannot be read"):
-            loaded = self._load(table)
+            loaded = self.load(table)
             snapshot = loaded.currentSnapshot()
             while snapshot is not None:
                 summary = snapshot.summary()
@@ -133,12 +133,12 @@ class IcebergSink:
 
     def snapshot_id(self, table: TableName) -> int | None:
         with faults(f"table {table} cannot be read"):
-            snapshot = self._load(table).currentSnapshot()
+            snapshot = self.load(table).currentSnapshot()
             return None if snapshot is None else int(snapshot.snapshotId())
 
     def columns(self, table: TableName) -> dict[str, str]:
         with faults(f"the columns of {table} cannot be read"):
-            struct = self._iceberg.spark.SparkSchemaUtil.convert(self._load(table).schema())
+            struct = self.iceberg.spark.SparkSchemaUtil.convert(self.load(table).schema())
             return {field.name(): field.dataType().sql().lower() for field in struct.fields()}
 
     def create(self, table: TableName, columns: Sequence[LakeColumn], mark: MarkFound) -> None:
@@ -146,7 +146,7 @@ class IcebergSink:
         assert jvm is not None
         self.create_database(table[0])
         with faults(f"table {table} cannot be created"):
-            spec = self._iceberg.PartitionSpec.unpartitioned()
+            spec = self.iceberg.PartitionSpec.unpartitioned()
             properties = jvm.java.util.HashMap()
             for key, value in (self.properties | {JOB: mark.job}).items():
                 properties.put(key, value)
@@ -169,22 +169,20 @@ class IcebergSink:
 
     def truncate(self, table: TableName, mark: MarkFound) -> None:
         with faults(f"table {table} cannot be truncated"):
-            delete = (
-                self._load(table).newDelete().deleteFromRowFilter(self._iceberg.expressions.Expressions.alwaysTrue())
-            )
-            for key, value in _summary(mark).items():
+            delete = self.load(table).newDelete().deleteFromRowFilter(self.iceberg.expressions.Expressions.alwaysTrue())
+            for key, value in summary(mark).items():
                 delete.set(key, value)
             delete.commit()
 
     def stamp(self, table: TableName, mark: MarkFound) -> None:
         with faults(f"table {table} cannot be marked"):
-            transaction = self._load(table).newTransaction()
+            transaction = self.load(table).newTransaction()
             self._stamp(transaction, mark)
             transaction.commitTransaction()
 
     def change_columns(self, table: TableName, changes: ColumnChanges, mark: MarkFound) -> None:
         with faults(f"the columns of {table} cannot be changed"):
-            transaction = self._load(table).newTransaction()
+            transaction = self.load(table).newTransaction()
             update = transaction.updateSchema()
             for name in changes.drop:
                 update.deleteColumn(name)
@@ -244,22 +242,27 @@ class IcebergSink:
 
     def _stamp(self, transaction: Any, mark: MarkFound) -> None:
         append = transaction.newFastAppend()
-        for key, value in _summary(mark).items():
+        for key, value in summary(mark).items():
             append.set(key, value)
         append.commit()
 
-    def _load(self, table: TableName) -> Any:
+    def load(self, table: TableName) -> Any:
+        """The table, as Iceberg's Java API has it now."""
         return self._catalog.loadTable(self._identifier(table))
+
+    def format_version(self, loaded: Any) -> int:
+        """The version of Iceberg's specification that a table follows."""
+        return int(loaded.operations().current().formatVersion())
 
     def _namespace(self, schema: str) -> Any:
         gateway = self.spark.sparkContext._gateway
         assert gateway is not None
         levels = gateway.new_array(gateway.jvm.String, 1)
         levels[0] = escape(schema)
-        return self._iceberg.catalog.Namespace.of(levels)
+        return self.iceberg.catalog.Namespace.of(levels)
 
     def _identifier(self, table: TableName) -> Any:
-        return self._iceberg.catalog.TableIdentifier.of(self._namespace(table[0]), escape(table[1]))
+        return self.iceberg.catalog.TableIdentifier.of(self._namespace(table[0]), escape(table[1]))
 
     def _schema(self, columns: Sequence[LakeColumn]) -> Any:
         jvm = self.spark._jvm
@@ -267,11 +270,11 @@ class IcebergSink:
         fields = jvm.java.util.ArrayList()
         for position, column in enumerate(columns, 1):
             kind = self._type(column, 1000 + position)
-            fields.add(self._iceberg.types.Types.NestedField.optional(position, column.name, kind))
-        return self._iceberg.Schema(fields)
+            fields.add(self.iceberg.types.Types.NestedField.optional(position, column.name, kind))
+        return self.iceberg.Schema(fields)
 
     def _type(self, column: LakeColumn, element_id: int = 1) -> Any:
-        types = self._iceberg.types.Types
+        types = self.iceberg.types.Types
         if column.type.iceberg == "list":
             return types.ListType.ofOptional(element_id, types.FloatType.get())
         return types.fromPrimitiveString(column.type.iceberg)
@@ -283,13 +286,14 @@ def _path(table: TableName) -> str:
     return f"{plain[0]}/{plain[1]}-{uuid4().hex[:12]}"
 
 
-def _summary(mark: MarkFound) -> dict[str, str]:
+def summary(mark: MarkFound) -> dict[str, str]:
+    """A mark as properties of a snapshot."""
     return {MARK: f"{mark.mark[0]}:{mark.mark[1]}", FLOOR: str(mark.floor), JOB: mark.job}
 
 
 def _carry(session: SparkSession, mark: MarkFound) -> None:
     """Let the next commit of this session carry a mark."""
-    for key, value in _summary(mark).items():
+    for key, value in summary(mark).items():
         session.conf.set(f"spark.sql.iceberg.snapshot-property.{key}", value)
 
 

@@ -1,7 +1,7 @@
 """One event a key inside a task, before rows go back to Spark: most of what a batch changes twice never crosses.
 
-The exact net change is taken by Spark across tasks (``replicate.apply_rows``); leaving out, inside one task, what
-another event of the same key follows changes nothing there.
+Across tasks the net change is taken by Spark (``replicate.apply_rows``); leaving out, inside one task, what another
+event of the same key follows changes nothing there.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,25 +35,37 @@ def combine(keys: Sequence[str], *, keep_first: bool) -> ArrowTask:
     return run
 
 
+def net(rows: pa.Table, keys: Sequence[str]) -> tuple[pa.Table, pa.Array]:
+    """The last event of each key, and the op of its first one beside it. Every row must be readable."""
+    ends = _ends(rows, keys)
+    return rows.take(ends.column("last")), pc.take(rows.column(OP), ends.column("first"))
+
+
 def _combined(rows: pa.Table, keys: Sequence[str], *, keep_first: bool) -> pa.Table:
     bad = rows.column(BAD)
     unread = None
     if bad.null_count < len(rows):
         unread, rows = rows.filter(bad.is_valid()), rows.filter(bad.is_null())
-    later = pc.not_equal(rows.column(OP), "d")
-    order = pa.table([rows.column(TS), later, rows.column(ORDER), rows.column(SEQ)], [TS, _LATER, ORDER, SEQ])
-    sequence = pc.sort_indices(order, [(name, "ascending") for name in order.column_names])
-    numbered = rows.select(list(keys)).take(sequence).append_column(_AT, sequence)
-    wanted = [(_AT, "last"), (_AT, "first")] if keep_first else [(_AT, "last")]
-    # In order, so by one thread.
-    found = numbered.group_by(list(keys), use_threads=False).aggregate(wanted)
-    chosen = found.column(f"{_AT}_last")
+    ends = _ends(rows, keys)
+    chosen = ends.column("last")
     if keep_first:
-        both = pa.chunked_array([*chosen.chunks, *found.column(f"{_AT}_first").chunks])
-        chosen = pc.unique(both)
+        chosen = pc.unique(pa.chunked_array([*chosen.chunks, *ends.column("first").chunks]))
     if len(chosen) < len(rows):
         rows = rows.take(chosen)
     return rows if unread is None else pa.concat_tables([unread, rows])
 
 
-__all__ = ["combine"]
+def _ends(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """Of each key, the numbers of its ``first`` and ``last`` row in the order of events."""
+    later = pc.not_equal(rows.column(OP), "d")
+    order = pa.table([rows.column(TS), later, rows.column(ORDER), rows.column(SEQ)], [TS, _LATER, ORDER, SEQ])
+    sequence = pc.sort_indices(order, [(name, "ascending") for name in order.column_names])
+    sorted_keys = [pc.take(rows.column(name), sequence) for name in keys]
+    numbered = pa.table([*sorted_keys, sequence], [*map(str, range(len(keys))), _AT])
+    # In order, so by one thread.
+    grouped = numbered.group_by([str(at) for at in range(len(keys))], use_threads=False)
+    found = grouped.aggregate([(_AT, "first"), (_AT, "last")])
+    return pa.table([found.column(f"{_AT}_first"), found.column(f"{_AT}_last")], ["first", "last"])
+
+
+__all__ = ["combine", "net"]
