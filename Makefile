@@ -6,10 +6,10 @@ export PYTHON
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --no-input --disable-pip-version-check
 
-.PHONY: help setup demo test test-all check format lock bench clean
+.PHONY: help setup demo test test-all check format lock bench bench-codecs clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
 
 setup: .venv/installed ## make .venv with everything that is needed, pinned
 	@true
@@ -51,6 +51,9 @@ lock: setup ## pin anew what pyproject.toml asks for
 
 bench: setup ## measure
 	@$(BIN)/python -m benchmarks.run
+
+bench-codecs: setup ## measure reading and writing of the protocols, without Spark
+	@$(BIN)/python -m benchmarks.codecs --go
 
 clean: ## remove everything that was made here
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
