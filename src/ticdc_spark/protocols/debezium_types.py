@@ -1,4 +1,4 @@
-"""How Debezium's JSON holds a value of each MySQL type, read.
+"""How Debezium's JSON holds a value of each MySQL type, both ways.
 
 What the wire has lost stays lost: DECIMAL is a double, years below 100 are moved, a zero date is null or the epoch, and
 NULL in a column with a default is that default. Source: ``debezium`` in the vectors' notes.
@@ -17,6 +17,8 @@ from typing import Any, NamedTuple, TypeAlias
 from ticdc_spark import mysql
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import ColumnType, Value
+from ticdc_spark.protocols import debezium_values as values
+from ticdc_spark.protocols.debezium_values import Connects, Write, plain
 from ticdc_spark.protocols.json_rows import Cell
 
 Read: TypeAlias = Callable[[Any], Value]
@@ -34,6 +36,11 @@ class Form(NamedTuple):
 
     wire: Any
     read: Callable[[ColumnType], Read | None]
+    jdbc: int
+    """The code in ``tableChanges`` (``java.sql.Types``)."""
+    connect: Connects
+    write: Callable[[ColumnType, bool], Write | None]
+    """From the column's type and whether it is nullable. ``None``: the canonical value is what is written."""
 
 
 def _integer(column_type: ColumnType) -> Read:
@@ -154,22 +161,60 @@ def _text(column_type: ColumnType) -> Read | None:
     return _bytes if mysql.is_bytes(column_type) else None
 
 
-_FORMS = {
-    **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint"), Form(int, _integer)),
-    **dict.fromkeys(("float", "double"), Form(float, _float)),
-    "decimal": Form(float | str, _decimal),
-    "bit": Form(bool | str, _bit),
-    "date": Form(int, _date),
-    "datetime": Form(int, _datetime),
-    "timestamp": Form(str, _timestamp),
-    "time": Form(int, _time),
-    "year": Form(int | str, _year),
-    "enum": Form(str, _enum),
-    "set": Form(str, _set),
-    **dict.fromkeys(("json", "vector"), Form(str, lambda _: None)),
-    **dict.fromkeys(("char", "varchar", "var_string", "tinytext", "text", "mediumtext", "longtext"), Form(str, _text)),
-    **dict.fromkeys(("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"), Form(str, _text)),
+def _integer_form(jdbc: int, kind: str, unsigned: str) -> Form:
+    return Form(int, _integer, jdbc, plain(kind, unsigned=unsigned), values.write_integer)
+
+
+def _text_form(jdbc: int) -> Form:
+    return Form(str, _text, jdbc, plain("string"), values.write_text)
+
+
+_CHAR, _VARCHAR, _BINARY, _VARBINARY, _BLOB, _INTEGER, _OTHER = 1, 12, -2, -3, 2004, 4, 1111
+FORMS = {
+    "tinyint": _integer_form(5, "int16", "int16"),
+    "smallint": _integer_form(5, "int16", "int32"),
+    "mediumint": _integer_form(_INTEGER, "int32", "int32"),
+    "int": _integer_form(_INTEGER, "int32", "int64"),
+    "bigint": _integer_form(-5, "int64", "int64"),
+    "float": Form(float, _float, 6, values.connect_float, values.write_float),
+    "double": Form(float, _float, 8, plain("double"), values.write_float),
+    "decimal": Form(float | str, _decimal, 3, plain("double"), values.write_decimal),
+    "bit": Form(bool | str, _bit, -7, values.connect_bit, values.write_bit),
+    "date": Form(int, _date, 91, plain("int32", "io.debezium.time.Date"), values.write_date),
+    "datetime": Form(int, _datetime, 93, values.connect_datetime, values.write_datetime),
+    "timestamp": Form(
+        str, _timestamp, 2014, plain("string", "io.debezium.time.ZonedTimestamp"), values.write_timestamp
+    ),
+    "time": Form(int, _time, 92, plain("int64", "io.debezium.time.MicroTime"), values.write_time),
+    "year": Form(int | str, _year, _INTEGER, plain("int32", "io.debezium.time.Year"), values.write_year),
+    "enum": Form(str, _enum, _CHAR, values.connect_enum, values.write_enum),
+    "set": Form(str, _set, _CHAR, values.connect_set, values.write_set),
+    "json": Form(str, lambda _: None, _OTHER, plain("string", "io.debezium.data.Json"), values.write_document),
+    "vector": Form(
+        str,
+        lambda _: None,
+        _VARCHAR,
+        plain("string", "io.debezium.data.TiDBVectorFloat32", version=None),
+        values.write_document,
+    ),
+    "char": _text_form(_CHAR),
+    "binary": _text_form(_BINARY),
+    "varbinary": _text_form(_VARBINARY),
+    **dict.fromkeys(("varchar", "var_string", "tinytext", "text", "mediumtext", "longtext"), _text_form(_VARCHAR)),
+    **dict.fromkeys(("tinyblob", "blob", "mediumblob", "longblob"), _text_form(_BLOB)),
 }
+"""MySQL type to its form."""
+
+
+def form(column_type: ColumnType) -> Form:
+    """How values of a type are sent.
+
+    Raises: MessageError for a type that Debezium cannot carry.
+    """
+    found = FORMS.get(column_type.name)
+    if found is None:
+        raise MessageError(f"column type {column_type.name!r} is not known to debezium")
+    return found
 
 
 def cell(column_type: ColumnType) -> Cell:
@@ -177,7 +222,5 @@ def cell(column_type: ColumnType) -> Cell:
 
     Raises: MessageError for a type that Debezium cannot carry.
     """
-    form = _FORMS.get(column_type.name)
-    if form is None:
-        raise MessageError(f"column type {column_type.name!r} is not known to debezium")
-    return Cell(form.wire | None, form.read(column_type))
+    found = form(column_type)
+    return Cell(found.wire | None, found.read(column_type))

@@ -1,0 +1,250 @@
+"""How Debezium's JSON is written: the text of each value, and its Kafka Connect type in the schema block.
+
+Every value is written as text, for a row is one template that its values are put into. Source: ``debezium`` in the
+vectors' notes, and the vectors.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from functools import lru_cache
+from json.encoder import encode_basestring
+from typing import Any, NamedTuple, TypeAlias
+
+from ticdc_spark import mysql
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import ColumnType
+from ticdc_spark.protocols.go_text import go_float
+
+Write: TypeAlias = Callable[[Any], str]
+"""From a canonical value, never ``None``, to JSON."""
+
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  DATETIME has no zone
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
+_MILLI, _MICRO = timedelta(milliseconds=1), timedelta(microseconds=1)
+_MILLIS_FSP = 3
+"""DATETIME of up to this many fractional digits is in milliseconds, of more in microseconds."""
+_FLOAT_DIGITS = 15
+"""A decimal of up to this many digits is its double's shortest text."""
+_GO_PLAIN_SCALE = 6
+"""From the seventh place on Go may write an exponent."""
+_SETS_KEPT = 4096
+_ESCAPE = re.compile(r"\\.", re.DOTALL)
+_LONG = {r"\b": r"\u0008", r"\f": r"\u000c"}
+_BAD_BYTE = re.compile("[\udc80-\udcff]")
+
+
+def quote(text: str) -> str:
+    """A JSON string as TiCDC's writer has it: nothing of HTML escaped, and no short forms of two control characters."""
+    json = encode_basestring(text)
+    return _ESCAPE.sub(_long, json) if "\\" in json else json
+
+
+def _long(found: re.Match[str]) -> str:
+    return _LONG.get(found[0], found[0])
+
+
+def base64(value: bytes) -> str:
+    """Bytes as a JSON string."""
+    return f'"{b64encode(value).decode()}"'
+
+
+class Connect(NamedTuple):
+    """A Kafka Connect type."""
+
+    type: str
+    name: str = ""
+    version: int | None = 1
+    """Only of a type with a name."""
+    parameter: tuple[str, str] | None = None
+
+
+Connects: TypeAlias = Callable[[ColumnType], Connect]
+
+
+def plain(kind: str, name: str = "", *, unsigned: str = "", version: int | None = 1) -> Connects:
+    """The same for every column of a MySQL type, but for unsigned ones."""
+    of_type = Connect(kind, name, version)
+    of_unsigned = Connect(unsigned or kind, name, version)
+    return lambda column_type: of_unsigned if column_type.unsigned else of_type
+
+
+def connect_float(column_type: ColumnType) -> Connect:
+    """FLOAT(M,D) is a double."""
+    return Connect("float" if column_type.decimal is None else "double")
+
+
+def connect_bit(column_type: ColumnType) -> Connect:
+    """BIT(1) is a boolean, the others are bits."""
+    length = column_type.length or 1
+    return Connect("boolean") if length == 1 else _with("bytes", "io.debezium.data.Bits", "length", str(length))
+
+
+def connect_datetime(column_type: ColumnType) -> Connect:
+    """Milliseconds or microseconds."""
+    millis = mysql.fsp(column_type) <= _MILLIS_FSP
+    return Connect("int64", f"io.debezium.time.{'Timestamp' if millis else 'MicroTimestamp'}")
+
+
+def connect_enum(column_type: ColumnType) -> Connect:
+    """Members with their commas escaped."""
+    members = ",".join(member.replace(",", "\\,") for member in column_type.elements)
+    return _with("string", "io.debezium.data.Enum", "allowed", members)
+
+
+def connect_set(column_type: ColumnType) -> Connect:
+    """Members, which have no commas."""
+    return _with("string", "io.debezium.data.EnumSet", "allowed", ",".join(column_type.elements))
+
+
+def _with(kind: str, name: str, parameter: str, value: str) -> Connect:
+    return Connect(kind, name, 1, (parameter, value))
+
+
+def write_integer(column_type: ColumnType, nullable: bool) -> Write | None:
+    """The number; a BIGINT UNSIGNED from 2^63 on becomes negative, for the type is int64."""
+    if column_type.name != "bigint" or not column_type.unsigned:
+        return None
+
+    def write(text: str) -> str:
+        if len(text) < 19:  # fewer digits than 2^63 has
+            return text
+        number = int(text)
+        return text if number < 1 << 63 else str(number - (1 << 64))
+
+    return write
+
+
+def write_float(column_type: ColumnType, nullable: bool) -> Write:
+    """As Go writes a float."""
+    # the canonical text has an exponent from 1e16 on and below 1e-4, Go from 1e21 on and below 1e-6
+    return lambda text: bytes(go_float(text)).decode() if "e" in text else text
+
+
+def write_decimal(column_type: ColumnType, nullable: bool) -> Write:
+    """A double."""
+    if (column_type.decimal or 0) > _GO_PLAIN_SCALE:
+        return _long_decimal
+
+    def write(text: str) -> str:
+        if len(text) > _FLOAT_DIGITS:
+            return _long_decimal(text)
+        return text.rstrip("0").rstrip(".") if "." in text else text
+
+    return write
+
+
+def _long_decimal(text: str) -> str:
+    return bytes(go_float(mysql.canonical_float(text, 64))).decode()
+
+
+def write_bit(column_type: ColumnType, nullable: bool) -> Write:
+    """A boolean, or base64 of little-endian bytes."""
+    length = column_type.length or 1
+    if length == 1:
+        return lambda text: "false" if text == "0" else "true"
+    size = (length + 7) // 8
+
+    def write(text: str) -> str:
+        try:
+            return base64(int(text).to_bytes(size, "little"))
+        except OverflowError as error:
+            raise MessageError(f"{text} has more than {length} bits") from error
+
+    return write
+
+
+def _years(text: str) -> str:
+    """Years below 70 become 20xx, those below 100 19xx."""
+    return text if text >= "0100" else ("20" if text < "0070" else "19") + text[2:]
+
+
+def write_date(column_type: ColumnType, nullable: bool) -> Write:
+    """Days since the epoch; a date that is none is null, or 0 in a column that is NOT NULL."""
+
+    def write(text: str) -> str:
+        try:
+            return str(date.fromisoformat(_years(text)).toordinal() - _EPOCH_DAY)
+        except ValueError:
+            return "null" if nullable else "0"
+
+    return write
+
+
+def write_datetime(column_type: ColumnType, nullable: bool) -> Write:
+    """Milliseconds or microseconds since the epoch; the zero date is null, or 0 in a column that is NOT NULL."""
+    unit = _MILLI if mysql.fsp(column_type) <= _MILLIS_FSP else _MICRO
+    parse = datetime.fromisoformat
+
+    def write(text: str) -> str:
+        try:
+            return str((parse(text if text >= "0100" else _years(text)) - _EPOCH) // unit)
+        except ValueError as error:
+            if text.startswith("0000-00-00"):
+                return "null" if nullable else "0"
+            raise MessageError(f"{text!r} is no date, and a DATETIME in Debezium must be one") from error
+
+    return write
+
+
+def write_timestamp(column_type: ColumnType, nullable: bool) -> Write:
+    """RFC 3339 in UTC; the zero timestamp is the epoch."""
+
+    def write(text: str) -> str:
+        if text.startswith("0000-00-00"):
+            text = "1970-01-01" + text[10:]
+        return f'"{text[:10]}T{text[11:]}Z"'
+
+    return write
+
+
+def write_time(column_type: ColumnType, nullable: bool) -> Write:
+    """Microseconds."""
+
+    def write(text: str) -> str:
+        clock, _, digits = text.removeprefix("-").partition(".")
+        hours, minutes, seconds = clock.split(":")
+        micros = ((int(hours) * 60 + int(minutes)) * 60 + int(seconds)) * 1_000_000 + int(digits.ljust(6, "0"))
+        return str(-micros if text[0] == "-" else micros)
+
+    return write
+
+
+def write_enum(column_type: ColumnType, nullable: bool) -> Write:
+    """The name; index 0 is ``''``."""
+    names = {str(at): quote(name) for at, name in enumerate(("", *column_type.elements))}
+
+    def write(index: str) -> str:
+        name = names.get(index)
+        return quote(mysql.enum_name(column_type, index)) if name is None else name
+
+    return write
+
+
+def write_set(column_type: ColumnType, nullable: bool) -> Write:
+    """The names, joined by commas."""
+    return lru_cache(_SETS_KEPT)(lambda mask: quote(mysql.set_names(column_type, mask)))
+
+
+def write_text(column_type: ColumnType, nullable: bool) -> Write:
+    """Text, or bytes in base64. Of text that is not UTF-8, each bad byte is U+FFFD: TiCDC's message is no JSON then."""
+    if mysql.is_bytes(column_type):
+        return base64
+    return lambda value: quote(value if isinstance(value, str) else _readable(value))
+
+
+def _readable(value: bytes) -> str:
+    return _BAD_BYTE.sub("\ufffd", value.decode("utf-8", "surrogateescape"))
+
+
+def write_year(column_type: ColumnType, nullable: bool) -> Write | None:
+    """The number."""
+    return None
+
+
+def write_document(column_type: ColumnType, nullable: bool) -> Write:
+    """JSON and VECTOR: a string."""
+    return quote
