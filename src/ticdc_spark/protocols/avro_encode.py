@@ -14,6 +14,7 @@ from ticdc_spark.mysql import handle_key, tso_physical_ms
 from ticdc_spark.protocols.avro_schema import CHECKSUMS, EXTENSION, Field, sanitized, write_schema
 from ticdc_spark.protocols.avro_types import Write, form, wire_type
 from ticdc_spark.protocols.base import Encoded
+from ticdc_spark.protocols.checksums import Summer
 from ticdc_spark.protocols.go_text import escape_html
 from ticdc_spark.protocols.open_ddl import ddl_type_code
 from ticdc_spark.wire.avro_binary import write_long, write_text
@@ -43,6 +44,8 @@ class AvroConfig(msgspec.Struct, frozen=True, kw_only=True):
     enable_tidb_extension: bool = False
     enable_row_checksum: bool = False
     """Send the checksums that row changes carry; columns must then stand in the order of their ids."""
+    compute_row_checksum: bool = False
+    """And of those that carry none, compute them."""
     avro_decimal_handling_mode: Literal["precise", "string"] = "precise"
     avro_bigint_unsigned_handling_mode: Literal["long", "string"] = "long"
     avro_enable_watermark: bool = False
@@ -100,6 +103,8 @@ class AvroEncoder:
         change without an image it needs. What ``Registry.register`` raises goes through.
         """
         plans: dict[int, _Plan] = {}
+        if self._config.enable_row_checksum and self._config.compute_row_checksum:
+            changes = map(Summer(), changes)
         for change in changes:
             plan = plans.get(id(change.table))
             if plan is None:

@@ -22,6 +22,7 @@ from ticdc_spark.model import (
     Table,
     Value,
 )
+from ticdc_spark.protocols.checksums import Verify, expected, verifier
 
 
 class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +32,8 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     """IANA name of the changefeed's time zone, for protocols that send TIMESTAMP as local text without one."""
     ambiguous_timestamp: Literal["earlier", "later", "reject"] = "earlier"
     """Which instant a local time means that happens twice when clocks go back."""
+    verify_checksum: bool = False
+    """Whether a row whose checksum (changefeed integrity) is not that of its values is bad; see ``checksums``."""
 
 
 class Columns(msgspec.Struct, frozen=True):
@@ -124,14 +127,19 @@ def read_envelope(decoder: Decoder, event: Envelope, tables: Tables, options: Re
         reader = decoder.row_reader(table, options)
     except MessageError as error:
         return Rejected(str(error))
-    return row_change(event, table, reader)
+    return row_change(event, table, reader, verifier(table) if options.verify_checksum else None)
 
 
-def row_change(event: Envelope, table: Table, reader: RowReader) -> RowChange | Rejected:
-    """Read the images of one envelope with the reader of its table."""
+def row_change(event: Envelope, table: Table, reader: RowReader, verify: Verify | None = None) -> RowChange | Rejected:
+    """Read the images of one envelope with the reader of its table, and verify them if their checksum is sent."""
     columns = reader([event.before, event.after])
     if columns.bad:
         return Rejected(next(iter(columns.bad.values())))
+    if verify is not None and event.checksum is not None:
+        sums = expected(event.checksum, partial=event.partial)
+        for at, reason in verify(columns.values, sums, [event.checksum.corrupted] * 2).items():
+            if (event.before, event.after)[at] is not None:
+                return Rejected(f"{('before', 'after')[at]} image of `{table.schema}`.`{table.name}`: {reason}")
     before, after = (
         {
             column.name: cells[i]

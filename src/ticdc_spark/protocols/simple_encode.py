@@ -16,6 +16,7 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import RowChange, SchemaChange, Table
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols.base import Encoded
+from ticdc_spark.protocols.checksums import Summer
 from ticdc_spark.protocols.simple_avro import write_message
 from ticdc_spark.protocols.simple_avro_rows import row_writer as avro_row_writer
 from ticdc_spark.protocols.simple_message import VERSION, DdlType, WireChecksum, WireMessage, WireTable, write_table
@@ -44,6 +45,8 @@ class SimpleConfig(msgspec.Struct, frozen=True, kw_only=True):
     """IANA name; TIMESTAMP is sent as local time in it."""
     enable_row_checksum: bool = False
     """Send the checksums that row changes carry."""
+    compute_row_checksum: bool = False
+    """And of those that carry none, compute them; columns must then stand in the order of their ids."""
     max_message_bytes: int = 10 * 1024 * 1024
     large_message_handle: Literal["none", "handle-key-only", "claim-check"] = "none"
     store: Callable[[bytes], str] | None = None
@@ -75,6 +78,9 @@ class SimpleEncoder:
         stays larger than ``max_message_bytes``.
         """
         writers: dict[int, tuple[Table, RowWriter, RowWriter]] = {}
+        config = self._config
+        if config.enable_row_checksum and config.compute_row_checksum:
+            changes = map(Summer(), changes)
         for change in changes:
             table = change.table
             if id(table) not in writers:
@@ -124,6 +130,8 @@ class SimpleEncoder:
         config = self._config
         if config.large_message_handle == "none":
             raise MessageError(self._too_large(change, value))
+        if not handle_key(change.table):
+            raise MessageError(f"{self._too_large(change, value)}, and the table has no handle key")
         location = None
         if config.large_message_handle == "claim-check":
             if config.store is None:
