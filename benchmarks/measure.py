@@ -29,19 +29,24 @@ class Measured:
 def measured() -> Iterator[Measured]:
     """Measure what is done meanwhile."""
     result, over = Measured(), threading.Event()
-    sampler = threading.Thread(target=_sample, args=(result, over), daemon=True)
+    before = _cpu()
+    latest = dict(before)
+    sampler = threading.Thread(target=_sample, args=(result, latest, over), daemon=True)
     sampler.start()
-    began, used = time.monotonic(), _cpu()
+    began = time.monotonic()
     try:
         yield result
     finally:
-        result.seconds, result.cpu = time.monotonic() - began, _cpu() - used
+        result.seconds = time.monotonic() - began
         over.set()
         sampler.join()
+        latest.update(_cpu())
+        result.cpu = sum(seconds - before.get(pid, 0.0) for pid, seconds in latest.items())
 
 
-def _sample(result: Measured, over: threading.Event) -> None:
+def _sample(result: Measured, latest: dict[int, float], over: threading.Event) -> None:
     while True:
+        latest.update(_cpu())
         jvm = workers = 0
         for pid, name in _descendants(os.getpid()):
             if name == "java":
@@ -54,16 +59,16 @@ def _sample(result: Measured, over: threading.Event) -> None:
             return
 
 
-def _cpu() -> float:
-    """Processor time so far; of processes that have ended too, as their parents have it."""
-    ticks = 0
+def _cpu() -> dict[int, float]:
+    """Processor seconds of each process that lives; those of a worker that ended are lost with it."""
+    found = {}
     for pid in (os.getpid(), *(pid for pid, _ in _descendants(os.getpid()))):
         try:
             fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
         except OSError:
             continue
-        ticks += sum(map(int, fields[11:15]))
-    return ticks / os.sysconf("SC_CLK_TCK")
+        found[pid] = sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+    return found
 
 
 def _descendants(root: int) -> list[tuple[int, str]]:
