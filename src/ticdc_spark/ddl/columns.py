@@ -51,6 +51,7 @@ class _Options:
     collate: str | None = None
     default: str | int | None = None
     virtual: bool = False
+    filled: bool = False
 
 
 def column_def(cur: Cursor) -> ColumnDef:
@@ -64,7 +65,7 @@ def column_def(cur: Cursor) -> ColumnDef:
     options = _Options(type_name)
     if type_name == "serial":
         type_name = "bigint"
-        options.unsigned = options.unique = True
+        options.unsigned = options.unique = options.filled = True
         options.nullable = False
     while not _column_ends(cur):
         _read_option(cur, options)
@@ -76,7 +77,13 @@ def column_def(cur: Cursor) -> ColumnDef:
         default=_stored(options.default, kind),
         virtual=options.virtual,
     )
-    return ColumnDef(column=column, nullable=options.nullable, primary=options.primary, unique=options.unique)
+    return ColumnDef(
+        column=column,
+        nullable=options.nullable,
+        primary=options.primary,
+        unique=options.unique,
+        filled=options.filled,
+    )
 
 
 def _column_ends(cur: Cursor) -> bool:
@@ -141,7 +148,7 @@ def _read_option(cur: Cursor, options: _Options) -> None:
     read = _OPTIONS.get(token.text.lower()) if token.kind == "word" else None
     if read is not None:
         read(cur, options)
-    # others say nothing that is kept: AUTO_INCREMENT, AUTO_RANDOM, CHECK, CLUSTERED, COLUMN_FORMAT, ON DELETE …
+    # others say nothing that is kept: AUTO_RANDOM, CHECK, CLUSTERED, COLUMN_FORMAT, ON DELETE …
 
 
 def _unsigned(cur: Cursor, options: _Options) -> None:
@@ -166,8 +173,13 @@ def _default(cur: Cursor, options: _Options) -> None:
 
 
 def _on(cur: Cursor, options: _Options) -> None:
-    if cur.accept("update"):
-        default_value(cur)
+    # in REFERENCES, ON UPDATE has another meaning
+    if cur.accept("update") and str(default_value(cur)).startswith("CURRENT_TIMESTAMP"):
+        options.filled = options.type_name == "timestamp"
+
+
+def _auto_increment(cur: Cursor, options: _Options) -> None:
+    options.filled = True
 
 
 def _primary(cur: Cursor, options: _Options) -> None:
@@ -211,6 +223,7 @@ _OPTIONS: dict[str, Callable[[Cursor, _Options], None]] = {
     "null": _null,
     "default": _default,
     "on": _on,
+    "auto_increment": _auto_increment,
     "primary": _primary,
     "key": _primary,
     "unique": _unique,

@@ -18,6 +18,8 @@ class ColumnDef(msgspec.Struct, frozen=True, kw_only=True):
     """``None``: not said."""
     primary: bool = False
     unique: bool = False
+    filled: bool = False
+    """AUTO_INCREMENT, or a TIMESTAMP with ON UPDATE CURRENT_TIMESTAMP."""
 
 
 class AddColumn(msgspec.Struct, frozen=True):

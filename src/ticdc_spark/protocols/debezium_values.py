@@ -10,6 +10,7 @@ import re
 from base64 import b64encode
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Any, NamedTuple, TypeAlias
@@ -17,7 +18,6 @@ from typing import Any, NamedTuple, TypeAlias
 from ticdc_spark import mysql
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import ColumnType
-from ticdc_spark.protocols.go_text import go_float
 
 Write: TypeAlias = Callable[[Any], str]
 """From a canonical value, never ``None``, to JSON."""
@@ -29,8 +29,8 @@ _MILLIS_FSP = 3
 """DATETIME of up to this many fractional digits is in milliseconds, of more in microseconds."""
 _FLOAT_DIGITS = 15
 """A decimal of up to this many digits is its double's shortest text."""
-_GO_PLAIN_SCALE = 6
-"""From the seventh place on Go may write an exponent."""
+_PLAIN_SCALE = 6
+"""Further behind the point, a double may have an exponent."""
 _SETS_KEPT = 4096
 _ESCAPE = re.compile(r"\\.", re.DOTALL)
 _LONG = {r"\b": r"\u0008", r"\f": r"\u000c"}
@@ -118,27 +118,30 @@ def write_integer(column_type: ColumnType, nullable: bool) -> Write | None:
     return write
 
 
+def double(text: str) -> str:
+    """A double as TiCDC's writer has it: an exponent below 1e-6 and from 1e21 on, of two digits or more."""
+    short = repr(float(text))
+    if "e" in short and 1e-6 <= abs(float(text)) < 1e21:
+        return format(Decimal(short), "f")
+    return short.removesuffix(".0")
+
+
 def write_float(column_type: ColumnType, nullable: bool) -> Write:
-    """As Go writes a float."""
-    # the canonical text has an exponent from 1e16 on and below 1e-4, Go from 1e21 on and below 1e-6
-    return lambda text: bytes(go_float(text)).decode() if "e" in text else text
+    """A float: the shortest text of its 32 bits, or of its 64."""
+    return lambda text: double(text) if "e" in text else text
 
 
 def write_decimal(column_type: ColumnType, nullable: bool) -> Write:
     """A double."""
-    if (column_type.decimal or 0) > _GO_PLAIN_SCALE:
-        return _long_decimal
+    if (column_type.decimal or 0) > _PLAIN_SCALE:
+        return double
 
     def write(text: str) -> str:
         if len(text) > _FLOAT_DIGITS:
-            return _long_decimal(text)
+            return double(text)
         return text.rstrip("0").rstrip(".") if "." in text else text
 
     return write
-
-
-def _long_decimal(text: str) -> str:
-    return bytes(go_float(mysql.canonical_float(text, 64))).decode()
 
 
 def write_bit(column_type: ColumnType, nullable: bool) -> Write:
