@@ -46,6 +46,8 @@ def _combined(rows: pa.Table, keys: Sequence[str], *, keep_first: bool) -> pa.Ta
     unread = None
     if bad.null_count < len(rows):
         unread, rows = rows.filter(bad.is_valid()), rows.filter(bad.is_null())
+        if not len(rows):
+            return unread
     ends = _ends(rows, keys)
     chosen = ends.column("last")
     if keep_first:

@@ -30,6 +30,8 @@ CONTROL_DDL = ", ".join(
 _CONTROLS = pa.schema([field for field in LOG_SCHEMA if field.name in CONTROL_COLUMNS])
 _DICTIONARY = ["kind", "topic", "op", "schema", "table", "schema_key"]
 _STATISTICS = ["schema", "table", "commit_ts"]
+_TABLES = ("slot", "schema", "table")
+"""The order of rows in a file."""
 _FLUSH_BYTES = 64 << 20
 _MIN_ROW_GROUP = 1_000
 """Rows from which on a row group ends where its table does: many small tables share one."""
@@ -113,7 +115,7 @@ class _Writer:
             return
         rows = pa.Table.from_batches(self.waiting)
         self.waiting, self.size = [], 0
-        rows = rows.take(pc.sort_indices(rows, [(name, "ascending") for name in ("slot", "schema", "table")]))
+        rows = rows.take(pc.sort_indices(rows, [(name, "ascending") for name in _TABLES]))
         rows = rows.combine_chunks()
         first = 0
         for end, slot in _parts(rows):
@@ -148,7 +150,8 @@ class _Writer:
 def _parts(rows: pa.Table) -> Iterator[tuple[int, int]]:
     """Where row groups of sorted rows end, and their slot: where a table does, small ones together, always where a
     slot does."""
-    counts = rows.group_by(["slot", "schema", "table"], use_threads=False).aggregate([([], "count_all")])
+    counts = rows.group_by(list(_TABLES), use_threads=False).aggregate([([], "count_all")])
+    counts = counts.sort_by([(name, "ascending") for name in _TABLES])  # groups come in no order that can be relied on
     first = end = 0
     slots = counts.column("slot").to_pylist()
     for at, count in enumerate(counts.column("count_all").to_pylist()):
