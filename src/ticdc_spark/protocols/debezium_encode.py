@@ -10,7 +10,7 @@ is not UTF-8 becomes U+FFFD byte by byte, so that the message is JSON.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -107,7 +107,8 @@ class DebeziumEncoder:
         return None
 
     def _source(self, commit_ts: int, schema: str, table: str) -> str:
-        return _source(self._config, schema, table) % (tso_physical_ms(commit_ts), commit_ts)
+        start, middle, end = _source(self._config.cluster_id, schema, table)
+        return f"{start}{tso_physical_ms(commit_ts)}{middle}{commit_ts}{end}"
 
     def _message(self, key: str, key_schema: str, payload: str, schema: str) -> Encoded:
         disabled = self._config.debezium_disable_schema
@@ -116,18 +117,18 @@ class DebeziumEncoder:
         return Encoded(compress(message, self._config.compression), compress(value, self._config.compression))
 
 
-def _source(config: DebeziumConfig, schema: str, table: str) -> str:
-    """A template for milliseconds and commit ts."""
-    cluster = _escaped(quote(config.cluster_id))
-    return (
-        f'{{"version":"2.4.0.Final","connector":"TiCDC","name":{cluster},"ts_ms":%d,"snapshot":"false",'
-        f'"db":{_escaped(quote(schema))},"table":{_escaped(quote(table))},"server_id":0,"gtid":null,"file":"","pos":0,'
-        f'"row":0,"thread":0,"query":null,"commit_ts":%d,"cluster_id":{cluster}}}'
+def _source(cluster_id: str, schema: str, table: str) -> tuple[str, str, str]:
+    """What stands around milliseconds and commit ts."""
+    cluster = quote(cluster_id)
+    middle = (
+        f',"snapshot":"false","db":{quote(schema)},"table":{quote(table)},"server_id":0,"gtid":null,"file":"","pos":0,'
+        '"row":0,"thread":0,"query":null,"commit_ts":'
     )
-
-
-def _escaped(text: str) -> str:
-    return text.replace("%", "%%")
+    return (
+        f'{{"version":"2.4.0.Final","connector":"TiCDC","name":{cluster},"ts_ms":',
+        middle,
+        f',"cluster_id":{cluster}}}',
+    )
 
 
 def _behind(schema: str) -> str:
@@ -137,66 +138,63 @@ def _behind(schema: str) -> str:
 class _Image(NamedTuple):
     """How rows with certain columns are written."""
 
-    names: tuple[str, ...]
     get: Callable[[Row], tuple[Any, ...]]
     writes: tuple[Write | None, ...]
-    template: str
+    parts: list[str]
+    """The object in pieces: every second is a value's place."""
     keys: tuple[int, ...]
     """Where the handle key's columns stand."""
-    key: str
-    """The template of the key."""
+    key: list[str]
+    """The whole key message, in pieces likewise."""
 
 
 class _RowWriter:
-    """Writes the rows of one table."""
+    """Writes the rows of one table. Nothing that it keeps between rows is of them."""
 
     def __init__(self, table: Table, config: DebeziumConfig) -> None:
-        self._table = table
+        self._name = f"`{table.schema}`.`{table.name}`"
         self._now = config.build_ts
         self._old = config.debezium_output_old_value
         columns = [column for column in table.columns if not column.virtual]
-        self._writes = {c.name: form(c.type).write(c.type, c.nullable) for c in columns}
+        self._writes = {column.name: form(column.type).write(column.type, column.nullable) for column in columns}
         self._handle = {*handle_key(table)}
-        key_schema, schema = (
-            ("", "")
-            if config.debezium_disable_schema
-            else row_schemas(config.cluster_id, table, config.enable_tidb_extension)
-        )
-        self._key_end = _escaped((_behind(key_schema) if key_schema else "") + "}")
-        self._end = ((_behind(schema) if schema else "") + "}").encode()
-        self._head = (
-            f'{{"payload":{{"source":{_source(config, table.schema, table.name)},"ts_ms":%d,"transaction":null,"op":'
-        )
+        self._key_end, self._end = "}", b"}"
+        if not config.debezium_disable_schema:
+            key_schema, schema = row_schemas(config.cluster_id, table, config.enable_tidb_extension)
+            self._key_end, self._end = _behind(key_schema) + "}", _behind(schema).encode() + b"}"
+        start, self._middle, end = _source(config.cluster_id, table.schema, table.name)
+        self._start = f'{{"payload":{{"source":{start}'
+        self._behind_ts = f'{end},"ts_ms":'
         self._images: dict[tuple[str, ...], _Image] = {}
         self._image = self._compile(tuple(self._writes))
 
     def message(self, change: RowChange) -> tuple[bytes, bytes]:
         """Key and value of a change."""
-        op, before, after = change.op, change.before, change.after
-        ts = change.commit_ts
-        head = self._head % (ts >> 18, ts, self._now())
-        if op == "insert":
-            image, cells = self._cells(after, change)
-            body = f'{head}"c","before":null,"after":{image.template % cells}}}'
-        elif op == "update":
-            image, cells = self._cells(after, change)
-            body = f'{head}"u","after":{image.template % cells}}}'
-            if self._old:
-                old, old_cells = self._cells(before, change)
-                body = f'{head}"u","before":{old.template % old_cells},"after":{image.template % cells}}}'
+        op, ts = change.op, change.commit_ts
+        if op == "update":
+            before = f'"before":{self._written(change.before, change)[0]},' if self._old else ""
+            row, key = self._written(change.after, change)
+            images = f'"u",{before}"after":{row}'
+        elif op == "insert":
+            row, key = self._written(change.after, change)
+            images = f'"c","before":null,"after":{row}'
         elif op == "delete":
-            image, cells = self._cells(before, change)
-            body = f'{head}"d","after":null,"before":{image.template % cells}}}'
+            row, key = self._written(change.before, change)
+            images = f'"d","after":null,"before":{row}'
         else:
             raise MessageError(f"debezium has no message for {op!r}; allowed: insert, update, delete")
         if change.partial and op != "delete":
-            raise MessageError(f"a row of {self._name()} with some of its columns only; debezium has no such message")
-        key = image.key % tuple([cells[at] for at in image.keys])
-        return key.encode(), body.encode() + self._end
+            raise MessageError(f"a row of {self._name} with some of its columns only; debezium has no such message")
+        value = (
+            f"{self._start}{ts >> 18}{self._middle}{ts}{self._behind_ts}{self._now()}"
+            f',"transaction":null,"op":{images}}}'
+        )
+        return key.encode(), value.encode() + self._end
 
-    def _cells(self, row: Row | None, change: RowChange) -> tuple[_Image, tuple[Any, ...]]:
+    def _written(self, row: Row | None, change: RowChange) -> tuple[str, str]:
+        """An image, and the key that it gives."""
         if row is None:
-            raise MessageError(f"{change.op} of {self._name()} without an image that it needs")
+            raise MessageError(f"{change.op} of {self._name} without an image that it needs")
         image = self._image
         try:
             values = image.get(row)
@@ -205,34 +203,42 @@ class _RowWriter:
         if len(values) != len(row):
             image = self._image = self._image_of(row)
             values = image.get(row)
+        _, writes, parts, keys, key = image
         try:
-            return image, tuple(
-                [
-                    "null" if value is None else value if write is None else write(value)
-                    for value, write in zip(values, image.writes)  # noqa: B905  twice as quick, and of one length
-                ]
-            )
+            cells = [
+                "null" if value is None else value if write is None else write(value)
+                for value, write in zip(values, writes)  # noqa: B905  quicker, and of one length
+            ]
         except MessageError as error:
-            raise MessageError(f"{self._name()}: {error}") from error
+            raise MessageError(f"{self._name}: {error}") from error
+        parts[1::2] = cells
+        key[1::2] = [cells[at] for at in keys]
+        return "".join(parts), "".join(key)
 
     def _image_of(self, row: Row) -> _Image:
         names = tuple(name for name in self._writes if name in row)
         if len(names) != len(row):
-            raise MessageError(f"{self._name()} has no column {sorted(row.keys() - self._writes.keys())}")
+            raise MessageError(f"{self._name} has no column {sorted(row.keys() - self._writes.keys())}")
         if names not in self._images:
             self._images[names] = self._compile(names)
         return self._images[names]
 
     def _compile(self, names: tuple[str, ...]) -> _Image:
-        def template(chosen: Iterable[str]) -> str:
-            return "{" + ",".join(_escaped(quote(name)) + ":%s" for name in chosen) + "}"
-
         keys = tuple(at for at, name in enumerate(names) if name in self._handle)
-        if names and len(keys) < len(self._handle):
-            raise MessageError(f"a row of {self._name()} without its handle key {sorted(self._handle)}")
-        key = '{"payload":' + template(names[at] for at in keys) + self._key_end
+        if len(keys) < len(self._handle):
+            raise MessageError(f"a row of {self._name} without its handle key {sorted(self._handle)}")
         get: Any = itemgetter(*names) if len(names) > 1 else lambda row: tuple(row[name] for name in names)
-        return _Image(names, get, tuple(self._writes[name] for name in names), template(names), keys, key)
+        key = _pieces([names[at] for at in keys])
+        key[0] = '{"payload":' + key[0]
+        key[-1] += self._key_end
+        return _Image(get, tuple(self._writes[name] for name in names), _pieces(names), keys, key)
 
-    def _name(self) -> str:
-        return f"`{self._table.schema}`.`{self._table.name}`"
+
+def _pieces(names: Sequence[str]) -> list[str]:
+    """A JSON object, with an empty piece for each value."""
+    pieces = ["{"]
+    for at, name in enumerate(names):
+        pieces[-1] += ("," if at else "") + quote(name) + ":"
+        pieces += ["", ""]
+    pieces[-1] += "}"
+    return pieces

@@ -40,7 +40,7 @@ _BAD_BYTE = re.compile("[\udc80-\udcff]")
 def quote(text: str) -> str:
     """A JSON string as TiCDC's writer has it: nothing of HTML escaped, and no short forms of two control characters."""
     json = encode_basestring(text)
-    return _ESCAPE.sub(_long, json) if "\\" in json else json
+    return _ESCAPE.sub(_long, json) if "\\b" in json or "\\f" in json else json
 
 
 def _long(found: re.Match[str]) -> str:
@@ -236,11 +236,14 @@ def write_text(column_type: ColumnType, nullable: bool) -> Write:
     """Text, or bytes in base64. Of text that is not UTF-8, each bad byte is U+FFFD: TiCDC's message is no JSON then."""
     if mysql.is_bytes(column_type):
         return base64
-    return lambda value: quote(value if isinstance(value, str) else _readable(value))
+    return _text
 
 
-def _readable(value: bytes) -> str:
-    return _BAD_BYTE.sub("\ufffd", value.decode("utf-8", "surrogateescape"))
+def _text(value: str | bytes) -> str:
+    if isinstance(value, bytes):
+        value = _BAD_BYTE.sub("\ufffd", value.decode("utf-8", "surrogateescape"))
+    json = encode_basestring(value)
+    return _ESCAPE.sub(_long, json) if "\\b" in json or "\\f" in json else json
 
 
 def write_year(column_type: ColumnType, nullable: bool) -> Write | None:
