@@ -53,6 +53,10 @@ SLOTS = 8
 """Parts of a batch in the log, by a hash of the table's name."""
 _TASK_ROWS = 10_000
 """Rows of the log that are worth a task."""
+_ONE_TASK_BYTES = 128 << 20
+"""Bytes of files, compressed, that one task may do alone."""
+_REMEMBERED = 20
+"""Batches whose files are known without asking the table."""
 
 
 class ChangeLog:
@@ -91,7 +95,7 @@ class ChangeLog:
         files = LogTableFiles(spark, self.table) if writer == "tasks" and runs_here(spark) else None
         self._files = files if files is not None and files.folder is not None else None
         self._landed: dict[int, list[LogFile]] = {}
-        """Files of batches that this process has landed."""
+        """Files of the newest batches that this process has landed."""
 
     def land(self, messages: DataFrame, plan: LandingPlan) -> list[Control]:
         """Open a batch of messages into the log and return its control events."""
@@ -115,6 +119,8 @@ class ChangeLog:
         written = [msgspec.json.decode(row["control"], type=LogFile) for row in rows if row["kind"] == FILE]
         files.replace(plan.generation, plan.batch, written)
         self._landed[plan.batch] = written
+        for old in sorted(self._landed)[:-_REMEMBERED]:
+            del self._landed[old]
         return [row for row in rows if row["kind"] != FILE]
 
     def keep_rejects(self, batch: int, stage: str, rejects: Sequence[Reject], job_time: float) -> None:
@@ -162,8 +168,9 @@ class ChangeLog:
         return found.select(*LOG_COLUMNS)
 
     def can_map_in_one(self, wanted: LogRows) -> bool:
-        """Whether ``map_rows`` can give all such rows to one task."""
-        return self._find(wanted) is not None
+        """Whether ``map_rows`` can give all such rows to one task, which holds their net changes in memory."""
+        files = self._find(wanted)
+        return files is not None and sum(file.bytes for file in files) <= _ONE_TASK_BYTES
 
     def map_rows(
         self, session: SparkSession, wanted: LogRows, task: ArrowTask, ddl: str, most_tasks: int | None = None
