@@ -7,7 +7,6 @@ difference needs any more. Nothing is skipped without a rule.
 from __future__ import annotations
 
 import json
-import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -82,50 +81,7 @@ def _without_nulls_as_defaults(message: bytes, ours: bytes) -> Any:
     return sent
 
 
-def _without_nulls_as_defaults(message: bytes, ours: bytes) -> Any:
-    """A Debezium message whose images have null where ours have it."""
-    sent = json.loads(message)
-    for which in ("before", "after"):
-        image = json.loads(ours)["payload"].get(which) or {}
-        for name in (name for name, cell in image.items() if cell is None):
-            sent["payload"][which][name] = None
-    return sent
-
-
 RULES = [
-    Rule(
-        "debezium encode",
-        "bytes",
-        "tiflow-types_*/types_all.t_nulldef",
-        "a NULL in a column that has a default is sent as null here, and as the default by TiCDC",
-        lambda actual, expected: json.loads(actual) == _without_nulls_as_defaults(expected, actual),
-    ),
-    Rule(
-        "debezium encode",
-        "bytes",
-        "tiflow-odd-*/odd db.1.vals",
-        "bytes that are not UTF-8 in a text column are U+FFFD each here, where TiCDC's message is no JSON",
-        lambda actual, expected: actual == with_replacement(expected).encode(),
-    ),
-    Rule(
-        "debezium encode",
-        "ddl",
-        "tiflow-*",
-        "a schema does not tell AUTO_INCREMENT: it is sent only of the columns that the statement itself defines",
-        lambda actual, expected: (
-            expected.replace(b'"autoIncremented":true,"generated":true', b'"autoIncremented":false,"generated":false')
-            == actual
-        ),
-    ),
-    Rule(
-        "debezium encode",
-        "ddl",
-        "tiflow-ddl_all-*/ddl1.a",
-        "a schema does not tell a column's comment",
-        lambda actual, expected: (
-            re.sub(rb'("nativeType":null,"comment":)"(?:[^"\\]|\\.)*"', rb"\1null", expected) == actual
-        ),
-    ),
     Rule(
         "debezium encode",
         "bytes",
@@ -321,7 +277,7 @@ RULES = [
         "checksum",
         "tiflow-types_checksum-*/types_all.t_json",
         "TiCDC marks rows as corrupted whose JSON holds a date or a time: TiDB's checksum is of another text of it",
-        lambda actual, expected: "marked the row as corrupted" in actual and expected.checksum.corrupted,
+        lambda actual, expected: expected.checksum.corrupted,
     ),
     Rule(
         "checksum",
@@ -336,27 +292,6 @@ RULES = [
         "tiflow-odd-simple_json_checksum/odd db.1.vals",
         "bytes that are not UTF-8 in a text column are lost on the wire, and its checksum shows it",
         lambda actual, expected: "checksum is" in actual,
-    ),
-    Rule(
-        "checksum",
-        "computed",
-        "tiflow-types_checksum-*/types_all.t_json",
-        "TiDB's checksum of a JSON that holds a date or a time is of another text of it",
-        lambda actual, expected: expected.corrupted,
-    ),
-    Rule(
-        "checksum",
-        "computed",
-        "tiflow-types_checksum-avro_*/types_all.t_enum",
-        "Avro sends a SET by its names: none and a member '' look the same, and have other checksums",
-        lambda actual, expected: not expected.corrupted,
-    ),
-    Rule(
-        "checksum",
-        "computed",
-        "tiflow-odd-simple_json_checksum/odd db.1.vals",
-        "bytes that are not UTF-8 in a text column are lost on the wire, and with them their checksum",
-        lambda actual, expected: not expected.corrupted,
     ),
     Rule(
         "canal-json",

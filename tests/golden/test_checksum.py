@@ -67,7 +67,7 @@ def _computed(config: Config) -> Iterator[Difference]:
         mine = fill(msgspec.structs.replace(change, checksum=None)).checksum
         where = f"{config}/{change.table.schema}.{change.table.name}"
         if mine != Checksum(version=0, corrupted=False, current=sent.current, previous=sent.previous):
-            yield Difference("computed", where, mine, sent)
+            yield Difference("checksum", where, f"the row's checksum is {mine}", one.envelope)
 
 
 @every_config

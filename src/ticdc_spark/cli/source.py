@@ -20,6 +20,7 @@ from ticdc_spark.protocols.base import Decoder, ReadOptions
 from ticdc_spark.protocols.detect import ENOUGH, detect
 from ticdc_spark.protocols.events import EventReader, OfRow
 from ticdc_spark.spark.topic_reader import Place, TopicReader
+from ticdc_spark.wire.claim_check import ClaimCheckStorage
 
 _LOOKED_AT = 1000
 """Messages looked at before the protocol is given up."""
@@ -37,6 +38,8 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     protocol: str | None
     schema_registry: str | None
     source_timezone: str | None
+    claim_check_storage: str | None = None
+    verify_checksum: bool = False
 
 
 class Opened(NamedTuple):
@@ -85,6 +88,13 @@ _OPTIONS = (
         metavar="ZONE",
         help="The changefeed's time zone, for protocols that send TIMESTAMP without one: Asia/Shanghai, +08:00.",
     ),
+    click.option(
+        "--claim-check-storage",
+        metavar="URI",
+        help="Where rows lie that were too large for Kafka: a folder, s3://bucket/folder … Without it only their keys "
+        "are read.",
+    ),
+    click.option("--verify-checksum", is_flag=True, help="Reject a row whose checksum is not that of its values."),
 )
 
 
@@ -120,9 +130,11 @@ def opened(source: Source, *, follow: bool = False) -> Iterator[Opened]:
         protocol = source.protocol
         if protocol is None:
             protocol, messages = _detected(messages, 1 if follow else ENOUGH)
-        options = ReadOptions(source_timezone=source.source_timezone)
+        options = ReadOptions(source_timezone=source.source_timezone, verify_checksum=source.verify_checksum)
+        storage = source.claim_check_storage
+        fetch = ClaimCheckStorage(storage).fetch if storage is not None else None
         with _decoder(protocol, source.schema_registry) as (of, of_row):
-            yield Opened(protocol, messages, EventReader(of, options, of_row=of_row), total)
+            yield Opened(protocol, messages, EventReader(of, options, of_row=of_row, fetch=fetch), total)
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from ticdc_spark.protocols.open_encode import OpenConfig
 from ticdc_spark.protocols.open_encode import encoder as open_protocol
 from ticdc_spark.protocols.simple_encode import SimpleConfig
 from ticdc_spark.protocols.simple_encode import encoder as simple
+from ticdc_spark.wire.claim_check import ClaimCheckStorage
 
 Partition: TypeAlias = tuple[str, int]
 _RUN = 256
@@ -39,12 +40,26 @@ class Target(NamedTuple):
     has_upsert: bool = False
     ddl_to_first: bool = False
     """DDL goes to partition 0 only."""
+    store: Callable[[ClaimCheckStorage, bool], Callable[..., str]] | None = None
+    """What keeps a large message in a storage, as its bare value if so wanted; ``None``: there is no claim check."""
+
+
+def _store_value(storage: ClaimCheckStorage, raw: bool) -> Callable[[bytes], str]:
+    return storage.store if raw else partial(storage.store_message, None)
+
+
+def _store_framed(storage: ClaimCheckStorage, raw: bool) -> Callable[[bytes, bytes], str]:
+    if raw:
+        raise UsageError("open has no option claim-check-raw-value: its key is needed to read a message")
+    return storage.store_message
 
 
 TARGETS: Mapping[str, Target] = {
-    "canal-json": Target(CanalJsonConfig, canal_json, {"enable_tidb_extension": True}, ddl_to_first=True),
-    "open": Target(OpenConfig, open_protocol, {}, has_upsert=True),
-    "simple": Target(SimpleConfig, simple, {}),
+    "canal-json": Target(
+        CanalJsonConfig, canal_json, {"enable_tidb_extension": True}, ddl_to_first=True, store=_store_value
+    ),
+    "open": Target(OpenConfig, open_protocol, {}, has_upsert=True, store=_store_framed),
+    "simple": Target(SimpleConfig, simple, {"compute_row_checksum": True}, store=_store_value),
 }
 """Protocol name to how it is written."""
 
@@ -52,10 +67,14 @@ TARGETS: Mapping[str, Target] = {
 def target_encoder(name: str, options: Mapping[str, str]) -> Encoder:
     """The encoder of a protocol. ``options`` are fields of its configuration, with ``-`` for ``_``, as text.
 
+    Those of large messages have TiCDC's names: ``large-message-handle-option``, ``large-message-handle-compression``,
+    ``claim-check-storage-uri``, ``claim-check-raw-value``.
+
     Raises: UsageError for an option that it has not, or a value that does not suit it.
     """
     target = TARGETS[name]
-    fields = {key.replace("-", "_"): value for key, value in options.items()}
+    fields = {_FIELDS.get(key, key.replace("-", "_")): value for key, value in options.items()}
+    stores = {key: fields.pop(key) for key in _STORAGE if target.store and key in fields}
     known = {field.name: field for field in msgspec.structs.fields(target.config) if not _is_callable(field.type)}
     for field in fields:
         if field not in known:
@@ -67,7 +86,28 @@ def target_encoder(name: str, options: Mapping[str, str]) -> Encoder:
             read[field] = msgspec.convert(value, known[field].type, strict=False)
         except msgspec.ValidationError as error:
             raise UsageError(f"option {field.replace('_', '-')}: {error}") from error
+    if target.store is not None:
+        read |= _stores(target.store, read.get("large_message_handle"), stores)
     return target.encoder(target.config(**read))
+
+
+_STORAGE = ("claim_check_storage_uri", "claim_check_raw_value")
+_FIELDS = {"large-message-handle-option": "large_message_handle", "large-message-handle-compression": "compression"}
+
+
+def _stores(
+    store: Callable[[ClaimCheckStorage, bool], Callable[..., str]], handle: Any, given: Mapping[str, str]
+) -> dict[str, Any]:
+    if handle != "claim-check":
+        for key in given:
+            raise UsageError(f"option {key.replace('_', '-')} needs large-message-handle-option=claim-check")
+        return {}
+    uri, raw = given.get("claim_check_storage_uri"), given.get("claim_check_raw_value", "false")
+    if not uri:
+        raise UsageError("large-message-handle-option=claim-check needs claim-check-storage-uri")
+    if raw not in ("true", "false"):
+        raise UsageError(f"option claim-check-raw-value is {raw!r}; allowed: true, false")
+    return {"store": store(ClaimCheckStorage(uri), raw == "true")}
 
 
 def _is_callable(kind: Any) -> bool:

@@ -26,6 +26,8 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Bootstrap, Change, Envelope, Message, Rejected, RowChange, SchemaChange, Table
 from ticdc_spark.protocols.base import Decoder, ReadOptions, RowReader, row_change
 from ticdc_spark.protocols.canal_json_images import table_from_message
+from ticdc_spark.protocols.checksums import Verify, verifier
+from ticdc_spark.protocols.claim_check import Fetch, resolve
 from ticdc_spark.protocols.open_images import table_from_row
 from ticdc_spark.protocols.sql_tables import SqlTables
 
@@ -63,8 +65,12 @@ class EventReader:
         *,
         of_row: OfRow | None = None,
         holding: Holding | None = None,
+        fetch: Fetch | None = None,
     ) -> None:
-        """``of_row``: what a row tells of its table, for a protocol whose rows name their schemas (Avro)."""
+        """``of_row``: what a row tells of its table, for a protocol whose rows name their schemas (Avro).
+
+        ``fetch``: gets rows that were too large for Kafka; without it they stay as they came, with their keys only.
+        """
         self._decoder = decoder
         self._options = options or ReadOptions()
         self._rows = _Readers(decoder, self._options)
@@ -73,12 +79,17 @@ class EventReader:
         self._held = _Held(holding or Holding())
         self._of_row = of_row or _OF_ROW.get(decoder.name)
         self._follows = decoder.name != "simple"
+        self._fetch = fetch
 
     def read(self, message: Message) -> Iterator[Found]:
         """The events that a message gives, and rows that waited for the schema that it has."""
         for seq, event in enumerate(self._decoder.open_message(message.key, message.value)):
             if isinstance(event, Envelope):
-                yield from self._row(Found(message, seq, _WAITING, event))
+                found = self._whole(Found(message, seq, _WAITING, event))
+                if found.event is _WAITING:
+                    yield from self._row(found)
+                else:
+                    yield found
                 continue
             if isinstance(event, SchemaChange) and self._follows:
                 self._current.follow(event)
@@ -98,6 +109,16 @@ class EventReader:
         """What still waits: rejected where the schema never came."""
         while self._held.count:
             yield from self._give_up()
+
+    def _whole(self, found: Found) -> Found:
+        """A row that lies elsewhere, in the message that it would have come in."""
+        if self._fetch is None or found.envelope is None or found.envelope.claim_check is None:
+            return found
+        whole = resolve(self._decoder, found.envelope, self._fetch)
+        if isinstance(whole.event, Rejected):
+            return found._replace(event=whole.event)
+        message = msgspec.structs.replace(found.message, key=whole.key, value=whole.value)
+        return found._replace(message=message, envelope=whole.event)
 
     def _row(self, found: Found) -> Iterator[Found]:
         envelope = found.envelope
@@ -192,20 +213,21 @@ class _Readers:
     def __init__(self, decoder: Decoder, options: ReadOptions) -> None:
         self._decoder = decoder
         self._options = options
-        self._kept: OrderedDict[Table, RowReader] = OrderedDict()
+        self._kept: OrderedDict[Table, tuple[RowReader, Verify | None]] = OrderedDict()
 
     def read(self, envelope: Envelope, table: Table) -> RowChange | Rejected:
-        reader = self._kept.get(table)
-        if reader is None:
+        kept = self._kept.get(table)
+        if kept is None:
             try:
-                reader = self._kept[table] = self._decoder.row_reader(table, self._options)
+                reader = self._decoder.row_reader(table, self._options)
             except MessageError as error:
                 return Rejected(str(error))
+            kept = self._kept[table] = reader, verifier(table) if self._options.verify_checksum else None
             if len(self._kept) > _READERS:
                 self._kept.popitem(last=False)
         else:
             self._kept.move_to_end(table)
-        return row_change(envelope, table, reader)
+        return row_change(envelope, table, *kept)
 
 
 class _Held:

@@ -104,6 +104,8 @@ class OpenEncoder:
             return pair
         if config.large_message_handle == "none":
             raise MessageError(self._too_large(change, pair))
+        if not writer.keys:
+            raise MessageError(f"{self._too_large(change, pair)}, and the table has no handle key")
         location = ""
         if config.large_message_handle == "claim-check":
             if config.store is None:
