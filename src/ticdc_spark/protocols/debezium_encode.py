@@ -196,11 +196,11 @@ class _RowWriter:
         if row is None:
             raise MessageError(f"{change.op} of {self._name} without an image that it needs")
         image = self._image
+        if len(image.writes) != len(row):
+            image = self._image = self._image_of(row)
         try:
             values = image.get(row)
         except KeyError:
-            values = ()
-        if len(values) != len(row):
             image = self._image = self._image_of(row)
             values = image.get(row)
         _, writes, parts, keys, key = image
