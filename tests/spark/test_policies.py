@@ -1,38 +1,17 @@
 """What a job does where a person may choose, and where nothing may be chosen: NULL stays NULL, one job a target."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.recorded_topics import Line, write_json
 from tests.spark.lake import lake, names, read_table, replicate, write_job
+from tests.spark.simple_topic import INT, ddl, insert, table, topic
 from ticdc_spark.errors import LeaseHeld, SchemaMissing
-from ticdc_spark.model import (
-    Bootstrap,
-    Change,
-    Column,
-    ColumnType,
-    Index,
-    Row,
-    RowChange,
-    SchemaChange,
-    Table,
-    Watermark,
-)
-from ticdc_spark.protocols.simple import SimpleConfig, encoder
+from ticdc_spark.model import Bootstrap, Change, Column, Row, RowChange, SchemaChange, Watermark
 from ticdc_spark.replicate.lease import acquire
 from ticdc_spark.replicate.lease_store import lease_store, this_process
-
-INT = ColumnType(name="int", length=11, charset="binary", collate="binary")
-ID = Column(name="id", type=INT, nullable=False)
-KEY = Index(name="primary", unique=True, primary=True, nullable=False, columns=("id",))
-
-
-def table(version: int, *columns: Column) -> Table:
-    return Table(schema="s", name="t", columns=(ID, *columns), indexes=(KEY,), table_id=1, version=version)
-
 
 V = Column(name="v", type=INT, default="7")
 D = Column(name="d", type=INT, default="5")
@@ -40,32 +19,6 @@ ONE = table(10, V)
 TWO = table(40, V, D)
 CREATE = SchemaChange(commit_ts=10, query="CREATE TABLE `t` (`id` INT PRIMARY KEY,`v` INT DEFAULT 7)", kind="CREATE",
                       schema="s", name="t", table=ONE)  # fmt: skip
-
-
-def insert(of: Table, ts: int, **row: str | None) -> RowChange:
-    return RowChange(op="insert", table=of, commit_ts=ts, after=row)
-
-
-def ddl(kind: str, ts: int, query: str, after: Table, before: Table) -> SchemaChange:
-    return SchemaChange(commit_ts=ts, query=query, kind=kind, schema="s", name="t", table=after, pre_table=before)
-
-
-def topic(folder: Path, events: Iterable[Change], partition: int = 0) -> Path:
-    """Record events in their order, in one partition."""
-    simple = encoder(SimpleConfig())
-    sent = []
-    for event in events:
-        match event:
-            case RowChange():
-                sent += list(simple.rows([event]))
-            case SchemaChange():
-                sent.append(simple.ddl(event))
-            case Watermark(ts):
-                sent.append(simple.watermark(ts))
-            case Bootstrap(known):
-                sent.append(simple.bootstrap(known))
-    lines = [Line("topic", partition, at, None, one.key, one.value) for at, one in enumerate(sent) if one is not None]
-    return write_json(folder / "topic" / f"{partition}.jsonl", lines).parent
 
 
 def rows(spark: SparkSession, folder: Path, name: str = "t") -> Sequence[Row]:

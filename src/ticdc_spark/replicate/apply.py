@@ -6,6 +6,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 
 import msgspec
 
+from ticdc_spark.replicate.apply_arrival import apply_arrived
 from ticdc_spark.replicate.apply_ddl import apply_ddl
 from ticdc_spark.replicate.apply_rows import Quarantined, apply_rows
 from ticdc_spark.replicate.context import NO_MARK, Batch
@@ -39,26 +40,31 @@ def _line(batch: Batch, line: Sequence[Step]) -> None:
             if isinstance(step, Ddl):
                 apply_ddl(batch, step)
             elif not _doomed(batch, step.table, line[at + 1 :]):
-                apply_rows(batch, step.table, step.upto)
+                if step.mark is not None:
+                    apply_arrived(batch, step, step.mark)
+                else:
+                    apply_rows(batch, step.table, step.upto)
         except Quarantined as reason:
             _quarantine(batch, line, str(reason))
             return
 
 
 def _doomed(batch: Batch, name: TableName, later: Sequence[Step]) -> bool:
-    """Whether the rows of a table need not be written: it is dropped further on, or was renamed before a restart."""
+    """Whether the rows of a table need not be written: further on it is dropped, under whatever name, or it went on
+    under another name before a restart."""
+    now = name
     for step in later:
         if not isinstance(step, Ddl):
             continue
         match step.action:
-            case Drop(names) if name in names:
+            case Drop(names) if now in names:
                 return batch.job.drop_table == "apply"
-            case DropDatabase(schema) if schema == name[0]:
+            case DropDatabase(schema) if schema == now[0]:
                 return batch.job.drop_table == "apply"
-            case Alter() if step.action.old == name != (step.action.table.schema, step.action.table.name):
-                new = (step.action.table.schema, step.action.table.name)
-                mark = (step.queued.change.commit_ts, step.step)
-                return batch.mark(name) == NO_MARK and batch.mark(new) >= mark
+            case Alter() if step.action.old == now != (step.action.table.schema, step.action.table.name):
+                now = (step.action.table.schema, step.action.table.name)
+                if batch.mark(name) == NO_MARK and batch.mark(now) >= step.mark:
+                    return True
     return False
 
 

@@ -47,7 +47,7 @@ def apply_ddl(batch: Batch, ddl: Ddl) -> None:
     """
     change = ddl.queued.change
     ts, act = change.commit_ts, ddl.action
-    mark = (ts, ddl.step)
+    mark = ddl.mark
     if any(skip.matches(ts, change.query) for skip in batch.job.skip_ddl):
         _skip(batch, ddl)
         return
@@ -61,7 +61,7 @@ def apply_ddl(batch: Batch, ddl: Ddl) -> None:
         case Truncate(table):
             _truncate(batch, table, mark)
         case Alter():
-            _alter(batch, act, mark)
+            _alter(batch, act, mark, ts)
         case CreateDatabase(schema):
             batch.sink.create_database(schema)
         case DropDatabase(schema):
@@ -153,7 +153,7 @@ def _truncate(batch: Batch, table: Table, mark: Mark) -> None:
         _create_missing(batch, table, mark)
         return
     passed = batch.mark(name) >= mark
-    if not passed and not keep:
+    if not passed and not keep and batch.mark(name) != NO_MARK:  # gone: see _alter
         batch.sink.truncate(name, batch.stamp(mark, mark[0]))
         batch.done(name, mark, mark[0])
         faults.point("ddl")
@@ -179,7 +179,7 @@ def _create_missing(batch: Batch, table: Table, mark: Mark) -> None:
     batch.states[name] = state
 
 
-def _alter(batch: Batch, act: Alter, mark: Mark) -> None:
+def _alter(batch: Batch, act: Alter, mark: Mark, commit_ts: int) -> None:
     new = (act.table.schema, act.table.name)
     ts, step = mark
     if new != act.old:
@@ -188,6 +188,10 @@ def _alter(batch: Batch, act: Alter, mark: Mark) -> None:
     state = batch.states.get(new)
     if state is None or state.table is None:
         _create_missing(batch, act.table, (ts, step))
+        return
+    if batch.mark(new) == NO_MARK:
+        # A later DDL dropped it or gave it another name, before a restart: what it was is all that is left to know.
+        batch.states[new] = msgspec.structs.replace(state, table=act.table, applied=ts)
         return
     old, wanted = batch.columns(state.table), batch.columns(act.table)
     renames = {escape(name): escape(other) for name, other in act.renames.items()}
@@ -198,7 +202,7 @@ def _alter(batch: Batch, act: Alter, mark: Mark) -> None:
         faults.point("ddl")
     for fill in plan.fills:
         step += 1
-        _set(batch, new, fill.column.name, _literal(batch, fill, ts), (ts, step))
+        _set(batch, new, fill.column.name, _literal(batch, fill, commit_ts), (ts, step))
     for rewrite in plan.rewrites:
         _rewrite(batch, new, rewrite, (ts, step + 1))
         step += 3
@@ -214,7 +218,7 @@ def _rename(batch: Batch, old: TableName, new: TableName, mark: Mark) -> None:
         # The state was lost and the old name was built again from the log; its future is under the new name already.
         batch.sink.drop(old)
         batch.marks.pop(old)
-    elif not done and batch.mark(old) != NO_MARK:
+    elif not done and NO_MARK < batch.mark(old) <= mark:  # beyond it: a later table stands under the old name
         if batch.mark(old) < mark:
             batch.sink.stamp(old, batch.stamp(mark, ts))
             batch.done(old, mark, ts)
