@@ -14,6 +14,7 @@ from ticdc_spark.errors import TicdcSparkError
 _COMMANDS = {
     "replicate": "Replicate a changefeed's messages into lake tables.",
     "status": "Tell how a job stands, also while it does not run.",
+    "resume": "Let quarantined tables go on at the job's next run.",
     "record": "Copy Kafka topics into a recorded topic.",
     "inspect": "Print the events of a recorded topic or of Kafka.",
     "convert": "Write a recorded topic or Kafka topics in another protocol.",

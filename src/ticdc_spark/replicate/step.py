@@ -246,9 +246,9 @@ class Steps:
 
     def _touched(self, table: TableState, reason: str) -> TableState:
         """A table of a topic with an unreadable message: it may have been this table's last change."""
-        if self.job.on_reject == "quarantine":
-            return msgspec.structs.replace(table, quarantined=table.quarantined or reason, clean=False)
-        return msgspec.structs.replace(table, diverged_since=table.diverged_since or table.applied, clean=False)
+        since = table.diverged_since or table.applied
+        quarantined = (table.quarantined or reason) if self.job.on_reject == "quarantine" else table.quarantined
+        return msgspec.structs.replace(table, quarantined=quarantined, diverged_since=since, clean=False)
 
     def _touch_new(self, work: Batch, advanced: Advanced) -> None:
         """Tables that came with the batch itself may miss what its unreadable messages say, too."""

@@ -1,0 +1,31 @@
+"""``ticdc-spark resume``."""
+
+from pathlib import Path
+
+import click
+
+from ticdc_spark.replicate.config import load_job
+from ticdc_spark.replicate.resume import resume
+
+
+@click.command("resume")
+@click.argument("job_file", metavar="JOB.toml", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--table", "tables", multiple=True, metavar="SCHEMA.TABLE", help="A quarantined table; may be repeated.")
+@click.option("--all", "every", is_flag=True, help="Every quarantined table.")
+def command(job_file: Path, tables: tuple[str, ...], every: bool) -> None:
+    """Let quarantined tables go on from where they stand, at the job's next run.
+
+    What waited for them is applied then. A row that still cannot be read is handled by on-reject again: set it to
+    "continue" to leave the row out. The job must not be running.
+    """
+    if bool(tables) == every:
+        message = "say which: --table SCHEMA.TABLE (as often as needed), or --all"
+        raise click.UsageError(message)
+    job = load_job(job_file)
+    found = resume(job, tables, every=every)
+    for table in found:
+        click.echo(
+            f"{table.schema}.{table.name} goes on from commitTs {table.applied}; it stood still: {table.quarantined}"
+        )
+    if not found:
+        click.echo("no table is quarantined")

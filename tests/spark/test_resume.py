@@ -1,0 +1,73 @@
+"""A quarantined table goes on after ``resume``, from where it stands, with all that waited for it."""
+
+from pathlib import Path
+
+import msgspec
+from pyspark.sql import SparkSession
+
+from tests.recorded_topics import Line, write_json
+from tests.spark.lake import lake, read_table, replicate, write_job
+from tests.spark.simple_topic import ddl, insert, table
+from ticdc_spark.model import Column, ColumnType, RowChange, SchemaChange
+from ticdc_spark.protocols.simple import SimpleConfig, encoder
+from ticdc_spark.replicate.config import load_job
+from ticdc_spark.replicate.resume import resume
+
+V = Column(name="v", type=ColumnType(name="varchar", length=9, charset="utf8mb4", collate="utf8mb4_bin"))
+W = Column(name="w", type=V.type)
+T1, U1, T2 = table(1, V, name="t"), table(2, V, name="u"), table(3, V, W, name="t")
+
+
+def test_a_table_goes_on_with_what_waited(spark: SparkSession, folder: Path) -> None:
+    simple = encoder(SimpleConfig())
+    events: list[RowChange | SchemaChange | int] = [
+        ddl("CREATE", 10, "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))", T1),
+        ddl("CREATE", 11, "CREATE TABLE u (id INT PRIMARY KEY, v VARCHAR(9))", U1),
+        insert(T1, 20, id="1", v="a"),
+        insert(U1, 21, id="1", v="a"),
+        30,
+        insert(T1, 40, id="2", v="bad"),
+        insert(U1, 41, id="2", v="b"),
+        50,
+        ddl("ALTER", 60, "ALTER TABLE t ADD COLUMN w VARCHAR(9)", T2, T1),
+        insert(T2, 70, id="3", v="c", w="x"),
+        insert(U1, 71, id="3", v="c"),
+        80,
+    ]
+    lines = []
+    for event in events:
+        match event:
+            case RowChange():
+                (sent,) = simple.rows([event])
+            case SchemaChange():
+                sent = simple.ddl(event)
+            case watermark:
+                sent = simple.watermark(watermark)
+        assert sent is not None
+        value = sent.value
+        assert value is not None
+        if b'"bad"' in value:
+            value = msgspec.json.encode(msgspec.json.decode(value) | {"data": {"id": "no number", "v": "bad"}})
+        lines.append(Line("topic", 0, len(lines), None, None, value))
+    source = write_json(folder / "topic" / "0.jsonl", lines).parent
+    job = write_job(folder, source, 'on-reject = "quarantine"\nbatch-rows = 5')
+    stood = replicate(job).progress
+    held = next(state for state in stood.tables if state.name == "t")
+    assert held.quarantined is not None and "no number" in held.quarantined
+    session = lake(spark, folder)
+    assert [row["id"] for row in read_table(session, "s", "t")] == [1]
+    assert sorted(row["id"] for row in read_table(session, "s", "u")) == [1, 2, 3]
+
+    # The same rule again: the row still cannot be read, and the table stands where it stood.
+    (lifted,) = resume(load_job(job), ["s.t"], every=False)
+    assert lifted.applied == held.applied
+    again = next(state for state in replicate(job).progress.tables if state.name == "t")
+    assert again.quarantined is not None and again.applied == held.applied
+    assert [row["id"] for row in read_table(session, "s", "t")] == [1]
+
+    job.write_text(job.read_text().replace("quarantine", "continue"))
+    resume(load_job(job), [], every=True)
+    done = next(state for state in replicate(job).progress.tables if state.name == "t")
+    assert done.quarantined is None and done.diverged_since == 40
+    rows = sorted(read_table(session, "s", "t"), key=lambda row: int(row["id"]))
+    assert rows == [{"id": 1, "v": "a", "w": None}, {"id": 3, "v": "c", "w": "x"}]
