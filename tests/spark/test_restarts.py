@@ -15,7 +15,12 @@ from tests.spark.simple_topic import INT, ddl, insert, table, topic
 from ticdc_spark.cli.demo import compare
 from ticdc_spark.model import Change, Column, ColumnType, RowChange, Table, Watermark
 from ticdc_spark.replicate import apply_rows, faults, loop
+from ticdc_spark.replicate.commit import committed
 from ticdc_spark.replicate.config import load_job
+from ticdc_spark.replicate.context import Batch
+from ticdc_spark.replicate.progress import Progress
+from ticdc_spark.replicate.step import Steps
+from ticdc_spark.sinks.base import MarkFound, TableName
 
 POINTS = frozenset(
     name
@@ -192,3 +197,70 @@ def test_a_job_may_die_at_every_point_and_after_every_commit(
     assert set(died) == WRITERS[writer], died
     assert len(died) > 15
     assert tables(spark, folder) == END
+
+
+def at_first(point: str) -> Callable[[str], bool]:
+    """Dies the first time that a point is passed."""
+    left = {point}
+
+    def dies(name: str) -> bool:
+        here = name in left
+        left.discard(name)
+        return here
+
+    return dies
+
+
+def _saves_progress_before_it_applies(patch: pytest.MonkeyPatch) -> None:
+    ours = Steps._work
+
+    def work(steps: Steps, number: int, progress: Progress) -> Batch:
+        found = ours(steps, number, progress)
+        plan = steps.store.load_plan()
+        assert plan is not None and plan.resolved is not None
+        steps.store.save(committed(progress, number, found.states, plan.resolved, 0.0, 0.0))
+        return found
+
+    patch.setattr(Steps, "_work", work)
+
+
+def _forgets_marks(patch: pytest.MonkeyPatch) -> None:
+    """What a restart knows of a table is what the progress says."""
+    ours = Batch._look_up
+
+    def look_up(batch: Batch, name: TableName) -> MarkFound | None:
+        found, state = ours(batch, name), batch.states.get(name)
+        return found if found is None or state is None else batch.stamp((state.applied, 0), state.applied)
+
+    patch.setattr(Batch, "_look_up", look_up)
+
+
+ROWS_ONLY: tuple[Change, ...] = (
+    insert(T, 40, id="5", v="5"),
+    insert(T, 41, id="6", v="6"),
+    update(T, 42, {"id": "1", "v": "1"}, v="11"),
+    delete(T, 43, id="2", v="2"),
+    Watermark(100),
+)
+ROWS_END = [{"id": at, "v": 11 if at == 1 else at} for at in (1, 3, 4, 5, 6)]
+
+
+@pytest.mark.parametrize(
+    ("breaks", "point"),
+    [(None, "advance"), (None, "merge"), (_saves_progress_before_it_applies, "write"), (_forgets_marks, "merge")],
+    ids=["holds-1", "holds-2", "progress saved before apply", "marks forgotten"],
+)
+def test_i1_holds_and_the_check_sees_when_it_does_not(
+    spark: SparkSession,
+    folder: Path,
+    breaks: Callable[[pytest.MonkeyPatch], None] | None,
+    point: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    job_file = write_job(folder, topic(folder, FIRST))
+    replicate(job_file)
+    topic(folder, [*FIRST, *ROWS_ONLY])
+    if breaks is not None:
+        breaks(monkeypatch)
+    assert run_with_deaths(job_file, at_first(point), monkeypatch) == [point]
+    assert (tables(spark, folder)["t"] == ROWS_END) == (breaks is None)
