@@ -66,7 +66,11 @@ def _as_text(image: dict[str, Any] | None) -> dict[str, Any] | None:
     }
 
 
-@pytest.mark.parametrize("target", TARGETS)
+LOSSLESS = [name for name in TARGETS if name not in ("avro", "debezium")]
+"""What the others lose: tests/golden/test_convert_debezium.py; Avro has neither DDL nor old values."""
+
+
+@pytest.mark.parametrize("target", LOSSLESS)
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
 def test_events_survive(config: Config, target: str) -> None:
     reading = reader(protocol(config), config.zone)

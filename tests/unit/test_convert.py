@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from click.testing import CliRunner, Result
 
 from tests.recorded_topics import read_back, write_json
-from tests.unit.test_inspect import CANAL, CHANGES, NEW, OLD, OPEN, SIMPLE, TABLE, ZONE, lines, shown, topic
+from tests.unit.test_inspect import CANAL, CHANGES, NEW, OLD, OPEN, SHOWN, SIMPLE, TABLE, ZONE, lines, shown, topic
 from ticdc_spark.cli import main
 from ticdc_spark.model import RowChange
+from ticdc_spark.protocols import debezium_encode as debezium
 from ticdc_spark.protocols.base import Encoded, Encoder
 from ticdc_spark.protocols.detect import detect
 
-ENCODERS = {"open": OPEN, "simple": SIMPLE, "canal-json": CANAL}
+DEBEZIUM = debezium.encoder(debezium.DebeziumConfig(enable_tidb_extension=True))
+ENCODERS = {"open": OPEN, "simple": SIMPLE, "canal-json": CANAL, "debezium": DEBEZIUM}
 
 
 def run(*arguments: object) -> Result:
@@ -28,7 +34,9 @@ def run(*arguments: object) -> Result:
 def test_events_stay_what_they_are(source: str, target: str, form: str, tmp_path: Path) -> None:
     path = write_json(tmp_path / "topic.jsonl", lines(topic(ENCODERS[source])))
     arguments = [path, "--source-timezone", ZONE, "--to", target, "--format", form, "--out", tmp_path / "out"]
-    result = run("convert", *arguments, "-O", "time-zone=+05:30")
+    # Debezium's TIMESTAMP is in UTC
+    zone = [] if target == "debezium" else ["-O", "time-zone=+05:30"]
+    result = run("convert", *arguments, *zone)
     assert result.exit_code == 0, result.stderr
     assert result.stdout.startswith(f"converted {source} to {target}: ")
     messages = read_back(tmp_path / "out")
@@ -96,3 +104,64 @@ def test_rows_without_a_schema_become_simple_with_one(to: Encoder, tmp_path: Pat
     assert run("convert", path, *arguments).exit_code == 0
     found = shown(run("inspect", "--json", tmp_path / "out"))
     assert [event["kind"] for event in found] == ["bootstrap", "insert", "update", "delete", "watermark"]
+
+
+class RegistryHandler(BaseHTTPRequestHandler):
+    """A schema registry that takes everything: a schema's id is its place."""
+
+    schemas: ClassVar[list[str]] = []
+    subjects: ClassVar[set[str]] = set()
+
+    def do_GET(self) -> None:
+        self.answer({"schema": self.schemas[int(self.path.split("/")[3].partition("?")[0]) - 1]})
+
+    def do_POST(self) -> None:
+        schema = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["schema"]
+        self.subjects.add(self.path.split("/")[2])
+        if schema not in self.schemas:
+            self.schemas.append(schema)
+        self.answer({"id": self.schemas.index(schema) + 1})
+
+    def answer(self, body: dict[str, object]) -> None:
+        raw = json.dumps(body).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(raw)))
+        self.end_headers()
+        self.wfile.write(raw)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def registry() -> Iterator[str]:
+    RegistryHandler.schemas.clear()
+    RegistryHandler.subjects.clear()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), RegistryHandler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.mark.parametrize("source", ENCODERS)
+def test_avro_registers_its_schemas(source: str, registry: str, tmp_path: Path) -> None:
+    path = write_json(tmp_path / "topic.jsonl", lines(topic(ENCODERS[source])))
+    out, known = tmp_path / "out", ["--schema-registry", registry]
+    result = run("convert", path, "--source-timezone", ZONE, "--to", "avro", "--out", out, *known)
+    assert result.exit_code == 0, result.stderr
+    assert RegistryHandler.subjects == {"shop_t-key", "shop_t-value"}
+    found = shown(run("inspect", "--json", "--protocol", "avro", "--source-timezone", "UTC", out, *known))
+    told = [(event["kind"], event["table"], event["before"] or event["after"]) for event in found]
+    # an update has no old values, a delete nothing but its key; DDL and watermarks are not sent
+    shown_new = {**SHOWN, "e": "a", "b": None}
+    assert told == [("insert", "t", SHOWN), ("update", "t", shown_new), ("delete", "t", {"id": "1"})]
+
+
+def test_avro_needs_a_registry(tmp_path: Path) -> None:
+    path = write_json(tmp_path / "topic.jsonl", lines(topic(SIMPLE)))
+    result = run("convert", path, "--to", "avro", "--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "avro is written with --schema-registry" in result.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from ticdc_spark.cli.source import Opened, client_options, make_source, opened, 
 from ticdc_spark.cli.text import count
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Message, Rejected
+from ticdc_spark.protocols.base import Encoder
 from ticdc_spark.protocols.convert import TARGETS, Converter, target_encoder
 from ticdc_spark.spark.recorded_writer import FORMATS, RecordWriter, recording
 
@@ -46,11 +48,16 @@ def command(
     """Write the events of a recorded topic (a folder or a file) or of Kafka topics in another protocol.
 
     Topics and partitions stay, offsets are counted anew. What cannot be read, or not be written in the other protocol,
-    is left out and counted on standard error; the exit code is then 1.
+    is left out and counted on standard error; the exit code is then 1. Avro's schemas are registered with
+    --schema-registry, under subjects that TiCDC's rule {schema}_{table} gives.
     """
-    to = target_encoder(target, options)
     counts: Counter[str] = Counter()
-    with opened(make_source(**source)) as start, recording(folder), told(counts):
+    with (
+        _encoder(target, options, source["schema_registry"]) as to,
+        opened(make_source(**source)) as start,
+        recording(folder),
+        told(counts),
+    ):
         if any(not path.name.startswith(".") for path in folder.iterdir()):
             raise UsageError(f"--out {folder} holds files already; a conversion goes to a new folder")
         writer = RecordWriter(folder, kind, segment_rows, segment_bytes)
@@ -65,6 +72,17 @@ def command(
     click.echo(f"converted {start.protocol} to {target}: {count(written)} messages in {count(writer.files)} files")
     if counts:
         raise click.exceptions.Exit(1)
+
+
+@contextmanager
+def _encoder(target: str, options: dict[str, str], registry: str | None) -> Iterator[Encoder]:
+    if registry is None or not TARGETS[target].needs_registry:
+        yield target_encoder(target, options)
+        return
+    from ticdc_spark.wire.registry import SchemaRegistry
+
+    with SchemaRegistry(registry) as schemas:
+        yield target_encoder(target, options, schemas)
 
 
 def _converted(source: Opened, converter: Converter) -> Iterator[Message | Rejected]:

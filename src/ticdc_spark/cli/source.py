@@ -82,7 +82,7 @@ _OPTIONS = (
     click.option("--from", "first", callback=place, default="beginning", show_default=True, metavar="PLACE"),
     click.option("-X", "client", multiple=True, callback=client_options, metavar="KEY=VALUE", help="librdkafka's own."),
     click.option("--protocol", type=click.Choice(sorted(PROTOCOLS)), help="Detected if not given."),
-    click.option("--schema-registry", metavar="URL", help="For Avro; may hold user:password@."),
+    click.option("--schema-registry", metavar="URL", help="For Avro, read or written; may hold user:password@."),
     click.option(
         "--source-timezone",
         metavar="ZONE",

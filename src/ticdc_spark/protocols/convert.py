@@ -1,8 +1,9 @@
 """Events of one protocol, written in another.
 
 What a protocol lacks is made up as far as it can be told: tables get versions and BOOTSTRAP messages where Simple is
-written from messages without schemas, and a DDL the tables before and after it. An ``upsert`` (Open's insert, or its
-update without old values) becomes an insert where the target has no such thing. Sent DDL kinds are the target's.
+written from messages without schemas, and a DDL the tables before and after it where Simple or Debezium is written. An
+``upsert`` (Open's insert, or its update without old values) becomes an insert where the target has no such thing. Sent
+DDL kinds are the target's.
 """
 
 from __future__ import annotations
@@ -16,9 +17,13 @@ from msgspec.structs import replace
 
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Bootstrap, Message, Rejected, RowChange, SchemaChange, Table, Watermark
+from ticdc_spark.protocols.avro_encode import AvroConfig, Registry
+from ticdc_spark.protocols.avro_encode import encoder as avro
 from ticdc_spark.protocols.base import Encoded, Encoder
 from ticdc_spark.protocols.canal_json_encode import CanalJsonConfig, ddl_word
 from ticdc_spark.protocols.canal_json_encode import encoder as canal_json
+from ticdc_spark.protocols.debezium_encode import DebeziumConfig
+from ticdc_spark.protocols.debezium_encode import encoder as debezium
 from ticdc_spark.protocols.events import EventReader, Found
 from ticdc_spark.protocols.open_encode import OpenConfig
 from ticdc_spark.protocols.open_encode import encoder as open_protocol
@@ -35,11 +40,15 @@ class Target(NamedTuple):
     """A protocol that can be written."""
 
     config: type[msgspec.Struct]
-    encoder: Callable[[Any], Encoder]
+    encoder: Callable[..., Encoder]
+    """From a configuration, and the registry where one is needed."""
     defaults: Mapping[str, Any]
     has_upsert: bool = False
     ddl_to_first: bool = False
     """DDL goes to partition 0 only."""
+    tells_tables: bool = False
+    """A DDL's message has its tables."""
+    needs_registry: bool = False
     store: Callable[[ClaimCheckStorage, bool], Callable[..., str]] | None = None
     """What keeps a large message in a storage, as its bare value if so wanted; ``None``: there is no claim check."""
 
@@ -55,24 +64,28 @@ def _store_framed(storage: ClaimCheckStorage, raw: bool) -> Callable[[bytes, byt
 
 
 TARGETS: Mapping[str, Target] = {
+    "avro": Target(AvroConfig, avro, {"enable_tidb_extension": True}, has_upsert=True, needs_registry=True),
     "canal-json": Target(
         CanalJsonConfig, canal_json, {"enable_tidb_extension": True}, ddl_to_first=True, store=_store_value
     ),
+    "debezium": Target(DebeziumConfig, debezium, {"enable_tidb_extension": True}, tells_tables=True),
     "open": Target(OpenConfig, open_protocol, {}, has_upsert=True, store=_store_framed),
-    "simple": Target(SimpleConfig, simple, {"compute_row_checksum": True}, store=_store_value),
+    "simple": Target(SimpleConfig, simple, {"compute_row_checksum": True}, tells_tables=True, store=_store_value),
 }
 """Protocol name to how it is written."""
 
 
-def target_encoder(name: str, options: Mapping[str, str]) -> Encoder:
+def target_encoder(name: str, options: Mapping[str, str], registry: Registry | None = None) -> Encoder:
     """The encoder of a protocol. ``options`` are fields of its configuration, with ``-`` for ``_``, as text.
 
     Those of large messages have TiCDC's names: ``large-message-handle-option``, ``large-message-handle-compression``,
     ``claim-check-storage-uri``, ``claim-check-raw-value``.
 
-    Raises: UsageError for an option that it has not, or a value that does not suit it.
+    Raises: UsageError for an option that it has not, a value that does not suit it, or a registry that is missing.
     """
     target = TARGETS[name]
+    if target.needs_registry and registry is None:
+        raise UsageError(f"{name} is written with --schema-registry")
     fields = {_FIELDS.get(key, key.replace("-", "_")): value for key, value in options.items()}
     stores = {key: fields.pop(key) for key in _STORAGE if target.store and key in fields}
     known = {field.name: field for field in msgspec.structs.fields(target.config) if not _is_callable(field.type)}
@@ -88,7 +101,10 @@ def target_encoder(name: str, options: Mapping[str, str]) -> Encoder:
             raise UsageError(f"option {field.replace('_', '-')}: {error}") from error
     if target.store is not None:
         read |= _stores(target.store, read.get("large_message_handle"), stores)
-    return target.encoder(target.config(**read))
+    try:
+        return target.encoder(target.config(**read), *([registry] if target.needs_registry else []))
+    except MessageError as error:
+        raise UsageError(str(error)) from error
 
 
 _STORAGE = ("claim_check_storage_uri", "claim_check_raw_value")
@@ -195,15 +211,12 @@ class Converter:
             yield from self._messages(found, [self._to.bootstrap(table)])
 
     def _ddl(self, change: SchemaChange) -> SchemaChange:
-        if not self._schemas or change.table is not None or change.pre_table is not None:
+        if not self._target.tells_tables or change.table is not None or change.pre_table is not None:
             return change
         before, after = self._reader.tables_of(change)
-        return replace(
-            change,
-            kind=ddl_word(change.query),
-            table=None if after is None else self._versioned(after, change.commit_ts),
-            pre_table=None if before is None else self._versioned(before, change.commit_ts),
-        )
+        if self._schemas:
+            before, after = (table and self._versioned(table, change.commit_ts) for table in (before, after))
+        return replace(change, kind=ddl_word(change.query), table=after, pre_table=before)
 
     def _attempt(self, found: Found, make: Callable[[], Sequence[Encoded | None]]) -> Iterator[Message | Rejected]:
         try:

@@ -20,6 +20,7 @@ from ticdc_spark.ddl.statements import (
     Charset,
     ColumnDef,
     CreateTable,
+    DatabaseDdl,
     OtherDdl,
     RenameTables,
     RenameTo,
@@ -72,6 +73,12 @@ def table_changes(change: SchemaChange) -> str | None:
     described = "null" if table is None else _table(table, statement)
     kind = _KINDS.get(code, "ALTER")
     return f'[{{"type":"{kind}","id":{quote(_identity(change, statement))},"table":{described}}}]'
+
+
+def database_of(query: str) -> str:
+    """The database that a DDL of one names, for messages that have it in the SQL only; ``""`` for other DDL."""
+    statement = parse(query)
+    return statement.name or "" if isinstance(statement, DatabaseDdl) else ""
 
 
 def _identity(change: SchemaChange, statement: Statement) -> str:

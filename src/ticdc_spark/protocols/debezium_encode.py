@@ -20,7 +20,7 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Row, RowChange, SchemaChange, Table
 from ticdc_spark.mysql import handle_key, tso_physical_ms
 from ticdc_spark.protocols.base import Encoded
-from ticdc_spark.protocols.debezium_ddl import table_changes
+from ticdc_spark.protocols.debezium_ddl import database_of, table_changes
 from ticdc_spark.protocols.debezium_schema import DDL_KEY_SCHEMA, DDL_SCHEMA, row_schemas, watermark_schemas
 from ticdc_spark.protocols.debezium_types import form
 from ticdc_spark.protocols.debezium_values import Write, quote
@@ -85,8 +85,9 @@ class DebeziumEncoder:
         changes = table_changes(change)
         if changes is None:
             return None
-        database = quote(change.schema)
-        source = self._source(change.commit_ts, change.schema, change.name)
+        schema = change.schema or database_of(change.query)
+        database = quote(schema)
+        source = self._source(change.commit_ts, schema, change.name)
         payload = (
             f'{{"source":{source},"ts_ms":{self._config.build_ts()},'
             f'"databaseName":{database},"schemaName":null,"ddl":{quote(change.query)},"tableChanges":{changes}}}'
