@@ -1,0 +1,157 @@
+"""Where payload and schema block of a message stand, found without reading the block again and again.
+
+The block is most of a message and the same for all rows of a table's version. So what stands behind the payload (in
+TiCDC's order) or before it (in Kafka Connect's) is looked up by its bytes, and only a text that was not seen before is
+read as JSON. A quote inside a JSON string is escaped, so that ``},"schema":{`` can be nothing but an object's end and a
+field's name; and as the payload is read by itself afterwards, it is the right object's end.
+
+What is remembered are texts that were read before, in ``REMEMBERED_BYTES`` at most; nothing depends on it.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+REMEMBERED_BYTES = 32 << 20
+_LARGEST = 1 << 20
+_PAYLOAD_FIRST = b'{"payload":'
+_SCHEMA_FIRST = b'{"schema":'
+_SCHEMA_BEHIND = b'},"schema":{'
+_PAYLOAD_BEHIND = b'},"payload":'
+_AT_PAYLOAD = len(_PAYLOAD_FIRST)
+_SOURCE_BYTES = 200
+"""TiCDC's ``source``, which a payload begins with, is longer; in a shorter one the block is not found quickly."""
+_KEY_BYTES = 8
+_NONE: tuple[bytes, None] = b"", None
+
+
+class WireField(msgspec.Struct, gc=False):
+    """A field of a Kafka Connect struct; ``fields`` only of a struct."""
+
+    type: str
+    optional: bool = False
+    field: str = ""
+    name: str | None = None
+    parameters: dict[str, str] | None = None
+    default: Any = None
+    fields: list[WireField] | None = None
+    tidb_type: str = ""
+
+
+class Block:
+    """A schema block."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+        """Its JSON."""
+
+    @cached_property
+    def key(self) -> str:
+        """A hash of its bytes, which says which schema reads a row."""
+        return blake2b(self.raw, digest_size=_KEY_BYTES).hexdigest()
+
+    @cached_property
+    def schema(self) -> WireField:
+        """What it says.
+
+        Raises: msgspec's errors if it is no schema.
+        """
+        return _SCHEMA.decode(self.raw)
+
+
+class WireMessage(msgspec.Struct, gc=False):
+    """A message, with its parts unread."""
+
+    payload: msgspec.Raw | UnsetType = UNSET
+    schema: msgspec.Raw = msgspec.Raw()
+
+
+_SCHEMA = msgspec.json.Decoder(WireField)
+_MESSAGE = msgspec.json.Decoder(WireMessage)
+
+
+class _Remembered:
+    """Blocks by the text around them, forgotten all at once when they are too many."""
+
+    def __init__(self) -> None:
+        self.blocks: dict[bytes, Block] = {}
+        self.newest: dict[int, tuple[bytes, Block]] = {}
+        """Of each length, the text that was seen last: to compare is a tenth of the time that it takes to hash."""
+        self._bytes = 0
+
+    def find(self, text: bytes) -> Block | None:
+        block = self.blocks.get(text)
+        if block is not None:
+            self.newest[len(text)] = text, block
+        return block
+
+    def add(self, text: bytes, block: Block) -> None:
+        size = len(text) + len(block.raw)
+        if size > _LARGEST or text in self.blocks:
+            return
+        if self._bytes + size > REMEMBERED_BYTES:
+            self.blocks.clear()
+            self.newest.clear()
+            self._bytes = 0
+        self.blocks[text] = block
+        self._bytes += size
+
+
+_REMEMBERED = _Remembered()
+
+
+def quick_parts(value: bytes) -> tuple[bytes, Block | None] | None:
+    """A payload, not looked at, and a block that was seen before; ``None`` if there is none.
+
+    The message is right if and only if the payload is one JSON value.
+    """
+    if value.startswith(_PAYLOAD_FIRST):
+        end = value.find(_SCHEMA_BEHIND, _SOURCE_BYTES) + 1
+        if not end:
+            return (value[_AT_PAYLOAD:-1], None) if value.endswith(b"}}") else None
+        text, block = _REMEMBERED.newest.get(len(value) - end, _NONE)
+        if block is None or not value.endswith(text):
+            block = _REMEMBERED.find(value[end:])
+        return None if block is None else (value[_AT_PAYLOAD:end], block)
+    if value.startswith(_SCHEMA_FIRST) and value.endswith(b"}"):
+        end = value.find(_PAYLOAD_BEHIND) + 1
+        text, block = _REMEMBERED.newest.get(end, _NONE)
+        if block is None or not value.startswith(text):
+            block = _REMEMBERED.find(value[:end])
+        return None if block is None else (value[end + len(_PAYLOAD_BEHIND) - 1 : -1], block)
+    return None
+
+
+def parts(value: bytes) -> tuple[bytes, Block | None]:
+    """Payload and block of any message; without an envelope (schemas.enable = false) all of it is the payload.
+
+    Raises: msgspec's errors, UnicodeDecodeError or RecursionError if it is no JSON object.
+    """
+    message = _MESSAGE.decode(value)
+    if message.payload is UNSET:
+        return value, None
+    raw = bytes(message.schema)
+    if not raw.startswith(b"{"):
+        return bytes(message.payload), None
+    block = Block(raw)
+    around = _around(value, raw)
+    if around is not None:
+        known = _REMEMBERED.find(around)
+        if known is not None:
+            return bytes(message.payload), known
+        _REMEMBERED.add(around, block)
+    return bytes(message.payload), block
+
+
+def _around(value: bytes, raw: bytes) -> bytes | None:
+    """What ``quick_parts`` will look up, if it is the block and what must stand around it."""
+    if value.startswith(_PAYLOAD_FIRST):
+        end = value.find(_SCHEMA_BEHIND, _SOURCE_BYTES) + 1
+        return value[end:] if end and value[end:] == b',"schema":' + raw + b"}" else None
+    end = value.find(_PAYLOAD_BEHIND) + 1
+    return value[:end] if end and value[:end] == _SCHEMA_FIRST + raw else None
