@@ -16,6 +16,8 @@ from ticdc_spark.mysql import parse_type
 from ticdc_spark.protocols import canal_json, simple
 from ticdc_spark.protocols import open as open_protocol
 from ticdc_spark.protocols.avro_types import wire_type
+from ticdc_spark.protocols.debezium_encode import DebeziumConfig
+from ticdc_spark.protocols.debezium_encode import encoder as debezium
 from ticdc_spark.protocols.open_frames import split_values
 from ticdc_spark.protocols.simple_avro_types import BRANCHES
 from ticdc_spark.protocols.simple_avro_types import form as avro_form
@@ -47,16 +49,17 @@ which encodes the values of the second column; a test keeps the page in step wit
 - The protocols' columns are for a changefeed whose time zone is {ZONE}, with TiCDC's defaults (Avro:
   `precise` and `long`).
 - **Simple**: the JSON value; behind it the branch of the union in Avro. **Open**: type code and JSON value.
-  **canal-json**: the code in `sqlType` (of unsigned types it depends on the value) and the JSON value. **Avro**: the
-  schema's type and `tidb_type`.
+  **canal-json**: the code in `sqlType` (of unsigned types it depends on the value) and the JSON value. **Debezium**:
+  the type in the schema block, the last word of its name where it has one, and the JSON value. **Avro**: the schema's
+  type and `tidb_type`.
 - A DECIMAL of more than 38 digits is a string in the lake. `tinyint(1)` becomes boolean with
   `tinyint1-as-boolean`. ENUM and SET are their names in the lake.
 - GEOMETRY is carried by no protocol; virtual generated columns never are.
 
 What a protocol cannot carry is in [protocol-limits.md](protocol-limits.md).
 
-| MySQL | Value | Simple | Simple, Avro | Open | canal-json | Avro | Spark | Iceberg |
-|---|---|---|---|---|---|---|---|---|
+| MySQL | Value | Simple | Simple, Avro | Open | canal-json | Debezium | Avro | Spark | Iceberg |
+|---|---|---|---|---|---|---|---|---|---|
 """
 
 
@@ -77,7 +80,7 @@ def _row(name: str, kind: ColumnType, value: Value) -> str:
 
 
 def _sent(kind: ColumnType, value: Value) -> list[str]:
-    """What Simple, Open and canal-json send."""
+    """What Simple, Open, canal-json and Debezium send."""
     table = Table(
         schema="d",
         name="t",
@@ -89,12 +92,17 @@ def _sent(kind: ColumnType, value: Value) -> list[str]:
     (of_simple,) = simple.encoder(simple.SimpleConfig(time_zone=ZONE)).rows(change)
     (of_open,) = open_protocol.encoder(open_protocol.OpenConfig(time_zone=ZONE)).rows(change)
     (of_canal,) = canal_json.encoder(canal_json.CanalJsonConfig(time_zone=ZONE)).rows(change)
+    (of_debezium,) = debezium(DebeziumConfig()).rows(change)
     in_open = json.loads(split_values(of_open.value or b"")[0], parse_float=_Number, parse_int=_Number)["u"]["c"]
     in_canal = json.loads(of_canal.value or b"")
+    in_debezium = json.loads(of_debezium.value or b"", parse_float=_Number, parse_int=_Number)
+    field = in_debezium["schema"]["fields"][0]["fields"][0]
+    name = field.get("name", "").rpartition(".")[2]
     return [
         _json(json.loads(of_simple.value or b"")["data"]["c"]),
         f"{in_open['t']}: {_json(in_open['v'])}",
         f"{in_canal['sqlType']['c']}: {_json(in_canal['data'][0]['c'])}",
+        f"{field['type']}{name and ' ' + name}: {_json(in_debezium['payload']['after']['c'])}",
     ]
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.golden.exceptions import RULES
 from ticdc_spark.protocols.canal_json_types import FORMS as CANAL_JSON
+from ticdc_spark.protocols.debezium_types import FORMS as DEBEZIUM
 from ticdc_spark.protocols.open_types import FORMS as OPEN
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,7 +34,7 @@ def test_the_types_page_is_in_step_with_the_code(types_table: ModuleType) -> Non
 
 def test_the_types_page_has_every_type_of_the_protocols(types_table: ModuleType) -> None:
     documented = {re.split(r"[( ]", name)[0] for name in types_table.SAMPLES}
-    assert documented == (OPEN.keys() | CANAL_JSON.keys()) - {"var_string"}
+    assert documented == (OPEN.keys() | CANAL_JSON.keys() | DEBEZIUM.keys()) - {"var_string"}
 
 
 def shown() -> list[str]:
@@ -51,5 +52,6 @@ def test_each_limit_has_its_test(cell: str) -> None:
 
 
 def test_every_loss_that_the_vectors_show_is_told() -> None:
-    lost = {rule.reason for rule in RULES if rule.protocol in ("simple", "open", "canal-json") and rule.what == "value"}
+    protocols = ("simple", "open", "canal-json", "debezium")
+    lost = {rule.reason for rule in RULES if rule.protocol in protocols and rule.what == "value"}
     assert lost <= {cell.removeprefix("rule: ") for cell in shown()}
