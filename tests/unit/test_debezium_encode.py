@@ -89,6 +89,15 @@ def test_the_ddl_of_the_document() -> None:
     assert encoder(config()).bootstrap(TINY) is None
 
 
+def test_a_database_ddl_without_its_database_has_it_from_the_sql() -> None:
+    # as Simple sends it
+    for sql, database in (("CREATE DATABASE `d`", "d"), ("DROP DATABASE IF EXISTS `e`", "e")):
+        encoded = encoder(config()).ddl(SchemaChange(commit_ts=1, query=sql, kind=""))
+        assert encoded is not None
+        (event,) = DECODER.open_message(encoded.key, encoded.value)
+        assert isinstance(event, SchemaChange) and event.schema == database
+
+
 @pytest.mark.parametrize(
     ("sql", "kind"),
     [
@@ -211,6 +220,14 @@ def cell(kind: str, value: Value, **options: Any) -> Any:
 )
 def test_values(kind: str, value: Value, expected: Any) -> None:
     assert cell(kind, value) == expected
+
+
+def test_minus_zero_is_sent_but_not_read() -> None:
+    change = RowChange(op="insert", table=table_of("double"), commit_ts=1, after={"c": "-0"})
+    (encoded,) = encoder(config(debezium_disable_schema=True)).rows([change])
+    assert b'"after":{"c":-0}' in (encoded.value or b"")
+    (read,) = decode(DECODER, encoded.key, encoded.value, {("s", "t", ""): table_of("double")})
+    assert isinstance(read, RowChange) and read.after == {"c": "0"}
 
 
 def test_a_zero_date_that_cannot_be_null_is_the_epoch() -> None:

@@ -174,26 +174,28 @@ class _RowWriter:
         op, ts = change.op, change.commit_ts
         if op == "update":
             before = f'"before":{self._written(change.before, change)[0]},' if self._old else ""
-            row, key = self._written(change.after, change)
+            row, cells, image = self._written(change.after, change)
             images = f'"u",{before}"after":{row}'
         elif op == "insert":
-            row, key = self._written(change.after, change)
+            row, cells, image = self._written(change.after, change)
             images = f'"c","before":null,"after":{row}'
         elif op == "delete":
-            row, key = self._written(change.before, change)
+            row, cells, image = self._written(change.before, change)
             images = f'"d","after":null,"before":{row}'
         else:
             raise MessageError(f"debezium has no message for {op!r}; allowed: insert, update, delete")
         if change.partial and op != "delete":
             raise MessageError(f"a row of {self._name} with some of its columns only; debezium has no such message")
+        _, _, _, keys, key = image
+        key[1::2] = [cells[at] for at in keys]
         value = (
             f"{self._start}{ts >> 18}{self._middle}{ts}{self._behind_ts}{self._now()}"
             f',"transaction":null,"op":{images}}}'
         )
-        return key.encode(), value.encode() + self._end
+        return "".join(key).encode(), value.encode() + self._end
 
-    def _written(self, row: Row | None, change: RowChange) -> tuple[str, str]:
-        """An image, and the key that it gives."""
+    def _written(self, row: Row | None, change: RowChange) -> tuple[str, list[Any], _Image]:
+        """An image, its cells, and how it is written."""
         if row is None:
             raise MessageError(f"{change.op} of {self._name} without an image that it needs")
         image = self._image
@@ -204,7 +206,7 @@ class _RowWriter:
         except KeyError:
             image = self._image = self._image_of(row)
             values = image.get(row)
-        _, writes, parts, keys, key = image
+        _, writes, parts, _, _ = image
         try:
             cells = [
                 "null" if value is None else value if write is None else write(value)
@@ -213,8 +215,7 @@ class _RowWriter:
         except MessageError as error:
             raise MessageError(f"{self._name}: {error}") from error
         parts[1::2] = cells
-        key[1::2] = [cells[at] for at in keys]
-        return "".join(parts), "".join(key)
+        return "".join(parts), cells, image
 
     def _image_of(self, row: Row) -> _Image:
         names = tuple(name for name in self._writes if name in row)

@@ -40,6 +40,10 @@ _BAD_BYTE = re.compile("[\udc80-\udcff]")
 def quote(text: str) -> str:
     """A JSON string as TiCDC's writer has it: nothing of HTML escaped, and no short forms of two control characters."""
     json = encode_basestring(text)
+    return _without_short(json) if "\\" in json else json
+
+
+def _without_short(json: str) -> str:
     return _ESCAPE.sub(_long, json) if "\\b" in json or "\\f" in json else json
 
 
@@ -243,7 +247,7 @@ def _text(value: str | bytes) -> str:
     if isinstance(value, bytes):
         value = _BAD_BYTE.sub("\ufffd", value.decode("utf-8", "surrogateescape"))
     json = encode_basestring(value)
-    return _ESCAPE.sub(_long, json) if "\\b" in json or "\\f" in json else json
+    return _without_short(json) if "\\" in json else json
 
 
 def write_year(column_type: ColumnType, nullable: bool) -> Write | None:
