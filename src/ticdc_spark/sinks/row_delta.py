@@ -64,6 +64,7 @@ def target(sink: IcebergSink, table: TableName, columns: Sequence[LakeColumn]) -
             folder is not None
             and codec is not None
             and loaded.spec().isUnpartitioned()
+            and loaded.specs().size() == 1  # a file of position deletes counts for the files of one spec only
             and not any(name in properties for name in _OWN_LAYOUT)
             and properties.get("write.format.default", "parquet") == "parquet"
             and properties.get("write.merge.mode") == "merge-on-read"
@@ -126,9 +127,9 @@ def commit(sink: IcebergSink, to: Target, written: Written, old: pa.Table, mark:
             delta.addRows(
                 _described(iceberg, loaded, iceberg.DataFiles.builder(spec), path, written.rows_bytes, config).build()
             )
+        name = f"{uuid4().hex}-deletes.parquet"
+        local = Path(to.files.folder, name)
         if len(old):
-            name = f"{uuid4().hex}-deletes.parquet"
-            local = Path(to.files.folder, name)
             pq.write_table(old, local, compression=to.files.codec, store_schema=False)
             builder = iceberg.FileMetadata.deleteFileBuilder(spec).ofPositionDeletes()
             config = iceberg.MetricsConfig.forPositionDelete(loaded)
@@ -147,6 +148,7 @@ def commit(sink: IcebergSink, to: Target, written: Written, old: pa.Table, mark:
             if not str(error.java_exception.getClass().getName()).endswith(".ValidationException"):
                 raise
             log.warning("%s.%s was changed by somebody else meanwhile: %s", *to.table, error.java_exception)
+            local.unlink(missing_ok=True)
             return False
     return True
 
