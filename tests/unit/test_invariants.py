@@ -1,9 +1,11 @@
 """Each invariant that pure functions keep: a check that holds, and that fails once the rule behind it is broken.
 
-I1, I5 and I8 show only with a lake or two processes.
+I1 shows only with a lake: ``tests/spark/test_restarts.py``.
 """
 
 from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -11,16 +13,23 @@ import pytest
 
 from tests.unit.test_advance import BOUNDED, EMPTY, commit, ddl, fold, rows, watermark
 from tests.unit.test_land import CONFIG, ENCODERS
+from tests.unit.test_read_rows import read
 from tests.unit.test_timeline import ddl as queued
 from tests.unit.test_timeline import rows as pending
 from tests.unit.test_timeline import states, told
+from ticdc_spark.errors import LeaseHeld
 from ticdc_spark.model import Envelope, Rejected
 from ticdc_spark.protocols.simple import DECODER
 from ticdc_spark.replicate import advance as advance_module
 from ticdc_spark.replicate import commit as commit_module
+from ticdc_spark.replicate import lease as lease_module
 from ticdc_spark.replicate import timeline as timeline_module
 from ticdc_spark.replicate.advance import due
+from ticdc_spark.replicate.lease import Lease, acquire
+from ticdc_spark.replicate.lease_store import FileLeaseStore, this_process
 from ticdc_spark.replicate.timeline import timelines
+from ticdc_spark.spark import rows as rows_module
+from ticdc_spark.spark.rows import BAD
 from ticdc_spark.workload import dispatch, generate
 
 Break: Any = Callable[[pytest.MonkeyPatch], None]
@@ -56,6 +65,16 @@ def i4_a_partition_that_is_not_read_holds_all_tables() -> None:
     assert fold(EMPTY, watermark(100), listed=listed, rules=BOUNDED).resolved <= 0
 
 
+def i5_null_stays_null_where_a_default_is() -> None:
+    (row,) = read([("insert", "2", None, b'{"age":null,"id":"1","name":"x"}')])
+    assert row["age"] is None  # its default is 7
+
+
+def i5_a_value_that_cannot_be_read_is_no_null() -> None:
+    (row,) = read([("insert", "2", None, b'{"age":"many","id":"1","name":"x"}')], strict=False)
+    assert "age" in (row[BAD] or "")
+
+
 def i6_rows_wait_until_they_are_applied() -> None:
     progress = commit(fold(EMPTY, rows(50, 200), watermark(100)))
     assert sum(waiting.rows for waiting in progress.pending) == 2
@@ -64,6 +83,36 @@ def i6_rows_wait_until_they_are_applied() -> None:
 def i7_commit_ts_is_a_number() -> None:
     advanced = fold(EMPTY, ddl(100, "second"), ddl(99, "first"), watermark(1000))
     assert [one.change.query for one in due(advanced.progress.ddls, 999)] == ["first", "second"]
+
+
+def _refused(folder: str) -> bool:
+    """Whether a second job is refused while a first one has the target."""
+    with acquire(FileLeaseStore(Path(folder), "lake"), this_process("first")):
+        try:
+            acquire(FileLeaseStore(Path(folder), "lake"), this_process("second")).release()
+        except LeaseHeld:
+            return True
+        return False
+
+
+def i8_a_second_job_is_refused() -> None:
+    with TemporaryDirectory() as folder:
+        assert _refused(folder)
+
+
+def i8_a_job_whose_lease_is_taken_commits_nothing_more() -> None:
+    with TemporaryDirectory() as folder:
+        store = FileLeaseStore(Path(folder), "lake")
+        with acquire(store, this_process("first"), ttl=0.0) as lease:
+            record, version = store.read()
+            assert record is not None
+            taken = store.swap(version, msgspec.structs.replace(record, epoch=2, owner=this_process("second")))
+            assert taken is not None
+            try:
+                lease.check()
+            except LeaseHeld:
+                return
+            raise AssertionError
 
 
 def i9_schemas_do_not_grow_with_time() -> None:
@@ -107,6 +156,35 @@ def _waits_for_no_schema(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(advance_module, "_pending", lambda *_: ((), 0, 0))
 
 
+def _fills_nulls_with_defaults(patch: pytest.MonkeyPatch) -> None:
+    ours = rows_module._cells
+
+    def cells(version: Any, column: Any, *given: Any) -> Any:
+        default = rows_module._fill(column)
+        return [default if cell is None else cell for cell in ours(version, column, *given)]
+
+    patch.setattr(rows_module, "_cells", cells)
+
+
+def _casts_to_null(patch: pytest.MonkeyPatch) -> None:
+    ours = rows_module.to_arrow
+
+    def to_arrow(column: Any, options: Any) -> Any:
+        convert = ours(column, options)
+        return lambda cells: (convert(cells)[0], {}, 0)
+
+    patch.setattr(rows_module, "to_arrow", to_arrow)
+
+
+def _looks_at_no_owner(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(lease_module, "_await_processes", lambda *_: None)
+    patch.setattr(FileLeaseStore, "hold", lambda _: True)
+
+
+def _checks_no_lease(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Lease, "check", lambda _: None)
+
+
 def _forgets_what_waits(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(commit_module, "_still_waiting", lambda *_: ())
 
@@ -126,8 +204,12 @@ CASES = [
     (i3_copies_of_a_ddl_are_one, _queues_every_copy),
     (i4_rows_without_schema_hold_all_tables, _waits_for_no_schema),
     (i4_a_partition_that_is_not_read_holds_all_tables, _takes_the_newest_watermark),
+    (i5_null_stays_null_where_a_default_is, _fills_nulls_with_defaults),
+    (i5_a_value_that_cannot_be_read_is_no_null, _casts_to_null),
     (i6_rows_wait_until_they_are_applied, _forgets_what_waits),
     (i7_commit_ts_is_a_number, _compares_as_text),
+    (i8_a_second_job_is_refused, _looks_at_no_owner),
+    (i8_a_job_whose_lease_is_taken_commits_nothing_more, _checks_no_lease),
     (i9_schemas_do_not_grow_with_time, _forgets_no_schema),
 ]
 
