@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -158,6 +159,41 @@ RULES = [
         lambda actual, expected: "'utf-8' codec can't decode" in actual.reason,
     ),
     Rule(
+        "debezium tables",
+        "value",
+        "*/*.*",
+        "without tidb_type a block does not tell bytes from text: they stay base64",
+        lambda actual, expected: isinstance(expected, bytes) and b64decode(actual) == expected,
+    ),
+    Rule(
+        "debezium tables",
+        "value",
+        "*/*.*",
+        "without tidb_type a block does not tell BIGINT UNSIGNED from BIGINT: from 2^63 on it is negative",
+        lambda actual, expected: int(actual) < 0 and int(actual) + (1 << 64) == int(expected),
+    ),
+    Rule(
+        "debezium tables",
+        "columns",
+        "*/*.*",
+        "tableChanges leaves out the hidden columns of an index's expressions",
+        lambda actual, expected: [name for name in expected if not name.startswith("_V$_")] == actual,
+    ),
+    Rule(
+        "debezium tables",
+        "type",
+        "*/*.c_decimal_u",
+        "tableChanges does not tell that a DECIMAL is UNSIGNED",
+        lambda actual, expected: repr(actual) == repr(expected).replace("unsigned=True", "unsigned=False"),
+    ),
+    Rule(
+        "debezium tables",
+        "default",
+        "tiflow-types_shanghai-*/*.*",
+        "tableChanges has a TIMESTAMP's default as it was written: in the session's zone, which is not told",
+        lambda actual, expected: (actual[:10], expected[:10]) == ("2021-05-06", "2021-05-05"),
+    ),
+    Rule(
         "simple",
         "value",
         "tiflow-odd-*/odd db.1.vals.*",
@@ -177,65 +213,6 @@ RULES = [
         "*-simple_json_lz4/*",
         "an lz4 frame depends on who compresses: another library's frame holds the same message",
         lambda actual, expected: actual[:4] == expected[:4] and unpack(actual) == unpack(expected),
-    ),
-    Rule(
-        "reference",
-        "row",
-        "tiflow-ddl_all-*/ddl1.no_key",
-        "the table had no handle key yet when the row came; TiCDC never sends it",
-        lambda actual, expected: actual is None and expected == {"a": "1", "b": "1", "c": None},
-    ),
-    Rule(
-        "reference",
-        "row",
-        "tiflow-ddl_all-*/ddl1.pr",
-        "DROP, TRUNCATE and EXCHANGE PARTITION move and remove rows without row messages",
-        lambda actual, expected: True,
-    ),
-    Rule(
-        "reference",
-        "row",
-        "tiflow-ddl_all-*/ddl1.ex",
-        "EXCHANGE PARTITION moves rows without row messages",
-        lambda actual, expected: True,
-    ),
-    Rule(
-        "reference",
-        "row",
-        "tiflow-odd-*/odd db.1.vals",
-        "bytes that are not UTF-8 in a text column are lost on the wire: each became U+FFFD",
-        lambda actual, expected: all(
-            actual[name] in (cell, with_replacement(cell) if isinstance(cell, bytes) else cell)
-            for name, cell in expected.items()
-        ),
-    ),
-    Rule(
-        "reference",
-        "row",
-        "*/*.*",
-        "rows that are equal in a table without a handle key cannot be told apart, and stand there once",
-        lambda actual, expected: actual is None and "twice" in expected,
-    ),
-    Rule(
-        "reference",
-        "row",
-        "ticdc-nokey-*/nokey.only_uk",
-        "while the table had no handle key, one of two equal rows was deleted, and both went",
-        lambda actual, expected: actual is None and expected == {"a": "1", "b": "dup", "c": "77"},
-    ),
-    Rule(
-        "reference",
-        "row",
-        "ticdc-smoke-*/smk.a",
-        "the recording's last watermark equals the last commit_ts, which therefore is not resolved",
-        lambda actual, expected: actual["id"] == "8" and expected is None,
-    ),
-    Rule(
-        "reference",
-        "table",
-        "ticdc-nokey-*/nokey.heap_dup",
-        "the recording's last watermark equals the commit_ts of the last DDL, a DROP, which therefore is not resolved",
-        lambda actual, expected: actual and not expected,
     ),
     Rule(
         "open",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from tests.reference.schemas import Effect, alter, effects
-from tests.reference.state import Key, Lake, Landed, Mark, Name, Place, Progress, Read, identity_of
+from tests.reference.state import Key, Lake, Landed, Mark, Name, Place, Position, Progress, Read, identity_of
 from ticdc_spark.errors import LateRow, RejectedMessage, SchemaMissing, UnsupportedDdl
 from ticdc_spark.model import Bootstrap, Column, Envelope, Message, Rejected, Row, SchemaChange, Table, Value, Watermark
 from ticdc_spark.mysql import NO_CONSTANT, default_value, handle_key
@@ -21,8 +21,12 @@ from ticdc_spark.protocols.base import Decoder, ReadOptions
 class Applier:
     """Applies messages to a lake. ``ends`` has the last offset of every partition of the (bounded) run."""
 
-    def __init__(self, decoder: Decoder, options: ReadOptions, ends: dict[Place, int]) -> None:
-        self.decoder, self.options, self.ends = decoder, options, ends
+    def __init__(
+        self, decoder: Decoder, options: ReadOptions, ends: dict[Place, int], *, keep_rejects: bool = False
+    ) -> None:
+        self.decoder, self.options, self.ends, self.keep_rejects = decoder, options, ends, keep_rejects
+        self.rejects: list[str] = []
+        """Reasons of the messages and rows that could not be read, with ``keep_rejects``."""
         self.progress, self.lake = Progress(), Lake()
         self.log: set[tuple[Any, ...]] = set()
         """Identities of applied rows: the change log, as far as replays need it."""
@@ -48,13 +52,13 @@ class Applier:
         for seq, event in enumerate(self.decoder.open_message(message.key, message.value)):
             match event:
                 case Rejected():
-                    raise RejectedMessage(f"{place} offset {message.offset}: {event.reason}")
+                    self.reject(f"{place} offset {message.offset}: {event.reason}")
                 case Watermark():
                     self.rise(progress, place, event.commit_ts)
                 case Bootstrap():
                     self.remember(progress, event.table)
                 case SchemaChange():
-                    self.queue(progress, event)
+                    self.queue(progress, event, (*place, message.offset, seq))
                 case Envelope():
                     landed = Landed((*place, message.offset, seq), event)
                     if event.commit_ts > progress.applied or not self.is_replay(progress, landed):
@@ -62,6 +66,15 @@ class Applier:
                     else:
                         progress.replays += 1
         progress.consumed[place] = max(message.offset, progress.consumed.get(place, -1))
+
+    def reject(self, reason: str) -> None:
+        """Keep what cannot be read, or stop.
+
+        Raises: RejectedMessage.
+        """
+        if not self.keep_rejects:
+            raise RejectedMessage(reason)
+        self.rejects.append(reason)
 
     def rise(self, progress: Progress, place: Place, watermark: int) -> None:
         """Watermarks rise and never fall: after a restart of TiCDC older ones come again."""
@@ -71,7 +84,7 @@ class Applier:
         """Keep a schema; RENAME keeps the version, hence the name in the key."""
         progress.schemas[table.schema, table.name, str(table.version)] = table
 
-    def queue(self, progress: Progress, change: SchemaChange) -> None:
+    def queue(self, progress: Progress, change: SchemaChange, position: Position) -> None:
         """A DDL comes once a partition and again after restarts; at or below ``applied`` it is a replay."""
         for table in (change.table, change.pre_table):
             if table is not None:
@@ -176,10 +189,12 @@ class Applier:
             reader = self.decoder.row_reader(valid, self.options)
             images = [image for row in group for image in (row.envelope.before, row.envelope.after)]
             read = reader(images)
-            if read.bad:
-                raise RejectedMessage(next(iter(read.bad.values())))
+            for reason in read.bad.values():
+                self.reject(reason)
             absent = {name: set(rows) for name, rows in read.absent.items()}
             for at, row in enumerate(group):
+                if {2 * at, 2 * at + 1} & read.bad.keys():
+                    continue
                 before, after = (
                     {
                         column.name: cells[image]
@@ -269,12 +284,17 @@ def run(
     *,
     batch_size: int | None = None,
     applier: type[Applier] = Applier,
+    keep_rejects: bool = False,
+    schemas: Iterable[Table] = (),
 ) -> Applier:
     """Apply a whole recorded topic, in batches of ``batch_size`` messages in the order given.
 
+    ``schemas``, as from a file, are for tables that no message tells.
+
     Raises: SchemaMissing if rows still wait for their schema at the end.
     """
-    working = applier(decoder, options or ReadOptions(), ends_of(messages))
+    working = applier(decoder, options or ReadOptions(), ends_of(messages), keep_rejects=keep_rejects)
+    working.progress.schemas = {(table.schema, table.name, ""): table for table in schemas}
     size = batch_size or max(len(messages), 1)
     for at in range(0, len(messages), size):
         working.batch(messages[at : at + size])

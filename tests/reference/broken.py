@@ -35,8 +35,8 @@ class AppliesDdlAtFirstCopy(Applier):
 class AppliesEveryCopyOfADdl(Applier):
     """Does not see that copies are one DDL."""
 
-    def queue(self, progress: Any, change: SchemaChange) -> None:
-        super().queue(progress, change)
+    def queue(self, progress: Any, change: SchemaChange, position: Any) -> None:
+        super().queue(progress, change, position)
         if change.commit_ts > progress.applied:
             progress.ddls[change.commit_ts, len(progress.ddls), "copy"] = change
 

@@ -15,15 +15,16 @@ Partitions = list[list[Message]]
 """Messages of each partition, in order of offset."""
 
 
-def split(messages: Iterable[Message], decoder: Decoder, count: int) -> Partitions:
-    """Spread a one-partition topic: rows by a hash of their bytes, everything else copied to each partition.
+def split(messages: Iterable[Message], decoder: Decoder, count: int, *, by_key: bool = False) -> Partitions:
+    """Spread the partitions of topics: rows by a hash of their bytes, everything else copied to each partition.
 
-    Rows of one key land in different partitions, which is harsher than TiCDC's dispatchers are.
+    Rows of one key land in different partitions, which is harsher than TiCDC's dispatchers are; with ``by_key``, rows
+    with one Kafka key stay together.
     """
     partitions: Partitions = [[] for _ in range(count)]
     for message in messages:
         if any(isinstance(event, Envelope) for event in decoder.open_message(message.key, message.value)):
-            at = crc32((message.key or b"") + (message.value or b"")) % count
+            at = crc32((message.key or b"") + (b"" if by_key else message.value or b"")) % count
             partitions[at].append(message)
         else:
             for partition in partitions:
@@ -32,7 +33,7 @@ def split(messages: Iterable[Message], decoder: Decoder, count: int) -> Partitio
 
 
 def numbered(partitions: Partitions) -> Partitions:
-    """Give partitions and offsets their numbers."""
+    """Give partitions and offsets their numbers; the offsets of several topics in one list have gaps."""
     return [
         [replace(message, partition=at, offset=offset) for offset, message in enumerate(partition)]
         for at, partition in enumerate(partitions)
@@ -41,7 +42,7 @@ def numbered(partitions: Partitions) -> Partitions:
 
 def replayed(partitions: Partitions, seed: int, restarts: int = 3) -> Partitions:
     """Send stretches again behind themselves, each cut differently in each partition, and single messages twice."""
-    random, partitions = Random(seed), list(partitions)
+    random, partitions = Random(seed), [partition for partition in partitions if partition]
     for _ in range(restarts):
         for at, partition in enumerate(partitions):
             first, last = sorted(random.randrange(len(partition)) for _ in range(2))

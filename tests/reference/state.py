@@ -11,6 +11,8 @@ from ticdc_spark.model import Envelope, Row, SchemaChange, Table, Value
 Place: TypeAlias = tuple[str, int]
 Name: TypeAlias = tuple[str, str]
 Key: TypeAlias = tuple[Value, ...]
+Position: TypeAlias = tuple[str, int, int, int]
+"""(topic, partition, offset, seq)."""
 Mark: TypeAlias = tuple[int, int]
 """(commit_ts, step): rows up to and with commit_ts are step 0, DDLs of that commit_ts the steps after it."""
 
@@ -19,8 +21,7 @@ Mark: TypeAlias = tuple[int, int]
 class Landed:
     """A row of the change log."""
 
-    position: tuple[str, int, int, int]
-    """(topic, partition, offset, seq)."""
+    position: Position
     envelope: Envelope
 
 
@@ -38,6 +39,10 @@ class Progress:
     schemas: dict[tuple[str, str, str], Table] = field(default_factory=dict)
     ddls: dict[tuple[Any, ...], SchemaChange] = field(default_factory=dict)
     """Queued DDLs, the first copy of each, in order of arrival."""
+    copies: dict[tuple[Any, ...], dict[Place, int]] = field(default_factory=dict)
+    """Arrival mode: offsets of the copies of queued DDLs."""
+    done: set[tuple[Any, ...]] = field(default_factory=set)
+    """Arrival mode: DDLs that were applied."""
     waiting: list[Landed] = field(default_factory=list)
     """Rows of the change log above ``applied``."""
     replays: int = 0

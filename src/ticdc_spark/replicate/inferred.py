@@ -1,0 +1,103 @@
+"""Schema changes that no DDL tells (Avro): from one schema of a table to the next. Pure.
+
+A registry's schema says which columns there are now, not what was done. Columns that are new are added, and old rows
+take their defaults. Whatever else two schemas differ by may have been one of several DDLs: a column that is gone and
+one that is new may be a RENAME COLUMN, another type may come with rewritten rows of which no row message tells. So
+that is for a person to decide: ``stop``, or ``keep`` what the lake has. TRUNCATE, DROP and RENAME TABLE leave no trace
+in any schema.
+
+The caller follows a schema that it sees for the first time, unless its id is below that of the table's newest: that
+is an older one, from a partition that is behind. A registry gives an old id again when a table returns to an old
+schema, so rows of a schema seen before are read into the columns that are there now, replays or not.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from ticdc_spark.errors import UnsupportedDdl
+from ticdc_spark.model import Column, ColumnType, Table
+from ticdc_spark.mysql import Default, default_value, format_type, handle_key, is_bytes, is_text
+
+Policy: TypeAlias = Literal["stop", "keep"]
+
+
+class Additions(msgspec.Struct, frozen=True):
+    """New columns, or nothing that rows show: order, nullability, defaults, new ENUM members at the end."""
+
+    columns: tuple[Column, ...]
+
+
+class Other(msgspec.Struct, frozen=True):
+    """Differences that may have come from several DDLs, one sentence each."""
+
+    reasons: tuple[str, ...]
+    columns: tuple[Column, ...]
+    """What is new beside them."""
+
+
+def schema_change(old: Table, new: Table) -> Additions | Other:
+    """Compare two schemas of one table. Names of columns are equal whatever their case, as in MySQL."""
+    before, after = ({column.name.casefold(): column for column in table.columns} for table in (old, new))
+    added = tuple(column for name, column in after.items() if name not in before)
+    reasons = [f"column `{column.name}` is gone" for name, column in before.items() if name not in after]
+    reasons += [
+        f"column `{before[name].name}` was {format_type(before[name].type)} and is {format_type(after[name].type)}"
+        for name in before.keys() & after.keys()
+        if not _continues(before[name].type, after[name].type)
+    ]
+    keys = [tuple(name.casefold() for name in handle_key(table) or ()) for table in (old, new)]
+    if set(keys[0]) != set(keys[1]):
+        reasons.append(f"the key was ({', '.join(keys[0])}) and is ({', '.join(keys[1])})")
+    return Other(tuple(sorted(reasons)), added) if reasons else Additions(added)
+
+
+def follow(old: Table, new: Table, policy: Policy) -> Table:
+    """The table that holds the rows of both schemas: the old columns in their order, then the new ones.
+
+    With ``keep`` a column that is gone stays, its type stays, and so does the key.
+
+    Raises: UnsupportedDdl if there is more than additions, with ``stop``.
+    """
+    change = schema_change(old, new)
+    if isinstance(change, Other) and policy == "stop":
+        raise UnsupportedDdl(
+            f"the schema of `{old.schema}`.`{old.name}` changed, and no DDL came that says how: "
+            f"{'; '.join(change.reasons)}. Change the table by hand, or keep its columns"
+        )
+    latest = {column.name.casefold(): column for column in new.columns}
+    kept = tuple(_newest(column, latest.get(column.name.casefold(), column)) for column in old.columns)
+    return msgspec.structs.replace(old, columns=kept + change.columns, version=new.version)
+
+
+def _newest(old: Column, new: Column) -> Column:
+    """The newer default, nullability and members; the older name, and type where it is another."""
+    kind = new.type if _continues(old.type, new.type) else old.type
+    return msgspec.structs.replace(new, name=old.name, type=kind)
+
+
+def _continues(old: ColumnType, new: ColumnType) -> bool:
+    """Whether values of the old type are values of the new one as they stand."""
+    if old.elements == new.elements:
+        return old == new
+    return (
+        bool(old.elements)
+        and new.elements[: len(old.elements)] == old.elements
+        and msgspec.structs.replace(old, elements=new.elements) == new
+    )
+
+
+def fill_of(column: Column) -> Default:
+    """What rows that were there before have in a new column; ``NO_CONSTANT`` as in ``mysql.default_value``.
+
+    A registry's schema has one type for all texts and one for all bytes, TEXT and BLOB, whose defaults MySQL takes for
+    expressions; here they are literals.
+    """
+    text = column.default
+    if isinstance(text, str) and is_text(column.type):
+        return text
+    if isinstance(text, str) and is_bytes(column.type):
+        return text.encode()
+    return default_value(column)

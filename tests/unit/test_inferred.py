@@ -1,0 +1,124 @@
+"""Schema changes that no DDL tells: what follows from two schemas of a table."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from ticdc_spark.errors import UnsupportedDdl
+from ticdc_spark.model import Column, Index, Table
+from ticdc_spark.mysql import NO_CONSTANT, parse_type
+from ticdc_spark.replicate.inferred import Additions, Other, fill_of, follow, schema_change
+
+TYPES = ("int", "bigint", "longtext", "longblob", "decimal(10,2)", "enum('a','b')", "datetime(6)")
+
+
+def table(*columns: str, key: tuple[str, ...] = ("id",)) -> Table:
+    """A table of columns written ``name type``."""
+    primary = Index(name="primary", unique=True, primary=True, nullable=False, columns=key)
+    split = [text.split(" ", 1) for text in columns]
+    return Table(
+        schema="s",
+        name="t",
+        columns=tuple(Column(name=name, type=parse_type(kind), nullable=name not in key) for name, kind in split),
+        indexes=(primary,) if key else (),
+    )
+
+
+OLD = table("id int", "a longtext", "e enum('a','b')")
+
+
+@pytest.mark.parametrize(
+    ("new", "added"),
+    [
+        (OLD, []),
+        (table("id int", "a longtext", "b bigint", "e enum('a','b')", "c int"), ["b", "c"]),
+        (table("e enum('a','b')", "id int", "a longtext"), []),
+        (table("ID int", "A longtext", "e enum('a','b')", key=("ID",)), []),
+        (table("id int", "a longtext", "e enum('a','b','c')"), []),
+        (replace(OLD, columns=tuple(replace(column, default="x") for column in OLD.columns)), []),
+    ],
+)
+def test_additions(new: Table, added: list[str]) -> None:
+    change = schema_change(OLD, new)
+    assert isinstance(change, Additions)
+    assert [column.name for column in change.columns] == added
+    followed = follow(OLD, new, "stop")
+    assert [column.name for column in followed.columns] == ["id", "a", "e", *added]
+    assert followed == follow(OLD, new, "keep")
+    assert schema_change(followed, new) == Additions(())
+
+
+@pytest.mark.parametrize(
+    ("new", "reasons", "kept"),
+    [
+        (table("id int", "e enum('a','b')"), ["column `a` is gone"], ["id", "a", "e"]),
+        (table("id int", "x longtext", "e enum('a','b')"), ["column `a` is gone"], ["id", "a", "e", "x"]),
+        (table("id bigint", "a longtext", "e enum('a','b')"), ["column `id` was int(11) and is bigint(20)"], None),
+        (
+            table("id int", "a longblob", "e enum('a','b')"),
+            ["column `a` was longtext and is longblob"],
+            None,
+        ),
+        (
+            table("id int", "a longtext", "e enum('b','a')"),
+            ["column `e` was enum('a','b') and is enum('b','a')"],
+            None,
+        ),
+        (table("id int", "a longtext", "e enum('a')"), ["column `e` was enum('a','b') and is enum('a')"], None),
+        (table("id int", "a longtext", "e set('a','b')"), ["column `e` was enum('a','b') and is set('a','b')"], None),
+        (table("id int", "a longtext", "e enum('a','b')", key=("a",)), ["the key was (id) and is (a)"], None),
+        (table("id int", "a longtext", "e enum('a','b')", key=()), ["the key was (id) and is ()"], None),
+        (table("id int", "a int"), ["column `a` was longtext", "column `e` is gone"], None),
+    ],
+)
+def test_anything_else_is_for_a_person_to_decide(new: Table, reasons: list[str], kept: list[str] | None) -> None:
+    change = schema_change(OLD, new)
+    assert isinstance(change, Other)
+    assert len(change.reasons) == len(reasons)
+    assert all(told.startswith(reason) for told, reason in zip(change.reasons, reasons, strict=True))
+    with pytest.raises(UnsupportedDdl, match=r"`s`\.`t`.*no DDL"):
+        follow(OLD, new, "stop")
+    followed = follow(OLD, new, "keep")
+    assert [column.name for column in followed.columns] == (kept or ["id", "a", "e"])
+    assert [column.type for column in followed.columns[:3]] == [column.type for column in OLD.columns]
+    assert followed.indexes == OLD.indexes
+
+
+def test_a_column_that_comes_back_is_the_one_that_was_kept() -> None:
+    without = table("id int", "e enum('a','b')")
+    assert follow(follow(OLD, without, "keep"), OLD, "stop").columns == OLD.columns
+
+
+TABLES = st.lists(
+    st.tuples(st.sampled_from("abcde"), st.sampled_from(TYPES)), max_size=5, unique_by=lambda c: c[0]
+).map(lambda columns: table("id int", *(f"{name} {kind}" for name, kind in columns)))
+
+
+@given(TABLES, TABLES, TABLES)
+def test_what_is_kept_holds_the_columns_of_every_schema(first: Table, second: Table, third: Table) -> None:
+    followed = follow(follow(first, second, "keep"), third, "keep")
+    names = [column.name for column in followed.columns]
+    assert set(names) == {column.name for each in (first, second, third) for column in each.columns}
+    assert len(set(names)) == len(names)
+    assert names[: len(first.columns)] == [column.name for column in first.columns]
+    assert follow(followed, third, "keep") == followed
+
+
+@pytest.mark.parametrize(
+    ("kind", "nullable", "default", "value"),
+    [
+        ("longtext", True, "it's", "it's"),
+        ("longtext", False, None, ""),
+        ("longblob", True, "ab", b"ab"),
+        ("int", True, "5", "5"),
+        ("int", True, None, None),
+        ("int", False, None, "0"),
+        ("enum('a','b')", True, "b", "2"),
+        ("datetime(6)", True, "CURRENT_TIMESTAMP", NO_CONSTANT),
+    ],
+)
+def test_what_a_new_column_gives_to_old_rows(kind: str, nullable: bool, default: str | None, value: object) -> None:
+    assert fill_of(Column(name="c", type=parse_type(kind), nullable=nullable, default=default)) == value
