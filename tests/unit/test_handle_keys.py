@@ -1,0 +1,111 @@
+"""Rows of which only the keys were sent, completed by what a lookup knows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.unit.simple_examples import ROW, USER, change
+from ticdc_spark.errors import EnvironmentFault, MessageError, SourceFault, UsageError
+from ticdc_spark.model import Rejected, Row, RowChange, Table
+from ticdc_spark.protocols.handle_keys import complete
+from ticdc_spark.wire.upstream import Upstream
+
+KEY = {"id": "1"}
+OTHER = {**ROW, "id": "2"}
+
+
+@dataclass
+class History:
+    """Rows by commit ts and id, and what was asked for."""
+
+    rows: dict[tuple[int, str], Row]
+    asked: list[tuple[int, list[Row]]] = field(default_factory=list)
+
+    def lookup(self, table: Table, keys: Sequence[Row], commit_ts: int) -> list[Row | None]:
+        assert table is USER
+        self.asked.append((commit_ts, [*keys]))
+        return [self.rows.get((commit_ts, str(key["id"]))) for key in keys]
+
+
+def partial(op: Any, ts: int, before: Any = None, after: Any = None) -> RowChange:
+    return replace(change(op, ts, before, after), partial=True, claim_check="elsewhere")
+
+
+def test_new_rows_are_looked_up_together_as_of_their_commit() -> None:
+    history = History({(9, "1"): ROW, (9, "2"): OTHER, (10, "1"): {**ROW, "age": "26"}})
+    whole = change("insert", 9, None, ROW)
+    changes = [
+        partial("insert", 9, None, KEY),
+        whole,
+        partial("update", 10, KEY, KEY),
+        partial("insert", 9, None, {"id": "2"}),
+    ]
+    done = complete(changes, history.lookup)
+    assert done == [
+        change("insert", 9, None, ROW),
+        whole,
+        change("update", 10, KEY, {**ROW, "age": "26"}),
+        change("insert", 9, None, OTHER),
+    ]
+    assert history.asked == [(9, [KEY, {"id": "2"}]), (10, [KEY])]
+
+
+def test_a_delete_needs_its_key_only() -> None:
+    history = History({})
+    (done,) = complete([partial("delete", 9, KEY)], history.lookup)
+    assert done == replace(change("delete", 9, KEY), partial=True) and history.asked == []
+    keys_only = replace(USER, columns=USER.columns[:1])
+    (all_there,) = complete([replace(partial("delete", 9, KEY), table=keys_only)], history.lookup)
+    assert isinstance(all_there, RowChange) and not all_there.partial
+
+
+def test_old_rows_are_those_of_the_moment_before() -> None:
+    history = History({(8, "1"): ROW, (9, "1"): {**ROW, "age": "26"}})
+    changes = [partial("update", 9, KEY, KEY), partial("delete", 9, KEY)]
+    assert complete(changes, history.lookup, old_values=True) == [
+        change("update", 9, ROW, {**ROW, "age": "26"}),
+        change("delete", 9, ROW),
+    ]
+
+
+def test_a_row_that_cannot_be_had_is_rejected() -> None:
+    history = History({(9, "2"): OTHER})
+    lost, found = complete([partial("insert", 9, None, KEY), partial("insert", 9, None, {"id": "2"})], history.lookup)
+    assert lost == Rejected("the upstream has no row id='1' in `simple`.`user` as of 9")
+    assert isinstance(found, RowChange)
+    (keyless,) = complete([replace(partial("insert", 9, None, KEY), table=replace(USER, indexes=()))], history.lookup)
+    assert keyless == Rejected("`simple`.`user` has no handle key to look its row up by")
+    (short,) = complete([partial("update", 9, None, {"age": "1"})], history.lookup)
+    assert short == Rejected("a partial row of `simple`.`user` lacks columns of its key, id")
+
+
+def test_what_a_lookup_says_of_rows_rejects_them_and_what_it_says_of_itself_stops() -> None:
+    def gone(*_: object) -> list[Row | None]:
+        raise MessageError("garbage-collected")
+
+    def broken(*_: object) -> list[Row | None]:
+        raise SourceFault("not reached")
+
+    assert complete([partial("insert", 9, None, KEY)], gone) == [Rejected("garbage-collected")]
+    with pytest.raises(EnvironmentFault):
+        complete([partial("insert", 9, None, KEY)], broken)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    ["", "db:4000", "postgres://h", "mysql://", "mysql://h/shop", "mysql://h?ssl=1", "mysql://h:port", "mysql://["],
+)
+def test_an_upstream_that_is_none(uri: str) -> None:
+    with pytest.raises(UsageError, match="the upstream is written mysql://"):
+        Upstream(uri)
+
+
+def test_a_password_that_is_not_encoded_is_not_shown() -> None:
+    with pytest.raises(UsageError) as found:
+        Upstream("mysql://root:se/cret@h:1")
+    assert "cret" not in str(found.value) and "'se'" not in str(found.value) and found.value.__cause__ is None
