@@ -10,6 +10,7 @@ What is remembered are texts that were read before, in ``REMEMBERED_BYTES`` at m
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any
@@ -62,6 +63,17 @@ class Block:
         Raises: msgspec's errors if it is no schema.
         """
         return _SCHEMA.decode(self.raw)
+
+
+def columns_of(block: Block) -> Sequence[WireField]:
+    """The columns that a value's block declares; none if it is of no row.
+
+    Raises: msgspec's errors if it is no schema.
+    """
+    for field in block.schema.fields or ():
+        if field.field in ("after", "before") and field.fields is not None:
+            return field.fields
+    return ()
 
 
 class WireMessage(msgspec.Struct, gc=False):

@@ -21,7 +21,7 @@ from ticdc_spark.model import ColumnType, Table, Value
 from ticdc_spark.mysql import canonical_decimal, fsp, is_bytes
 from ticdc_spark.protocols import debezium_reads as reads
 from ticdc_spark.protocols.base import Columns, RowReader
-from ticdc_spark.protocols.debezium_blocks import Block, WireField
+from ticdc_spark.protocols.debezium_blocks import Block, WireField, columns_of
 from ticdc_spark.protocols.debezium_types import cell
 from ticdc_spark.protocols.json_rows import Cell, image_reader
 
@@ -84,17 +84,6 @@ def _head_of_block(block: Block, hexadecimal: bool) -> bytes:
 
 def _head(forms: Forms) -> bytes:
     return HEAD + msgspec.json.encode(forms) + _END
-
-
-def columns_of(block: Block) -> Sequence[WireField]:
-    """The columns that a value's block declares; none if it is of no row.
-
-    Raises: msgspec's errors if it is no schema.
-    """
-    for field in block.schema.fields or ():
-        if field.field in ("after", "before") and field.fields is not None:
-            return field.fields
-    return ()
 
 
 def _mark(field: WireField) -> str:
