@@ -215,65 +215,6 @@ RULES = [
         lambda actual, expected: actual[:4] == expected[:4] and unpack(actual) == unpack(expected),
     ),
     Rule(
-        "reference",
-        "row",
-        "tiflow-ddl_all-*/ddl1.no_key",
-        "the table had no handle key yet when the row came; TiCDC never sends it",
-        lambda actual, expected: actual is None and expected == {"a": "1", "b": "1", "c": None},
-    ),
-    Rule(
-        "reference",
-        "row",
-        "tiflow-ddl_all-*/ddl1.pr",
-        "DROP, TRUNCATE and EXCHANGE PARTITION move and remove rows without row messages",
-        lambda actual, expected: True,
-    ),
-    Rule(
-        "reference",
-        "row",
-        "tiflow-ddl_all-*/ddl1.ex",
-        "EXCHANGE PARTITION moves rows without row messages",
-        lambda actual, expected: True,
-    ),
-    Rule(
-        "reference",
-        "row",
-        "tiflow-odd-*/odd db.1.vals",
-        "bytes that are not UTF-8 in a text column are lost on the wire: each became U+FFFD",
-        lambda actual, expected: all(
-            actual[name] in (cell, with_replacement(cell) if isinstance(cell, bytes) else cell)
-            for name, cell in expected.items()
-        ),
-    ),
-    Rule(
-        "reference",
-        "row",
-        "*/*.*",
-        "rows that are equal in a table without a handle key cannot be told apart, and stand there once",
-        lambda actual, expected: actual is None and "twice" in expected,
-    ),
-    Rule(
-        "reference",
-        "row",
-        "ticdc-nokey-*/nokey.only_uk",
-        "while the table had no handle key, one of two equal rows was deleted, and both went",
-        lambda actual, expected: actual is None and expected == {"a": "1", "b": "dup", "c": "77"},
-    ),
-    Rule(
-        "reference",
-        "row",
-        "ticdc-smoke-*/smk.a",
-        "the recording's last watermark equals the last commit_ts, which therefore is not resolved",
-        lambda actual, expected: actual["id"] == "8" and expected is None,
-    ),
-    Rule(
-        "reference",
-        "table",
-        "ticdc-nokey-*/nokey.heap_dup",
-        "the recording's last watermark equals the commit_ts of the last DDL, a DROP, which therefore is not resolved",
-        lambda actual, expected: actual and not expected,
-    ),
-    Rule(
         "open",
         "value",
         "tiflow-odd-*/odd db.1.vals.v",
