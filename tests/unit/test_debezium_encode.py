@@ -239,7 +239,9 @@ def test_a_zero_date_that_cannot_be_null_is_the_epoch() -> None:
     ("kind", "value", "reason"),
     [
         ("datetime", "2024-00-00 00:00:00", "no date"),
-        ("bit(2)", "4096", "more than 2 bits"),
+        ("datetime", "2024-01-01 00:00:00.000001", "more digits"),
+        ("bit(2)", "4", "more than 2 bits"),
+        ("bit", "2", "more than 1 bits"),
         ("enum('a')", "7", "ENUM"),
     ],
 )

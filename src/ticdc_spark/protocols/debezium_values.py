@@ -151,15 +151,14 @@ def write_decimal(column_type: ColumnType, nullable: bool) -> Write:
 def write_bit(column_type: ColumnType, nullable: bool) -> Write:
     """A boolean, or base64 of little-endian bytes."""
     length = column_type.length or 1
-    if length == 1:
-        return lambda text: "false" if text == "0" else "true"
     size = (length + 7) // 8
 
     def write(text: str) -> str:
-        try:
-            return base64(int(text).to_bytes(size, "little"))
-        except OverflowError as error:
-            raise MessageError(f"{text} has more than {length} bits") from error
+        number = int(text)
+        if number >> length:
+            # also where a message without a schema does not tell the length
+            raise MessageError(f"{text} has more than {length} bits")
+        return base64(number.to_bytes(size, "little")) if length > 1 else "true" if number else "false"
 
     return write
 
@@ -183,10 +182,13 @@ def write_date(column_type: ColumnType, nullable: bool) -> Write:
 
 def write_datetime(column_type: ColumnType, nullable: bool) -> Write:
     """Milliseconds or microseconds since the epoch; the zero date is null, or 0 in a column that is NOT NULL."""
-    unit = _MILLI if mysql.fsp(column_type) <= _MILLIS_FSP else _MICRO
+    millis = mysql.fsp(column_type) <= _MILLIS_FSP
+    unit, longest = (_MILLI, 23) if millis else (_MICRO, 26)
     parse = datetime.fromisoformat
 
     def write(text: str) -> str:
+        if len(text) > longest:
+            raise MessageError(f"{text!r} has more digits than its type tells")
         try:
             return str((parse(text if text >= "0100" else _years(text)) - _EPOCH) // unit)
         except ValueError as error:
