@@ -30,7 +30,7 @@ def _not_there(actual: Any, expected: Any) -> bool:
     return actual is None
 
 
-_MOVED = "DROP, TRUNCATE, REORGANIZE and EXCHANGE PARTITION move and remove rows without row messages"
+_MOVED = "DROP, TRUNCATE and EXCHANGE PARTITION move and remove rows without row messages"
 _NO_OLD = "without old values, an update of a table without a handle key does not tell which row it replaces"
 _NO_KEY = "the new architecture's Avro keys are primary keys only: without one, a delete does not tell its row"
 _RAW_KEY = "an update that changes the key (output-raw-change-event) does not tell the old one in Avro: its row stays"
