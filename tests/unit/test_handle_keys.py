@@ -11,8 +11,10 @@ from msgspec.structs import replace
 
 from tests.unit.simple_examples import ROW, USER, change
 from ticdc_spark.errors import EnvironmentFault, MessageError, SourceFault, UsageError
-from ticdc_spark.model import Rejected, Row, RowChange, Table
-from ticdc_spark.protocols.handle_keys import complete
+from ticdc_spark.model import Envelope, Rejected, Row, RowChange, Table
+from ticdc_spark.protocols.base import Columns, ReadOptions
+from ticdc_spark.protocols.handle_keys import complete, complete_columns
+from ticdc_spark.protocols.simple import DECODER, SimpleConfig, encoder
 from ticdc_spark.wire.upstream import Upstream
 
 KEY = {"id": "1"}
@@ -82,6 +84,35 @@ def test_a_row_that_cannot_be_had_is_rejected() -> None:
     assert keyless == Rejected("`simple`.`user` has no handle key to look its row up by")
     (short,) = complete([partial("update", 9, None, {"age": "1"})], history.lookup)
     assert short == Rejected("a partial row of `simple`.`user` lacks columns of its key, id")
+
+
+@pytest.mark.parametrize("encoding", ["json", "avro"])
+def test_rows_in_columns_become_whole_in_place(encoding: Any) -> None:
+    history = History({(9, "1"): ROW, (10, "2"): {**OTHER, "age": None}})
+    to = encoder(SimpleConfig(encoding_format=encoding))
+    keys = [partial("insert", 9, None, {"id": number}) for number in ("1", "2", "3")]
+    sent = [*to.rows([keys[0], change("insert", 9, None, OTHER), *keys[1:]])]
+    images: list[bytes | None] = []
+    for one in sent:
+        (event,) = DECODER.open_message(None, one.value)
+        assert isinstance(event, Envelope)
+        images.append(event.after)
+    columns = DECODER.row_reader(USER, ReadOptions())([*images, b"{", None])
+    assert columns.bad.keys() == {4} and [*columns.absent["name"]] == [0, 2, 3]
+    bad = complete_columns(USER, columns, {0: 9, 2: 10, 3: 9, 4: 9, 5: 9}, history.lookup)
+    assert bad == {
+        3: "the upstream has no row id='3' in `simple`.`user` as of 9",
+        5: "key of `simple`.`user` is null or missing",
+    }
+    rows = [dict(zip(ROW, cells, strict=True)) for cells in zip(*columns.values, strict=True)]
+    assert rows[:3] == [ROW, OTHER, {**OTHER, "age": None}]
+    assert [*columns.absent["name"]] == [3]
+    nothing: list[Any] = [None]
+    shared = Columns(values=[["1"], nothing, nothing, nothing], bad={}, absent={"name": range(1)})
+    assert complete_columns(USER, shared, {0: 9}, history.lookup) == {}
+    assert shared.values == [["1"], [ROW["name"]], [ROW["age"]], [ROW["score"]]]
+    keyless = replace(USER, indexes=())
+    assert "has no handle key" in complete_columns(keyless, columns, {0: 9}, history.lookup)[0]
 
 
 def test_what_a_lookup_says_of_rows_rejects_them_and_what_it_says_of_itself_stops() -> None:

@@ -64,7 +64,13 @@ def _store_framed(storage: ClaimCheckStorage, raw: bool) -> Callable[[bytes, byt
 
 
 TARGETS: Mapping[str, Target] = {
-    "avro": Target(AvroConfig, avro, {"enable_tidb_extension": True}, has_upsert=True, needs_registry=True),
+    "avro": Target(
+        AvroConfig,
+        avro,
+        {"enable_tidb_extension": True, "compute_row_checksum": True},
+        has_upsert=True,
+        needs_registry=True,
+    ),
     "canal-json": Target(
         CanalJsonConfig, canal_json, {"enable_tidb_extension": True}, ddl_to_first=True, store=_store_value
     ),

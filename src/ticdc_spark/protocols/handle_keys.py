@@ -6,7 +6,7 @@ changefeed must not lag behind by more than tidb_gc_life_time). Source: the larg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from msgspec.structs import replace
@@ -14,17 +14,19 @@ from msgspec.structs import replace
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Rejected, Row, RowChange, Table
 from ticdc_spark.mysql import handle_key
+from ticdc_spark.protocols.base import Columns
 
 Lookup: TypeAlias = Callable[[Table, Sequence[Row], int], Sequence[Row | None]]
 """(table, keys, commit ts) to the rows as of then, in the order of the keys; ``None`` where there is none. MessageError
 rejects the rows; EnvironmentFault goes through. ``wire.upstream.Upstream.lookup`` is one."""
 
 
-class _Wanted(NamedTuple):
-    table: Table
+class _Asked(NamedTuple):
+    """A row to look up, for the change at a place."""
+
+    place: int
+    key: Row
     commit_ts: int
-    keys: list[Row]
-    places: list[int]
 
 
 def complete(changes: Sequence[RowChange], lookup: Lookup, *, old_values: bool = False) -> list[RowChange | Rejected]:
@@ -55,32 +57,70 @@ def _without_key(change: RowChange, old_values: bool) -> Rejected | None:
 
 def _fill(changes: list[RowChange | Rejected], which: str, lookup: Lookup) -> None:
     """Replace one image of the partial changes, in place."""
-    wanted: dict[tuple[int, int], _Wanted] = {}
+    asked: dict[int, tuple[Table, list[_Asked]]] = {}
     for at, change in enumerate(changes):
-        if not isinstance(change, RowChange) or not change.partial:
-            continue
-        image = change.after if which == "after" else change.before
-        if image is not None:
-            # the moment before a commit has its old rows
-            ts = change.commit_ts - (which == "before")
-            group = wanted.setdefault((id(change.table), ts), _Wanted(change.table, ts, [], []))
-            group.keys.append({name: image[name] for name in handle_key(change.table)})
-            group.places.append(at)
-    for table, ts, keys, places in wanted.values():
-        try:
-            rows = lookup(table, keys, ts)
-        except MessageError as error:
-            for at in places:
-                changes[at] = Rejected(str(error))
-            continue
-        for at, key, row in zip(places, keys, rows, strict=True):
+        if isinstance(change, RowChange) and change.partial:
+            image = change.after if which == "after" else change.before
+            if image is not None:
+                key = {name: image[name] for name in handle_key(change.table)}
+                # the moment before a commit has its old rows
+                ts = change.commit_ts - (which == "before")
+                asked.setdefault(id(change.table), (change.table, []))[1].append(_Asked(at, key, ts))
+    for table, wanted in asked.values():
+        for at, row in _looked_up(table, wanted, lookup):
             change = changes[at]
             assert isinstance(change, RowChange)
+            changes[at] = row if isinstance(row, Rejected) else replace(change, **{which: row})
+
+
+def complete_columns(table: Table, columns: Columns, partial: Mapping[int, int], lookup: Lookup) -> dict[int, str]:
+    """The same for new images read into columns, in place: those of ``partial``, row to commit ts, get whole rows.
+
+    They are ``absent`` nowhere then. Rows that are bad already stay so.
+
+    Returns: the reasons of the rows that cannot be had, by row; they keep their keys.
+    """
+    places = {column.name: at for at, column in enumerate(table.columns)}
+    names = handle_key(table)
+    if not names:
+        return dict.fromkeys(partial, f"{_name(table)} has no handle key to look its row up by")
+    asked = [
+        _Asked(at, {name: columns.values[places[name]][at] for name in names}, ts)
+        for at, ts in partial.items()
+        if at not in columns.bad
+    ]
+    bad = {one.place: f"key of {_name(table)} is null or missing" for one in asked if None in one.key.values()}
+    got: set[int] = set()
+    columns.values[:] = [[*cells] for cells in columns.values]  # a reader may give one list for several columns
+    for at, row in _looked_up(table, [one for one in asked if one.place not in bad], lookup):
+        if isinstance(row, Rejected):
+            bad[at] = row.reason
+            continue
+        got.add(at)
+        for name, place in places.items():
+            columns.values[place][at] = row.get(name)
+    for name, rows in columns.absent.items():
+        columns.absent[name] = [at for at in rows if at not in got]
+    return bad
+
+
+def _looked_up(table: Table, asked: Sequence[_Asked], lookup: Lookup) -> Iterator[tuple[int, Row | Rejected]]:
+    """One lookup for each commit ts: the place of each row asked for, and the row."""
+    moments: dict[int, list[_Asked]] = {}
+    for one in asked:
+        moments.setdefault(one.commit_ts, []).append(one)
+    for ts, wanted in moments.items():
+        try:
+            rows = lookup(table, [one.key for one in wanted], ts)
+        except MessageError as error:
+            yield from ((one.place, Rejected(str(error))) for one in wanted)
+            continue
+        for one, row in zip(wanted, rows, strict=True):
             if row is None:
-                shown = ", ".join(f"{name}={value!r}" for name, value in key.items())
-                changes[at] = Rejected(f"the upstream has no row {shown} in {_name(table)} as of {ts}")
+                shown = ", ".join(f"{name}={value!r}" for name, value in one.key.items())
+                yield one.place, Rejected(f"the upstream has no row {shown} in {_name(table)} as of {ts}")
             else:
-                changes[at] = replace(change, **{which: row})
+                yield one.place, row
 
 
 def _whole(change: RowChange | Rejected) -> RowChange | Rejected:
@@ -95,4 +135,4 @@ def _name(table: Table) -> str:
     return f"`{table.schema}`.`{table.name}`"
 
 
-__all__ = ["Lookup", "complete"]
+__all__ = ["Lookup", "complete", "complete_columns"]
