@@ -31,6 +31,7 @@ from ticdc_spark.mysql import TIME_TYPES, default_length, is_text, parse_type
 from ticdc_spark.protocols.debezium_blocks import Block, WireField, columns_of, parts
 from ticdc_spark.protocols.debezium_native import DECIMAL
 from ticdc_spark.protocols.debezium_types import form
+from ticdc_spark.wire.compression import unpack
 
 _BAD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _TABLES_KEPT = 512
@@ -83,10 +84,12 @@ def table_of_row(schema: str, name: str, key: bytes | None, value: bytes) -> Tab
     Raises: MessageError if the message has no schema block, or one of columns that are not understood.
     """
     try:
-        block = parts(value)[1]
-        keys = parts(key)[1] if key else None
+        block = parts(unpack(value))[1]
+        keys = parts(unpack(key))[1] if key else None
         if block is None:
-            raise MessageError(f"a row of `{schema}`.`{name}` without a schema block does not tell its columns")
+            raise MessageError(
+                f"no DDL in what was read fits the rows of `{schema}`.`{name}`, and they have no schema block"
+            )
         return _table_of_blocks(schema, name, keys.raw if keys else b"", block.raw)
     except _BAD as error:
         raise MessageError(f"`{schema}`.`{name}`: the schema block is not understood: {error}") from error
@@ -219,7 +222,7 @@ def tables_of_ddl(value: bytes) -> tuple[Table, ...]:
     Raises: MessageError if they are not understood.
     """
     try:
-        changes = _DDL.decode(parts(value)[0]).changes
+        changes = _DDL.decode(parts(unpack(value))[0]).changes
     except _BAD as error:
         raise MessageError(f"`tableChanges` is not understood: {error}") from error
     return tuple(_changed(change.id, change.table) for change in changes if change.table is not None)

@@ -7,7 +7,8 @@ The schema of a row is, for each protocol:
   end, the oldest are rejected. Reading all schemas first would be no cure: a stream that is followed has no end.
 - Open and canal-json: what the DDL seen so far says. Where that does not fit the row, or there is none, what the row
   itself tells: everything but the members of ENUM and SET (so values are numbers) and whether other columns exist.
-- Debezium: what the DDL seen so far says.
+- Debezium: what the DDL seen so far says; of a table whose CREATE was not seen, what ``tableChanges`` of a DDL says.
+  Where that does not fit, or there is none, what the row's schema block tells, if there is one.
 - Avro: the one that the row names, at a registry.
 
 DDL comes once for each partition and is followed once.
@@ -28,6 +29,7 @@ from ticdc_spark.protocols.base import Decoder, ReadOptions, RowReader, row_chan
 from ticdc_spark.protocols.canal_json_images import table_from_message
 from ticdc_spark.protocols.checksums import Verify, verifier
 from ticdc_spark.protocols.claim_check import Fetch, resolve
+from ticdc_spark.protocols.debezium_tables import table_of_row, tables_of_ddl
 from ticdc_spark.protocols.handle_keys import Lookup, complete
 from ticdc_spark.protocols.open_images import table_from_row
 from ticdc_spark.protocols.sql_tables import SqlTables
@@ -95,7 +97,7 @@ class EventReader:
                     yield found
                 continue
             if isinstance(event, SchemaChange) and self._follows:
-                self._current.follow(event)
+                self._current.follow(event, self._of_ddl(message))
             yield Found(message, seq, event)
             if isinstance(event, SchemaChange):
                 yield from self._ddl(event)
@@ -134,6 +136,13 @@ class EventReader:
             self._held.add((envelope.schema, envelope.table), found)
         else:
             yield found._replace(event=self._rows.read(envelope, table))
+
+    def _of_ddl(self, message: Message) -> tuple[Table, ...]:
+        """The tables that a DDL's message tells beside its SQL."""
+        try:
+            return tables_of_ddl(message.value or b"") if self._decoder.name == "debezium" else ()
+        except MessageError:
+            return ()  # its SQL does
 
     def _version(self, found: Found) -> Table | None:
         envelope = found.envelope
@@ -202,9 +211,8 @@ def _canal_table(message: Message, _: Envelope) -> Table:
     return table_from_message(message.value or b"")
 
 
-def _debezium_table(_: Message, envelope: Envelope) -> Table:
-    # a value without its type cannot be read: bytes and text, a date and a number look the same
-    raise MessageError(f"no DDL in what was read fits the rows of `{envelope.schema}`.`{envelope.table}`")
+def _debezium_table(message: Message, envelope: Envelope) -> Table:
+    return table_of_row(envelope.schema, envelope.table, message.key, message.value or b"")
 
 
 _OF_ROW: Mapping[str, OfRow] = {"open": _open_table, "canal-json": _canal_table, "debezium": _debezium_table}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 
 from ticdc_spark.ddl import TableName, apply_ddl, ddl_tables, fold
 from ticdc_spark.errors import MessageError
@@ -23,12 +24,15 @@ class SqlTables:
         """The table before and after a DDL that was followed."""
         return self._seen.get(_identity(change), (None, None))
 
-    def follow(self, change: SchemaChange) -> None:
+    def follow(self, change: SchemaChange, told: Iterable[Table] = ()) -> None:
+        """Follow a DDL, once. ``told``: the tables after it, for those that its SQL alone does not tell."""
         if _identity(change) in self._seen:
             return
         names = _named(change)
         before = next((self.tables[name] for name in names if name in self.tables), None)
         self._apply(change)
+        for table in told:
+            self.tables.setdefault((table.schema, table.name), table)
         after = next((self.tables[name] for name in reversed(names) if name in self.tables), None)
         self._seen[_identity(change)] = (before, after)
         if len(self._seen) > _DDL_SEEN:
