@@ -50,13 +50,15 @@ class Block:
     def __init__(self, raw: bytes) -> None:
         self.raw = raw
         """Its JSON."""
+        self.heads: dict[bool, bytes] = {}
+        """What ``debezium_native`` made of it."""
 
     @cached_property
     def key(self) -> str:
         """A hash of its bytes, which says which schema reads a row."""
         return blake2b(self.raw, digest_size=_KEY_BYTES).hexdigest()
 
-    @cached_property
+    @property
     def schema(self) -> WireField:
         """What it says.
 
@@ -94,7 +96,8 @@ class _Remembered:
         self.blocks: dict[bytes, Block] = {}
         self.newest: dict[int, tuple[bytes, Block]] = {}
         """Of each length, the text that was seen last: to compare is a tenth of the time that it takes to hash."""
-        self._bytes = 0
+        self.size = 0
+        """Bytes of texts and blocks."""
 
     def find(self, text: bytes) -> Block | None:
         block = self.blocks.get(text)
@@ -106,15 +109,15 @@ class _Remembered:
         size = len(text) + len(block.raw)
         if size > _LARGEST or text in self.blocks:
             return
-        if self._bytes + size > REMEMBERED_BYTES:
+        if self.size + size > REMEMBERED_BYTES:
             self.blocks.clear()
             self.newest.clear()
-            self._bytes = 0
+            self.size = 0
         self.blocks[text] = block
-        self._bytes += size
+        self.size += size
 
 
-_REMEMBERED = _Remembered()
+REMEMBERED = _Remembered()
 
 
 def quick_parts(value: bytes) -> tuple[bytes, Block | None] | None:
@@ -126,15 +129,15 @@ def quick_parts(value: bytes) -> tuple[bytes, Block | None] | None:
         end = value.find(_SCHEMA_BEHIND, _SOURCE_BYTES) + 1
         if not end:
             return (value[_AT_PAYLOAD:-1], None) if value.endswith(b"}}") else None
-        text, block = _REMEMBERED.newest.get(len(value) - end, _NONE)
+        text, block = REMEMBERED.newest.get(len(value) - end, _NONE)
         if block is None or not value.endswith(text):
-            block = _REMEMBERED.find(value[end:])
+            block = REMEMBERED.find(value[end:])
         return None if block is None else (value[_AT_PAYLOAD:end], block)
     if value.startswith(_SCHEMA_FIRST) and value.endswith(b"}"):
         end = value.find(_PAYLOAD_BEHIND) + 1
-        text, block = _REMEMBERED.newest.get(end, _NONE)
+        text, block = REMEMBERED.newest.get(end, _NONE)
         if block is None or not value.startswith(text):
-            block = _REMEMBERED.find(value[:end])
+            block = REMEMBERED.find(value[:end])
         return None if block is None else (value[end + len(_PAYLOAD_BEHIND) - 1 : -1], block)
     return None
 
@@ -153,10 +156,10 @@ def parts(value: bytes) -> tuple[bytes, Block | None]:
     block = Block(raw)
     around = _around(value, raw)
     if around is not None:
-        known = _REMEMBERED.find(around)
+        known = REMEMBERED.find(around)
         if known is not None:
             return bytes(message.payload), known
-        _REMEMBERED.add(around, block)
+        REMEMBERED.add(around, block)
     return bytes(message.payload), block
 
 

@@ -27,7 +27,6 @@ from ticdc_spark.protocols.json_rows import Cell, image_reader
 
 HEAD = b"!"
 _END = b"\n"
-_HEADS_KEPT = 4096
 _READERS_KEPT = 64
 
 
@@ -74,12 +73,13 @@ def _head_of_modes(modes: NativeModes) -> bytes:
     return b"" if modes == NativeModes() else _head(Forms(None, modes))
 
 
-# a block is one object for all messages with it, as long as it is remembered
-@lru_cache(_HEADS_KEPT)
 def _head_of_block(block: Block, hexadecimal: bool) -> bytes:
-    marks = {field.field: mark for field in columns_of(block) if (mark := _mark(field))}
-    modes = NativeModes(binary_handling_mode="hex") if hexadecimal else NativeModes()
-    return _head(Forms(marks, modes))
+    head = block.heads.get(hexadecimal)
+    if head is None:
+        marks = {field.field: mark for field in columns_of(block) if (mark := _mark(field))}
+        modes = NativeModes(binary_handling_mode="hex") if hexadecimal else NativeModes()
+        head = block.heads[hexadecimal] = _head(Forms(marks, modes))
+    return head
 
 
 def _head(forms: Forms) -> bytes:

@@ -34,7 +34,7 @@ from ticdc_spark.protocols.debezium_types import form
 from ticdc_spark.wire.compression import unpack
 
 _BAD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-_TABLES_KEPT = 512
+_TABLES_KEPT = 128
 _WIDEST = {
     "boolean": "bit(1)",
     "int8": "tinyint",
