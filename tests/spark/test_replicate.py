@@ -3,12 +3,14 @@
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.recorded_topics import Line, write_json
-from tests.spark.lake import replicate, write_job
+from tests.spark.lake import lake, make_topic, names, read_table, replicate, sorted_rows, wild, write_job
 from tests.spark.shops import SHOP, messages_of, shop_job, truth_of, wrong
+from ticdc_spark.cli.demo import compare
 from ticdc_spark.errors import DecisionNeeded, LateRow
 from ticdc_spark.model import RowChange
 from ticdc_spark.mysql import handle_key
@@ -84,6 +86,22 @@ def test_a_table_of_another_job_is_refused_unless_adopted(spark: SparkSession, f
     job.write_text(other.replace("[source]", "adopt = true\n[source]"))
     replicate(job)
     assert not wrong(spark, folder, truth_of(SHOP))
+
+
+def test_whoever_writes_the_tables_are_the_same(spark: SparkSession, folder: Path) -> None:
+    config = msgspec.structs.replace(wild(21), changes=700, ddl_every=25)
+    truth = make_topic(folder, config)
+    found = []
+    for writer in ("tasks", "spark"):
+        place = folder / writer
+        place.mkdir()
+        job = write_job(place, folder / "topic", f'batch-rows = 900\nwriter = "{writer}"')
+        progress = replicate(job).progress
+        assert not {name: told for name, told in compare(job, truth).items() if told}
+        session = lake(spark, place)
+        tables = {name: sorted_rows(read_table(session, *name)) for name in names(session)}
+        found.append((tables, progress.rows, progress.ddls_applied, progress.applied))
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("rule", ["quarantine", "continue"])

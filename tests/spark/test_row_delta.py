@@ -113,7 +113,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.parametrize("other", ["compaction", "append", pytest.param("delete", marks=pytest.mark.slow)])
 def test_what_others_commit_meanwhile_is_kept(
     spark: SparkSession, folder: Path, ways: Ways, other: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,7 +134,10 @@ def test_what_others_commit_meanwhile_is_kept(
     assert not orphans(spark, folder)
 
 
-@pytest.mark.parametrize("properties", ["format-version = 3", '"write.merge.mode" = "copy-on-write"'])
+@pytest.mark.parametrize(
+    "properties",
+    ["format-version = 3", pytest.param('"write.merge.mode" = "copy-on-write"', marks=pytest.mark.slow)],
+)
 def test_tables_that_take_no_row_deltas_are_merged(
     spark: SparkSession, folder: Path, ways: Ways, properties: str
 ) -> None:
@@ -168,7 +171,15 @@ ADOPTED: dict[str, tuple[Sequence[str], bool]] = {
 """What is done to the table before it is adopted, and whether it takes row deltas."""
 
 
-@pytest.mark.parametrize("case", ADOPTED)
+@pytest.mark.parametrize(
+    "case",
+    [
+        "as ours",
+        "partitioned once",
+        "another column",
+        *(pytest.param(case, marks=pytest.mark.slow) for case in ("partitioned", "copy on write", "orc")),
+    ],
+)
 def test_an_adopted_table_keeps_its_ways(spark: SparkSession, folder: Path, ways: Ways, case: str) -> None:
     (create, *alter), takes = ADOPTED[case]
     (folder / "lake").mkdir()
@@ -188,7 +199,7 @@ def test_an_adopted_table_keeps_its_ways(spark: SparkSession, folder: Path, ways
     assert bool(ways.merges) != takes
 
 
-@pytest.mark.parametrize("name", ["with spaces", "100% #1 %20 ä 日", "a{b,c}[d] $x"])
+@pytest.mark.parametrize("name", ["100% #1 %20 ä 日", pytest.param("a{b,c}[d] $x", marks=pytest.mark.slow)])
 def test_a_warehouse_may_lie_anywhere(spark: SparkSession, tmp_path: Path, ways: Ways, name: str) -> None:
     folder = tmp_path / name
     folder.mkdir()

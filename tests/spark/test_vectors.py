@@ -71,6 +71,12 @@ def test_a_case_ends_in_its_final_state(spark: SparkSession, folder: Path, name:
     check_lake(spark, folder, config)
 
 
+def test_a_case_ends_in_the_same_state_when_spark_writes(spark: SparkSession, folder: Path) -> None:
+    config = config_of("types_all")
+    assert replicate(write_job(folder, config.path, 'writer = "spark"')).finished
+    check_lake(spark, folder, config)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STOPS)
 def test_a_case_stops_where_this_version_ends_and_says_why(folder: Path, name: str) -> None:

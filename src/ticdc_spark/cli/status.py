@@ -33,8 +33,9 @@ def command(job_file: Path, as_json: bool) -> None:
     for name, value, style in _facts(status):
         console.print(Text.assemble(f"{name:<19}", (value, style)))
     if status.tables:
-        # Where nobody looks at it, no line is broken.
-        console.print(_tables(status), width=None if console.is_terminal else 1000)
+        if not console.is_terminal:
+            console.width = 1000  # where nobody looks at it, no line is broken
+        console.print(_tables(status))
 
 
 def _facts(status: JobStatus) -> list[tuple[str, str, str]]:

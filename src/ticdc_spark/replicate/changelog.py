@@ -43,12 +43,12 @@ _PROPERTIES = {
     "write.parquet.compression-codec": "zstd",
     "write.parquet.compression-level": "1",
     "write.metadata.metrics.default": "none",
-    "write.metadata.metrics.column.commit_ts": "full",
-    "write.metadata.metrics.column.schema": "full",
-    "write.metadata.metrics.column.table": "full",
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "5",
 }
+_LOG_METRICS = ("commit_ts", "schema", "table")
+_DEAD_LETTER_METRICS = ("stage",)
+"""Without them Iceberg would not know that a file is of one stage, and refuse to replace it."""
 SLOTS = 8
 """Parts of a batch in the log, by a hash of the table's name."""
 _TASK_ROWS = 10_000
@@ -79,15 +79,12 @@ class ChangeLog:
         self.dead_letters = f"{quote(catalog)}.{NAMESPACE}.{quote(f'dead_letters_{plain}')}"
         with faults("the change log cannot be created"):
             spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quote(catalog)}.{NAMESPACE}")
-            for name, columns, parts in (
-                (self.table, LOG_DDL, "generation, batch, slot"),
-                (self.dead_letters, DEAD_LETTER_DDL, "generation, batch"),
+            for name, columns, parts, metrics in (
+                (self.table, LOG_DDL, "generation, batch, slot", _LOG_METRICS),
+                (self.dead_letters, DEAD_LETTER_DDL, "generation, batch", _DEAD_LETTER_METRICS),
             ):
-                options = ", ".join(
-                    f"'{key}' = '{value}'"
-                    for key, value in _PROPERTIES.items()
-                    if "metrics.column" not in key or name == self.table
-                )
+                properties = _PROPERTIES | {f"write.metadata.metrics.column.{one}": "full" for one in metrics}
+                options = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
                 spark.sql(
                     f"CREATE TABLE IF NOT EXISTS {name} ({columns}) USING iceberg "
                     f"PARTITIONED BY ({parts}) TBLPROPERTIES ({options})"

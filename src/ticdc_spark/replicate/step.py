@@ -60,7 +60,7 @@ class Steps:
         self.bounded = bounded
         self.until_ts = until_ts
         loaded = store.load()
-        progress = loaded or Progress(job=job.name, generation=_generation(spark, job))
+        progress = loaded or Progress(job=job.name, generation=_generation(spark, job, store.load_plan()))
         self.progress = with_schema_files(progress, job.schema.file)
         self.log = ChangeLog(spark, job.sink.catalog, job.name, self.progress.generation, job.writer)
         self._first = True
@@ -373,12 +373,16 @@ def _with(advanced: Advanced, resolved: int) -> Advanced:
     return msgspec.structs.replace(advanced, resolved=resolved)
 
 
-def _generation(spark: SparkSession, job: Job) -> int:
-    """A generation that the change log does not hold yet: the state folder is new, or was lost."""
+def _generation(spark: SparkSession, job: Job, plan: Plan | None) -> int:
+    """A generation that the change log does not hold yet, as the state folder is new, or was lost; but that of
+    ``plan`` if it is of a first batch, which was never committed."""
     log_table = ChangeLog(spark, job.sink.catalog, job.name, 0).table
     with sink_faults("the change log cannot be read"):
         highest = spark.sql(f"SELECT max(generation) FROM {log_table}").collect()[0][0]
-    return 1 if highest is None else int(highest) + 1
+    newest = 0 if highest is None else int(highest)
+    if plan is not None and plan.batch == 1 and plan.generation >= newest:
+        return plan.generation
+    return newest + 1
 
 
 __all__ = ["Hold", "Steps"]
