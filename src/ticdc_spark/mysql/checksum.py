@@ -32,13 +32,11 @@ _MASK = 2**64 - 1
 
 def column_parts(column_type: ColumnType) -> Parts:
     """What the canonical values of a type add to their rows' checksums; MessageError for what is no value of it."""
-    if column_type.name == "geometry":
-        return lambda cells: [b""] * len(cells)
-    one = _part(column_type)
+    of = _column(column_type)
 
     def parts(cells: Sequence[Value]) -> list[bytes]:
         try:
-            return [b"" if cell is None else one(cell) for cell in cells]
+            return of(cells)
         except (ValueError, OverflowError, struct.error, msgspec.MsgspecError) as error:
             raise MessageError(f"no {column_type.name} to compute a checksum of: {error}") from error
 
@@ -56,14 +54,20 @@ def row_checksums(columns: Sequence[ColumnType]) -> Callable[[Sequence[Sequence[
     return checksums
 
 
-def _part(column_type: ColumnType) -> Callable[[Any], bytes]:
+def _column(column_type: ColumnType) -> Parts:
+    if column_type.name == "geometry":
+        return lambda cells: [b""] * len(cells)
     if is_integer(column_type):
-        return _integer
-    return {"float": _float, "double": _double, "vector": _vector}.get(column_type.name, _sized)
+        return _integers
+    one = {"float": _float, "double": _double, "vector": _vector}.get(column_type.name)
+    if one is None:
+        return _sized
+    return lambda cells: [b"" if cell is None else one(cell) for cell in cells]
 
 
-def _integer(text: str) -> bytes:
-    return _INTEGER.pack(int(text) & _MASK)
+def _integers(cells: Sequence[Any]) -> list[bytes]:
+    pack, mask = _INTEGER.pack, _MASK
+    return [b"" if cell is None else pack(int(cell) & mask) for cell in cells]
 
 
 def _double(text: str) -> bytes:
@@ -81,9 +85,10 @@ def _vector(text: str) -> bytes:
     return struct.pack(f"<I{len(numbers)}f", len(numbers), *numbers)
 
 
-def _sized(value: str | bytes) -> bytes:
-    raw = value if isinstance(value, bytes) else value.encode()
-    return _LENGTH.pack(len(raw)) + raw
+def _sized(cells: Sequence[Any]) -> list[bytes]:
+    pack = _LENGTH.pack
+    raws = [cell.encode() if cell.__class__ is str else cell for cell in cells]
+    return [b"" if raw is None else pack(len(raw)) + raw for raw in raws]
 
 
 __all__ = ["Parts", "column_parts", "row_checksums"]
