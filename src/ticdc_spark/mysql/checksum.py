@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 from zlib import crc32
 
@@ -59,7 +59,7 @@ def _column(column_type: ColumnType) -> Parts:
         return lambda cells: [b""] * len(cells)
     if is_integer(column_type):
         return _integers
-    one = {"float": _float, "double": _double, "vector": _vector}.get(column_type.name)
+    one = _ONE_BY_ONE.get(column_type.name)
     if one is None:
         return _sized
     return lambda cells: [b"" if cell is None else one(cell) for cell in cells]
@@ -89,6 +89,9 @@ def _sized(cells: Sequence[Any]) -> list[bytes]:
     pack = _LENGTH.pack
     raws = [cell.encode() if cell.__class__ is str else cell for cell in cells]
     return [b"" if raw is None else pack(len(raw)) + raw for raw in raws]
+
+
+_ONE_BY_ONE: Mapping[str, Callable[[Any], bytes]] = {"float": _float, "double": _double, "vector": _vector}
 
 
 __all__ = ["Parts", "column_parts", "row_checksums"]
