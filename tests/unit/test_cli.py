@@ -47,7 +47,7 @@ def test_help_loads_no_spark(arguments: list[str]) -> None:
     code = """
 import atexit, sys
 from ticdc_spark.cli import main
-atexit.register(lambda: sys.stderr.write(" ".join(sorted({"pyspark", "pyarrow", "sqlglot"} & set(sys.modules)))))
+atexit.register(lambda: sys.stderr.write(" ".join(sorted({"pyspark", "pyarrow"} & set(sys.modules)))))
 main()
 """
     done = run(*arguments, code=code)
