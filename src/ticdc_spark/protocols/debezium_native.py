@@ -156,6 +156,11 @@ def _by_heads(images: Sequence[bytes | None], plain: RowReader, reader: Callable
     return Columns(values=values, bad=bad, absent={name: sorted(places) for name, places in absent.items()})
 
 
+def cell_of_field(column_type: ColumnType, field: WireField) -> Cell:
+    """What a column holds that a schema declares as ``field``."""
+    return _cell(field.field, column_type, Forms({field.field: _mark(field)}))
+
+
 def _cell(name: str, column_type: ColumnType, forms: Forms) -> Cell:
     modes = forms.modes
     if is_bytes(column_type) and modes.binary_handling_mode == "hex":

@@ -101,8 +101,12 @@ def _told_or_unscaled(text: str, scale: int) -> str:
 
 
 def unscaled_decimal(text: str, sent_scale: int, scale: int) -> str:
-    """From base64 of a big-endian number that is to be divided by 10 to the power of ``sent_scale``."""
-    raw = unbase64(text)
+    """From base64 of what ``unscaled`` reads."""
+    return unscaled(unbase64(text), sent_scale, scale)
+
+
+def unscaled(raw: bytes, sent_scale: int, scale: int) -> str:
+    """From a big-endian number that is to be divided by 10 to the power of ``sent_scale``."""
     if len(raw) > _DECIMAL_BYTES:
         raise MessageError(f"a decimal of {len(raw)} bytes")
     number = Decimal(int.from_bytes(raw, signed=True))

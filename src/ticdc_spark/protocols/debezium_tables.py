@@ -19,7 +19,7 @@ the widest that the block allows:
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -97,11 +97,19 @@ def table_of_row(schema: str, name: str, key: bytes | None, value: bytes) -> Tab
 
 @lru_cache(_TABLES_KEPT)
 def _table_of_blocks(schema: str, name: str, key: bytes, value: bytes) -> Table:
+    keys = [field.field for field in Block(key).schema.fields or ()] if key else []
+    return table_of_fields(schema, name, columns_of(Block(value)), keys)
+
+
+def table_of_fields(schema: str, name: str, fields: Iterable[WireField], keys: Iterable[str]) -> Table:
+    """The table of a row's fields and its key's names.
+
+    Raises: MessageError for a field whose type is not known, or if there are none.
+    """
     # the new architecture declares virtual columns twice
-    columns = {field.field: _column(field) for field in columns_of(Block(value))}
+    columns = {field.field: _column(field) for field in fields}
     if not columns:
         raise MessageError(f"`{schema}`.`{name}`: the schema block declares no columns")
-    keys = [field.field for field in Block(key).schema.fields or ()] if key else []
     return _table(schema, name, tuple(columns.values()), [column for column in keys if column in columns])
 
 
@@ -124,7 +132,8 @@ def _type(field: WireField) -> ColumnType:
         kind = ColumnType(name=_MEMBERS[field.name], elements=tuple(members))
         return msgspec.structs.replace(kind, length=default_length(kind))
     if field.name == DECIMAL:
-        return parse_type(f"decimal({parameters.get(_PRECISION, _MAX_PRECISION)},{parameters.get('scale', 0)})")
+        precision = parameters.get(_PRECISION) or parameters.get("precision", _MAX_PRECISION)
+        return parse_type(f"decimal({precision},{parameters.get('scale', 0)})")
     if field.name == _BITS:
         return parse_type(f"bit({parameters.get('length', 64)})")
     if field.name in _SEMANTIC and not field.tidb_type:
