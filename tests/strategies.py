@@ -23,7 +23,6 @@ from ticdc_spark.protocols.avro_schema import sanitized
 from ticdc_spark.protocols.base import Decoder, Encoded, Encoder, ReadOptions, decode
 from ticdc_spark.protocols.debezium_encode import DebeziumConfig
 from ticdc_spark.protocols.debezium_encode import encoder as debezium_encoder
-from ticdc_spark.wire.confluent import schema_id
 
 ZONE = "+05:30"
 """Of every changefeed here; no local time of it happens twice."""
@@ -195,8 +194,7 @@ class Wire:
         for one in sent:
             tables = {(table.schema, table.name, key): table for key in ("", str(table.version))}
             if isinstance(decoder, OfRegistry):
-                told = decoder.table(one)
-                tables = {(told.schema, told.name, str(number)): told for number in decoder.texts}
+                tables = decoder.tables(one)
             found += decode(decoder, one.key, one.value, tables, self.options)
         return found
 
@@ -208,9 +206,16 @@ class OfRegistry(avro.AvroDecoder):
         super().__init__(texts)
         self.texts = texts
 
-    def table(self, sent: Encoded) -> Table:
-        key, value = (None if part is None else self.texts[schema_id(part)] for part in (sent.key, sent.value))
-        return avro.table_from_schemas(key, value)
+    def tables(self, sent: Encoded) -> dict[tuple[str, str, str], Table]:
+        """The table that a message's schemas tell, if it names any that are known."""
+        texts = [
+            next((self.texts[number] for number in avro.schema_ids(None, part) if number in self.texts), None)
+            for part in (sent.key, sent.value)
+        ]
+        if texts == [None, None]:
+            return {}
+        told = avro.table_from_schemas(*texts)
+        return {(told.schema, told.name, str(number)): told for number in self.texts}
 
 
 class _Ids:
