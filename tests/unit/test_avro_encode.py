@@ -8,8 +8,6 @@ from typing import Any
 
 import fastavro
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.unit.avro_examples import (
@@ -20,22 +18,16 @@ from tests.unit.avro_examples import (
     Registry,
     change,
 )
-from tests.unit.test_simple_properties import NAMES, TYPES, values
 from ticdc_spark import mysql
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import (
     Checksum,
-    Column,
-    ColumnType,
     Envelope,
-    Index,
     RowChange,
-    Table,
     Value,
 )
 from ticdc_spark.protocols.avro import AvroConfig, AvroDecoder, encoder, table_from_schemas
-from ticdc_spark.protocols.avro_schema import sanitized
 from ticdc_spark.protocols.base import decode
 
 CONFIGS = [
@@ -157,50 +149,3 @@ def test_a_checksum_both_ways() -> None:
 def test_what_cannot_be_written(sql: str, row: dict[str, Value] | None, expected: str) -> None:
     with pytest.raises(MessageError, match=expected):
         list(encoder(AvroConfig(), Registry()).rows([change("insert", row, parse_create(sql, "s"))]))
-
-
-@st.composite
-def tables_and_rows(draw: st.DrawFn) -> tuple[Table, list[dict[str, Value]]]:
-    names = draw(st.lists(NAMES, min_size=1, max_size=6, unique_by=sanitized))
-    columns, cells = [], {}
-    for name in names:
-        column_type: ColumnType = draw(TYPES)
-        nullable = name != names[0] and draw(st.booleans())
-        columns.append(Column(name=name, type=column_type, nullable=nullable))
-        # ENUM index 0 has no name; a SET of nothing and of '' look the same
-        shown = values(column_type)
-        if column_type.name in ("enum", "set"):
-            shown = st.sampled_from(["1", "2"] if column_type.name == "enum" else ["0", "1", "4", "5"])
-        cells[name] = st.none() | shown if nullable else shown
-    primary = Index(name="PRIMARY", unique=True, primary=True, nullable=False, columns=(names[0],))
-    table = Table(schema=draw(NAMES), name=draw(NAMES), columns=tuple(columns), indexes=(primary,))
-    return table, draw(st.lists(st.fixed_dictionaries(cells), min_size=1, max_size=4))
-
-
-@given(tables_and_rows(), st.sampled_from(CONFIGS))
-def test_any_table_and_rows_round_trip(drawn: tuple[Table, list[dict[str, Value]]], config: AvroConfig) -> None:
-    table, rows = drawn
-    registry = Registry()
-    sent = list(encoder(config, registry).rows([change("insert", row, table) for row in rows]))
-    columns = AvroDecoder(registry.schemas).row_reader(table_from_schemas(*registry.schemas.values()), SHANGHAI)(
-        [one.value for one in sent]
-    )
-    assert columns.bad == {}
-    names = [column.name for column in table.columns]
-    assert [dict(zip(names, cells, strict=True)) for cells in zip(*columns.values, strict=True)] == rows
-
-
-@given(st.data())
-def test_a_damaged_message_is_never_an_exception(data: st.DataObject) -> None:
-    registry = Registry()
-    (sent,) = encoder(CONFIGS[2], registry).rows([change("insert", ROW)])
-    table = table_from_schemas(*registry.schemas.values())
-    parts = []
-    for part in (sent.key, sent.value):
-        assert part is not None
-        damaged = bytearray(part)
-        for _ in range(data.draw(st.integers(0, 3))):
-            damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
-        parts.append(bytes(damaged[: data.draw(st.integers(1, len(damaged)))]))
-    tables = {("a_b", "_7_days", number): table for number in ("1", "2")}
-    assert decode(AvroDecoder(registry.schemas), parts[0], parts[1], tables, SHANGHAI)

@@ -302,15 +302,6 @@ def test_arbitrary_bytes_are_rejected(value: bytes, key: bytes | None) -> None:
     assert isinstance(event, Rejected)
 
 
-@given(st.data())
-def test_a_damaged_message_is_never_an_exception(data: st.DataObject) -> None:
-    (encoded,) = encoder(CanalJsonConfig(enable_tidb_extension=True)).rows([UPDATE])
-    damaged = bytearray(encoded.value or b"")
-    for _ in range(data.draw(st.integers(0, 3))):
-        damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
-    assert decode(DECODER, None, bytes(damaged), KEY, UTC)
-
-
 @given(st.recursive(st.none() | st.booleans() | st.integers() | TEXT, lambda inner: st.dictionaries(NAMES, inner)))
 def test_any_json_value_in_a_field_never_raises(value: Any) -> None:
     for example in (FIELDS, {**FIELDS, "type": "UPDATE", "old": [{"id": "2"}]}, {**FIELDS, "isDdl": True, "sql": "x"}):

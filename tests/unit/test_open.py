@@ -346,20 +346,6 @@ def test_any_bytes_give_events(key: bytes, value: bytes) -> None:
         assert events and all(isinstance(event, Rejected | Watermark | Envelope | SchemaChange) for event in events)
 
 
-@given(st.data())
-def test_a_damaged_message_is_never_an_exception(data: st.DataObject) -> None:
-    row = {"id": "1", "v": "x"}
-    (sent,) = encoder().rows([RowChange(op="update", table=T2, commit_ts=5, before=row, after=row)])
-    parts = []
-    for part in (sent.key, sent.value):
-        assert part is not None
-        damaged = bytearray(part)
-        for _ in range(data.draw(st.integers(0, 3))):
-            damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
-        parts.append(bytes(damaged))
-    assert decode(DECODER, parts[0], parts[1], {("d", "t", ""): T2})
-
-
 T2 = parse_create("CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(9))", "d")
 
 
