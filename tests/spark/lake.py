@@ -18,12 +18,16 @@ from ticdc_spark.workload import Truth, WorkloadConfig, dispatch, generate, writ
 Rows = list[dict[str, Any]]
 
 
-def write_job(folder: Path, source: Path, more: str = "", protocol: str = "simple") -> Path:
-    """Write the job file of a recorded topic; ``more`` are further lines of its [job]."""
+def write_job(folder: Path, source: Path, more: str = "", protocol: str | None = "simple", reading: str = "") -> Path:
+    """Write the job file of a recorded topic; ``more`` are further lines of its [job], ``reading`` of its [source].
+
+    ``protocol``: ``None`` leaves it to be detected.
+    """
+    named = "" if protocol is None else f'protocol = "{protocol}"\n'
     file = folder / "job.toml"
     file.write_text(
         f'[job]\nname = "job"\nstate = "state"\n{more}\n[source]\nkind = "files"\npath = "{source}"\n'
-        f'protocol = "{protocol}"\n[sink]\nkind = "iceberg"\nwarehouse = "lake"\n'
+        f'{named}{reading}\n[sink]\nkind = "iceberg"\nwarehouse = "lake"\n'
     )
     return file
 

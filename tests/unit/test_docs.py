@@ -15,7 +15,11 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 JOB_FILE = (DOCS / "job-file.md").read_text(encoding="utf-8")
 _ROW = re.compile(r"^\| `([^`]+)` \| *(.*?) *\| (.+) \|$", re.MULTILINE)
 # What stands in a section beside the fields of its struct: the tag of a union, and free options with a prefix.
-_BESIDE = {FilesSource: {"kind"}, KafkaSource: {"kind", "kafka.…"}, IcebergSink: {"kind", "catalog.…"}}
+_BESIDE = {
+    FilesSource: {"kind", "schema-registry.…"},
+    KafkaSource: {"kind", "kafka.…", "schema-registry.…"},
+    IcebergSink: {"kind", "catalog.…"},
+}
 
 
 def rows(section: str, kind: str = "") -> dict[str, str]:
@@ -40,7 +44,7 @@ def test_every_key_is_documented_and_every_documented_key_is_one(
     kind: type[Section], documented: dict[str, str]
 ) -> None:
     hints = typing.get_type_hints(kind)
-    free = {"options", "catalog-options"}
+    free = {"options", "catalog-options", "schema-registry-options"}
     keys = {field.encode_name for field in msgspec.structs.fields(kind)} - free
     assert set(documented) == keys | _BESIDE.get(kind, set())
     assert all(typing.get_origin(hints[name.replace("-", "_")]) is not dict for name in keys - {"table-properties"})

@@ -148,12 +148,12 @@ def _binds_no_table_to_a_ddl(patch: pytest.MonkeyPatch) -> None:
 
 
 def _queues_every_copy(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(advance_module, "_identity", id)
+    patch.setattr(advance_module, "identity", id)
 
 
 def _waits_for_no_schema(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(advance_module, "ANY_VERSION", "1")
-    patch.setattr(advance_module, "_pending", lambda *_: ((), 0, 0))
+    patch.setattr(advance_module, "waiting_rows", lambda *_: ((), 0, 0))
 
 
 def _fills_nulls_with_defaults(patch: pytest.MonkeyPatch) -> None:

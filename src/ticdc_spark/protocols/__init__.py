@@ -1,6 +1,6 @@
 """The protocols by name: the only list of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import cast
 
@@ -22,11 +22,31 @@ PROTOCOLS: dict[str, Callable[[], Decoder]] = {
 """Name, as in TiCDC's ``protocol`` option, to the loader of its decoder."""
 
 
-def decoder(name: str) -> Decoder:
+ALIASES = {"open-protocol": "open"}
+"""Other names that TiCDC's ``protocol`` option takes."""
+NO_WATERMARK = frozenset({"avro"})
+"""Protocols that TiCDC sends without watermarks, whatever it is told."""
+MAYBE_WATERMARK = frozenset({"canal-json", "debezium"})
+"""Protocols with watermarks only by ``enable-tidb-extension``."""
+NO_TIMEZONE = frozenset({"avro", "canal-json", "open"})
+"""Protocols that send TIMESTAMP as local text without its zone."""
+
+
+def canonical(name: str) -> str:
+    """The one name of a protocol that has several."""
+    return ALIASES.get(name, name)
+
+
+def decoder(name: str, schemas: Mapping[int, str] | None = None) -> Decoder:
     """Load a protocol's decoder by name.
+
+    ``schemas``: texts by id, for the protocol whose messages name schemas of a registry (Avro).
 
     Raises: UsageError when there is no protocol of that name.
     """
+    name = canonical(name)
     if name not in PROTOCOLS:
         raise UsageError(f"protocol {name!r} is not known; allowed: {', '.join(sorted(PROTOCOLS))}")
+    if name == "avro" and schemas is not None:
+        return cast(Decoder, import_module("ticdc_spark.protocols.avro").AvroDecoder(schemas))
     return PROTOCOLS[name]()

@@ -94,11 +94,11 @@ def advance(
     DDLs leave behind, for rows that name no schema.
     """
     ordered = sorted(controls, key=lambda event: (event.topic, event.partition, event.offset, event.seq))
-    read, regressions = _partitions(progress, ordered, ends, listed, rules)
-    schemas = _schemas(progress, ordered)
+    read, regressions = read_partitions(progress, ordered, ends, listed, rules)
+    schemas = known_schemas(progress, ordered)
     ddls = _ddls(progress, ordered)
-    pending, replays, late = _pending(progress, batch, ordered)
-    tables = _seen_tables(progress, ordered)
+    pending, replays, late = waiting_rows(progress, batch, ordered)
+    tables = seen_tables(progress, ordered)
     partitions, resolved, hold = _resolve(progress, read, listed, rules)
     known = {(schema.schema, schema.name, schema.key) for schema in schemas}
     known |= {(*name, VALID_THEN) for name in named_after(ddls)}
@@ -130,7 +130,7 @@ def advance(
         replays=progress.replays + replays,
         regressions=progress.regressions + regressions,
     )
-    rejects = tuple(_reject(event) for event in ordered if event.kind == "rejected")
+    rejects = tuple(reject_of(event) for event in ordered if event.kind == "rejected")
     return Advanced(
         progress=advanced,
         resolved=max(resolved, progress.applied),
@@ -157,9 +157,10 @@ def _ddl_order(ddl: QueuedDdl) -> tuple[int, int, int]:
     return ddl.change.commit_ts, ddl.offset, ddl.partition
 
 
-def _partitions(
+def read_partitions(
     progress: Progress, controls: Sequence[Control], ends: Offsets, listed: Offsets, rules: Rules
 ) -> tuple[dict[tuple[str, int], PartitionState], int]:
+    """Partitions with their new offsets and watermarks; and how often a watermark fell."""
     states = {(state.topic, state.partition): state for state in progress.partitions}
     for topic, partition in [*ends, *listed]:
         fresh = PartitionState(topic=topic, partition=partition, offset=0)
@@ -215,7 +216,8 @@ def _resolve(
     return tuple(marked), watermark - 1, hold
 
 
-def _schemas(progress: Progress, controls: Sequence[Control]) -> tuple[KnownSchema, ...]:
+def known_schemas(progress: Progress, controls: Sequence[Control]) -> tuple[KnownSchema, ...]:
+    """The history of schemas, with those of this batch's messages."""
     known = {(schema.schema, schema.name, schema.key): schema for schema in progress.schemas}
     for event in controls:
         if event.kind == "bootstrap":
@@ -253,20 +255,21 @@ def forget_schemas(progress: Progress) -> tuple[KnownSchema, ...]:
 
 
 def _ddls(progress: Progress, controls: Sequence[Control]) -> tuple[QueuedDdl, ...]:
-    queue = {_identity(ddl.change): ddl for ddl in progress.ddls}
+    queue = {identity(ddl.change): ddl for ddl in progress.ddls}
     for event in controls:
         if event.kind == "ddl" and event.commit_ts > progress.applied:
             change = msgspec.json.decode(event.control or "", type=SchemaChange)
             ddl = QueuedDdl(change=change, topic=event.topic, partition=event.partition, offset=event.offset)
-            queue.setdefault(_identity(change), ddl)
+            queue.setdefault(identity(change), ddl)
     return tuple(queue.values())
 
 
-def _identity(change: SchemaChange) -> tuple[int, str, str, str]:
+def identity(change: SchemaChange) -> tuple[int, str, str, str]:
+    """What copies of one DDL have in common."""
     return change.commit_ts, change.schema, change.name, change.query
 
 
-def _pending(progress: Progress, batch: int, controls: Sequence[Control]) -> tuple[tuple[Pending, ...], int, int]:
+def waiting_rows(progress: Progress, batch: int, controls: Sequence[Control]) -> tuple[tuple[Pending, ...], int, int]:
     """Rows that wait, with those of this batch; and counts of replays and of rows that may be late."""
     found: dict[tuple[str, str, str], Pending] = {}
     replays = late = 0
@@ -298,7 +301,7 @@ def _pending(progress: Progress, batch: int, controls: Sequence[Control]) -> tup
     return (*old, *found.values()), replays, late
 
 
-def _seen_tables(progress: Progress, controls: Sequence[Control]) -> tuple[TableState, ...]:
+def seen_tables(progress: Progress, controls: Sequence[Control]) -> tuple[TableState, ...]:
     """Note the topics of known tables; a table that is new gets its state when it is applied."""
     topics: dict[tuple[str, str], set[str]] = {}
     for event in controls:
@@ -312,7 +315,8 @@ def _seen_tables(progress: Progress, controls: Sequence[Control]) -> tuple[Table
     )
 
 
-def _reject(event: Control) -> Reject:
+def reject_of(event: Control) -> Reject:
+    """Where an unreadable message stands, and why it is one."""
     rejected = msgspec.json.decode(event.control or "", type=Rejected)
     return Reject(
         topic=event.topic, partition=event.partition, offset=event.offset, seq=event.seq, reason=rejected.reason

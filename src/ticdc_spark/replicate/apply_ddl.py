@@ -47,7 +47,7 @@ def apply_ddl(batch: Batch, ddl: Ddl) -> None:
     """
     change = ddl.queued.change
     ts, act = change.commit_ts, ddl.action
-    mark = (ts, ddl.step)
+    mark = ddl.mark
     if any(skip.matches(ts, change.query) for skip in batch.job.skip_ddl):
         _skip(batch, ddl)
         return
@@ -61,7 +61,7 @@ def apply_ddl(batch: Batch, ddl: Ddl) -> None:
         case Truncate(table):
             _truncate(batch, table, mark)
         case Alter():
-            _alter(batch, act, mark)
+            alter(batch, act, mark, ts)
         case CreateDatabase(schema):
             batch.sink.create_database(schema)
         case DropDatabase(schema):
@@ -179,7 +179,12 @@ def _create_missing(batch: Batch, table: Table, mark: Mark) -> None:
     batch.states[name] = state
 
 
-def _alter(batch: Batch, act: Alter, mark: Mark) -> None:
+def alter(batch: Batch, act: Alter, mark: Mark, commit_ts: int) -> None:
+    """Bring a table to the columns of ``act.table``, and to its name. ``mark`` is that of the first commit,
+    ``commit_ts`` the moment that a default like CURRENT_TIMESTAMP means.
+
+    Raises: DecisionNeeded, SinkFault
+    """
     new = (act.table.schema, act.table.name)
     ts, step = mark
     if new != act.old:
@@ -202,7 +207,7 @@ def _alter(batch: Batch, act: Alter, mark: Mark) -> None:
         faults.point("ddl")
     for fill in plan.fills:
         step += 1
-        _set(batch, new, fill.column.name, _literal(batch, fill, ts), (ts, step))
+        _set(batch, new, fill.column.name, _literal(batch, fill, commit_ts), (ts, step))
     for rewrite in plan.rewrites:
         _rewrite(batch, new, rewrite, (ts, step + 1))
         step += 3

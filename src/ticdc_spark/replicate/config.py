@@ -85,6 +85,7 @@ def _source(raw: Mapping[str, Any], mistakes: Mistakes) -> Source | None:
     plain = {key: value for key, value in raw.items() if key != "kind"}
     options: dict[str, str] = {}
     more: tuple[str, ...] = ()
+    plain, registry = _split(plain, "schema-registry", "source", mistakes)
     if kind is KafkaSource:
         more = ("kafka",)
         plain, options = _split(plain, "kafka", "source", mistakes)
@@ -94,8 +95,16 @@ def _source(raw: Mapping[str, Any], mistakes: Mistakes) -> Source | None:
     keys = job_file.read_section(plain, kind, "source", mistakes, more_known=("kind", *more))
     if "path" in keys:
         keys["path"] = existing(mistakes.path, str(keys["path"]), "[source] path", mistakes)
+    if str(keys.get("schema_registry", "")).startswith("file:"):
+        named = str(keys["schema_registry"]).removeprefix("file:")
+        keys["schema_registry"] = f"file:{existing(mistakes.path, named, '[source] schema-registry', mistakes)}"
+    if registry and "schema_registry" not in keys:
+        mistakes.add("[source]", f"`{min(registry)}` is an option of a schema registry; write `schema-registry` too")
+    if keys.get("protocol") == "avro" and "schema_registry" not in keys:
+        mistakes.add("[source] schema-registry", "missing; Avro messages name schemas of a registry")
     if mistakes.count > before:
         return None
+    keys["schema_registry_options"] = {key.removeprefix("schema-registry."): text for key, text in registry.items()}
     if kind is FilesSource:
         return FilesSource(**keys)
     if (keys.get("topics") is None) == (keys.get("topic_pattern") is None):

@@ -3,17 +3,25 @@
 import threading
 from dataclasses import dataclass, field
 
-from ticdc_spark.errors import DecisionNeeded
-from ticdc_spark.model import Table
+from ticdc_spark.errors import DecisionNeeded, UsageError
+from ticdc_spark.model import Column, ColumnType, Table
 from ticdc_spark.mysql import handle_key
+from ticdc_spark.protocols import NO_TIMEZONE
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.replicate.changelog import ChangeLog
 from ticdc_spark.replicate.job import Job
 from ticdc_spark.replicate.progress import Mark, Pending, TableState
+from ticdc_spark.replicate.registered import Registered
 from ticdc_spark.sinks.base import MarkFound, Sink, TableName
-from ticdc_spark.spark.types import LakeColumn, LakeOptions, lake_columns
+from ticdc_spark.spark.types import LakeColumn, LakeOptions, LakeType, lake_columns
 
 NO_MARK: Mark = (-1, 0)
+COMMIT_TS = "_ticdc_commit_ts"
+"""In arrival mode: the lake's column with the commit_ts of each row's last change; 0 where the protocol hides it."""
+_LONG = LakeType("bigint", "long", "int64")
+_COMMIT_TS = LakeColumn(
+    source=COMMIT_TS, name=COMMIT_TS, type=_LONG, column=Column(name=COMMIT_TS, type=ColumnType(name="bigint"))
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -29,6 +37,10 @@ class Batch:
     pending: tuple[Pending, ...]
     schemas: dict[tuple[str, str, str], Table]
     now: float
+    arrival: bool = False
+    position: int = 0
+    """In arrival mode: what marks have in place of a commit_ts; higher from batch to batch."""
+    registry: Registered | None = None
     marks: dict[TableName, MarkFound | None] = field(default_factory=dict)
     """Marks of tables that exist, as read once; ``None``: the table is not there."""
     rejected: int = 0
@@ -48,8 +60,24 @@ class Batch:
         return LakeOptions(tinyint1_as_boolean=self.job.tinyint1 == "boolean", zero_dates=self.job.zero_dates)
 
     def columns(self, table: Table) -> tuple[LakeColumn, ...]:
-        """The lake's columns of a table, its handle key marked."""
-        return lake_columns(table, handle_key(table), self.lake)
+        """The lake's columns of a table, its handle key marked.
+
+        Raises: UsageError for a TIMESTAMP that the protocol sends without its zone, when the job file does not tell it.
+        """
+        if self.job.source_timezone is None and self.protocol in NO_TIMEZONE:
+            local = [column.name for column in table.columns if column.type.name == "timestamp"]
+            if local:
+                message = (
+                    f"[job] source-timezone: missing; column `{local[0]}` of `{table.schema}`.`{table.name}` is a "
+                    f"TIMESTAMP, which {self.protocol} sends as local text: name the changefeed's time zone"
+                )
+                raise UsageError(message)
+        columns = lake_columns(table, handle_key(table), self.lake)
+        return (*columns, _COMMIT_TS) if self.arrival else columns
+
+    def commit_ts_of(self, state: TableState) -> int:
+        """The highest commit_ts that a table has applied; in arrival mode a DDL leaves the position there."""
+        return 0 if self.arrival and state.applied == self.position else state.applied
 
     def mark(self, table: TableName) -> Mark:
         """The table's mark; ``NO_MARK`` when the table is not in the lake.

@@ -16,6 +16,7 @@ from ticdc_spark.replicate.job_values import (
     Patterns,
     Positive,
     ProtocolName,
+    RegistryUrl,
     Retention,
     Servers,
     Skips,
@@ -31,7 +32,11 @@ class FilesSource(Section, frozen=True, kw_only=True, tag="files", tag_field="ki
 
     path: Folder
     """Absolute once loaded."""
-    protocol: ProtocolName
+    protocol: ProtocolName | None = None
+    """``None``: told by the first messages."""
+    schema_registry: RegistryUrl | None = None
+    schema_registry_options: dict[str, str] = msgspec.field(default_factory=dict)
+    """Every ``schema-registry.…`` key of the section, without the prefix: an option of the registry's client."""
 
 
 class KafkaSource(Section, frozen=True, kw_only=True, tag="kafka", tag_field="kind"):
@@ -41,7 +46,11 @@ class KafkaSource(Section, frozen=True, kw_only=True, tag="kafka", tag_field="ki
     topics: Topics | None = None
     topic_pattern: TopicPattern | None = None
     starting: Literal["earliest", "latest"] = "earliest"
-    protocol: ProtocolName
+    protocol: ProtocolName | None = None
+    """``None``: told by the first messages."""
+    schema_registry: RegistryUrl | None = None
+    schema_registry_options: dict[str, str] = msgspec.field(default_factory=dict)
+    """Every ``schema-registry.…`` key of the section, without the prefix: an option of the registry's client."""
     options: dict[str, str] = msgspec.field(default_factory=dict)
     """Every ``kafka.…`` key of the section, with its prefix, as Spark's Kafka source takes it."""
 
@@ -77,6 +86,8 @@ class JobKeys(Section, frozen=True, kw_only=True):
     state: Folder
     owner: Label | None = None
     tables: Patterns = ()
+    mode: Literal["barrier", "arrival"] | None = None
+    """``None``: by the protocol, and by whether the first messages hold watermarks."""
     batch_rows: Positive = 500_000
     batch_bytes: Size = 256 * 2**20
     poll_interval: Duration = 1.0
@@ -96,6 +107,8 @@ class JobKeys(Section, frozen=True, kw_only=True):
     drop_table: Literal["apply", "keep"] = "apply"
     truncate_table: Literal["apply", "keep"] = "apply"
     skip_ddl: Skips = ()
+    schema_change: Literal["stop", "keep"] = "stop"
+    """What a schema that changed without a DDL (Avro) does, but for columns that are added."""
     adopt: bool = False
 
 

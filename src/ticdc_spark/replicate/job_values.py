@@ -7,7 +7,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from ticdc_spark.protocols import PROTOCOLS
+from ticdc_spark.protocols import ALIASES, PROTOCOLS, canonical
 from ticdc_spark.replicate import job_file
 from ticdc_spark.replicate.job_file import Reads
 from ticdc_spark.replicate.table_filter import read_patterns
@@ -102,10 +102,18 @@ def _zone(value: object) -> str:
 
 
 def _protocol(value: object) -> str:
-    if isinstance(value, str) and value in PROTOCOLS:
-        return value
-    near = job_file.nearest(value, PROTOCOLS) if isinstance(value, str) else ""
+    if isinstance(value, str) and canonical(value) in PROTOCOLS:
+        return canonical(value)
+    near = job_file.nearest(value, (*PROTOCOLS, *ALIASES)) if isinstance(value, str) else ""
     raise ValueError(", ".join(f'"{name}"' for name in sorted(PROTOCOLS)) + near)
+
+
+def _registry(value: object) -> str:
+    text = _text(value)
+    addresses = [part.strip() for part in text.split(",")]
+    if text.startswith("file:") or all(re.match(r"https?://[^/\s]", address) for address in addresses):
+        return text
+    raise ValueError
 
 
 def _skips(value: object) -> tuple[SkipDdl, ...]:
@@ -145,4 +153,8 @@ Topics: TypeAlias = Annotated[tuple[str, ...], Reads(_texts, "a list of topic na
 Paths: TypeAlias = Annotated[tuple[Path, ...], Reads(_paths, "a path or a list of paths")]
 Servers: TypeAlias = Annotated[str, Reads(_servers, '"host:port", several with commas or as a list')]
 TopicPattern: TypeAlias = Annotated[str, Reads(_pattern, "a regular expression")]
+RegistryUrl: TypeAlias = Annotated[
+    str,
+    Reads(_registry, 'a URL such as "https://user:password@host:8081", or "file:schemas.json"', secret=True),
+]
 ProtocolName: TypeAlias = Annotated[str, Reads(_protocol, "the name of a protocol")]

@@ -11,10 +11,12 @@ import msgspec
 
 from ticdc_spark.errors import TicdcSparkError, UsageError
 from ticdc_spark.protocols import decoder
+from ticdc_spark.replicate.first_messages import detected
 from ticdc_spark.replicate.job import FilesSource, Job
 from ticdc_spark.replicate.lease import Lease, acquire
 from ticdc_spark.replicate.lease_store import lease_store, this_process
 from ticdc_spark.replicate.progress import Offsets, Progress, Status, Store
+from ticdc_spark.replicate.registered import open_registry
 from ticdc_spark.replicate.report import BatchReport, Summary
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.iceberg import IcebergSink, catalog_options
@@ -43,25 +45,19 @@ def run(
     error stays committed; started again, the job goes on from there.
     """
     stop = stop or threading.Event()
-    if not decoder(job.source.protocol).has_watermark:
-        message = (
-            f"{job.file}: [source] protocol: {job.source.protocol!r} carries no watermarks, and replicate needs them "
-            f"in this version; use simple, open, debezium or canal-json with enable-tidb-extension"
-        )
-        raise UsageError(message)
     heart = _Heart(Store(job.state))
     with heart:
         store = lease_store(job.sink.warehouse, job.sink.catalog, job.state)
         with acquire(store, this_process(job.name, job.owner), stop=stop) as lease:
             heart.start()
-            steps = _open(job, lease, until_ts, bounded=once or until_ts is not None)
-            summary = _run(steps, heart, once=once, until_ts=until_ts, on_progress=on_progress, stop=stop)
+            summary = _run(job, lease, heart, once=once, until_ts=until_ts, on_progress=on_progress, stop=stop)
     heart.end("finished" if summary.finished else "stopped")
     return summary
 
 
-def _open(job: Job, lease: Lease, until_ts: int | None, *, bounded: bool) -> Steps:
-    """Start Spark, open the catalog and the source."""
+def _open(job: Job, lease: Lease, until_ts: int | None, stop: threading.Event, *, bounded: bool) -> Steps | None:
+    """Start Spark, open the catalog and the source; ``None``: stopped before a message told the protocol."""
+    registry = open_registry(job.source)
     sink = job.sink
     if "://" not in sink.warehouse:
         Path(sink.warehouse).mkdir(parents=True, exist_ok=True)
@@ -91,11 +87,37 @@ def _open(job: Job, lease: Lease, until_ts: int | None, *, bounded: bool) -> Ste
             options=job.source.options,
         )
     tables = IcebergSink(spark, sink.catalog, sink.warehouse, sink.table_properties, catalog)
-    return Steps(job, spark, source, tables, lease, Store(job.state), bounded=bounded, until_ts=until_ts)
+    store = Store(job.state)
+    before = store.load()
+    protocol = job.source.protocol or (before.protocol if before else "")
+    if not protocol:
+        found = detected(job, spark, source, stop, bounded=bounded)
+        if found is None:
+            return None
+        log.info("protocol: %s, by the first messages", found)
+        protocol = found
+    decoder(protocol)  # UsageError for one that is detected and not read
+    if protocol == "avro" and registry is None:
+        raise UsageError(f"{job.file}: [source] schema-registry: missing; Avro messages name schemas of a registry")
+    if protocol != "avro":
+        registry = None
+    return Steps(
+        job,
+        spark,
+        source,
+        tables,
+        lease,
+        store,
+        protocol=protocol,
+        registry=registry,
+        bounded=bounded,
+        until_ts=until_ts,
+    )
 
 
 def _run(
-    steps: Steps,
+    job: Job,
+    lease: Lease,
     heart: "_Heart",
     *,
     once: bool,
@@ -103,6 +125,9 @@ def _run(
     on_progress: Callable[[BatchReport], None],
     stop: threading.Event,
 ) -> Summary:
+    steps = _open(job, lease, until_ts, stop, bounded=once or until_ts is not None)
+    if steps is None:
+        return Summary(progress=Progress(job=job.name))
     started = time.monotonic()
     begun = steps.progress
     batches = 0

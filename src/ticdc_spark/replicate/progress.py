@@ -65,6 +65,8 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
     """Row changes applied so far."""
     topics: tuple[str, ...] = ()
     """Topics that its messages came from."""
+    schema_keys: tuple[str, ...] = ()
+    """Registered schemas that ``table`` has followed (Avro)."""
 
 
 class Pending(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +106,17 @@ class QueuedDdl(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     partition: int
     offset: int
+    waits: tuple[tuple[int, int], ...] = ()
+    """Arrival: partitions of the topic, each with the offset up to which its copy of the DDL is looked for."""
+
+
+class DdlFloor(msgspec.Struct, frozen=True, kw_only=True):
+    """Arrival: the last DDL that was applied to a name. What is older and comes later is a replay."""
+
+    schema: str
+    name: str
+    """``""`` for a database."""
+    commit_ts: int
 
 
 class BatchTime(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,7 +143,13 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     batch: int = 0
     """The last one committed."""
     applied: int = 0
-    """All tables together equal the source at this commit_ts."""
+    """All tables together equal the source at this commit_ts. In arrival mode: the highest commit_ts that was applied,
+    and no more."""
+    mode: Literal["", "barrier", "arrival"] = ""
+    """See ``mode``; empty while nothing has told it."""
+    protocol: str = ""
+    """What the first messages told, where the job file does not name it."""
+    ddl_floors: tuple[DdlFloor, ...] = ()
     partitions: tuple[PartitionState, ...] = ()
     tables: tuple[TableState, ...] = ()
     schemas: tuple[KnownSchema, ...] = ()
@@ -162,6 +181,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """(topic, partition, exclusive end offset)."""
     resolved: int | None = None
     """Once decided: a restart does not go below it, since tables may already be there."""
+    mode: Literal["", "barrier", "arrival"] = ""
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 import msgspec
 from pyspark.sql import SparkSession
 
-from ticdc_spark.errors import EnvironmentFault, LateRow, RejectedMessage, SchemaMissing, UnsupportedDdl
+from ticdc_spark.errors import EnvironmentFault, RejectedMessage, SchemaMissing, UnsupportedDdl, UsageError
 from ticdc_spark.replicate import faults
 from ticdc_spark.replicate.advance import Advanced, Control, Rules, advance, describe_missing, due
 from ticdc_spark.replicate.apply import apply
+from ticdc_spark.replicate.arrival_steps import advance_arrived, committed_arrived, floors_of, position, positioned
 from ticdc_spark.replicate.changelog import SLOTS, ChangeLog
 from ticdc_spark.replicate.commit import committed, forget_before, held_tables, is_held
 from ticdc_spark.replicate.config import skip_ddl_line
@@ -18,12 +19,16 @@ from ticdc_spark.replicate.context import Batch
 from ticdc_spark.replicate.evolve import Refused, action
 from ticdc_spark.replicate.filters import leave_out, skip_to_known
 from ticdc_spark.replicate.job import Job, KafkaSource
+from ticdc_spark.replicate.late_rows import with_late_rows
 from ticdc_spark.replicate.lease import Lease
-from ticdc_spark.replicate.progress import Hold, Offsets, Pending, Plan, Progress, QueuedDdl, Store, TableState
+from ticdc_spark.replicate.mode import Mode, as_read, of_job
+from ticdc_spark.replicate.progress import Offsets, Plan, Progress, QueuedDdl, Store, TableState
+from ticdc_spark.replicate.registered import Registered
 from ticdc_spark.replicate.report import BatchReport
 from ticdc_spark.replicate.schema_files import with_schema_files
 from ticdc_spark.replicate.sql_ddl import named_after, with_schemas
 from ticdc_spark.replicate.timeline import timelines
+from ticdc_spark.replicate.timer import Timer
 from ticdc_spark.sinks.base import Sink, TableName
 from ticdc_spark.sinks.iceberg import faults as sink_faults
 from ticdc_spark.spark.envelopes import LandingPlan, partition_key, table_id_key
@@ -48,6 +53,8 @@ class Steps:
         lease: Lease,
         store: Store,
         *,
+        protocol: str,
+        registry: Registered | None,
         bounded: bool,
         until_ts: int | None,
     ) -> None:
@@ -57,11 +64,15 @@ class Steps:
         self.sink = sink
         self.lease = lease
         self.store = store
+        self.protocol = protocol
+        self.registry = registry
         self.bounded = bounded
         self.until_ts = until_ts
         loaded = store.load()
         progress = loaded or Progress(job=job.name, generation=_generation(spark, job, store.load_plan()))
-        self.progress = with_schema_files(progress, job.schema.file)
+        self.progress = msgspec.structs.replace(with_schema_files(progress, job.schema.file), protocol=protocol)
+        self.mode = self._settled(of_job(job.mode, protocol, self.progress))
+        """``None`` until messages tell it."""
         self.log = ChangeLog(spark, job.sink.catalog, job.name, self.progress.generation, job.writer)
         self._first = True
         """Nothing was done in this run yet."""
@@ -86,25 +97,28 @@ class Steps:
         beat("land", number)
         with self._timed("land"):
             controls = self.log.land(self.source.read(self.spark, starts, ends), self._landing(number))
+            if self.registry is not None and self.registry.learn(controls):  # seldom: a schema that is new
+                controls = self.log.land(self.source.read(self.spark, starts, ends), self._landing(number))
         faults.point("land")
         listed = self.source.ends()
         beat("advance", number)
         with self._timed("advance"):
             advanced, ddls, refused = self._advance(number, controls, ends, listed, plan)
         resolved = advanced.resolved
-        self.store.save_plan(msgspec.structs.replace(plan, resolved=resolved))
+        self.store.save_plan(msgspec.structs.replace(plan, resolved=resolved, mode=self.mode or ""))
         faults.point("advance")
         beat("apply", number)
         work = self._work(number, advanced.progress)
         ddls = [ddl for ddl in ddls if not is_held(ddl.change, work.states)]
         with self._timed("apply"):
             self.lease.check()
-            apply(work, timelines(work.states, work.pending, ddls, resolved))
+            lines = timelines(work.states, work.pending, ddls, resolved)
+            apply(work, positioned(lines, work.position) if work.arrival else lines)
         self._touch_new(work, advanced)
         faults.point("apply")
         with self._timed("commit"):
             self.lease.check()
-            self._commit(number, advanced, work, resolved)
+            self._commit(number, advanced, work, ddls)
         faults.point("progress")
         self._first = False
         self._after(advanced, refused)
@@ -137,6 +151,7 @@ class Steps:
         old = self.store.load_plan()
         same = old is not None and (old.generation, old.batch) == (self.progress.generation, number)
         if old is not None and same and old.resolved is not None:
+            self.mode = old.mode or self.mode
             return old, False  # Tables may be there already; before that point nothing but the log was written.
         ends = self.source.ends() if targets is None else targets
         starts = self._starts(ends)
@@ -161,6 +176,8 @@ class Steps:
             return True
         if progress.schema_wait_since and now - progress.schema_wait_since >= self.job.schema_timeout:
             return True
+        if self.mode is None and progress.pending and now - progress.hold.since >= self.job.idle_partition_timeout:
+            return True
         timeout = 0.0 if self.bounded else self.job.idle_partition_timeout
         highest = max((state.watermark for state in progress.partitions), default=0)
         behind = [state for state in progress.partitions if state.watermark < highest and not state.idle]
@@ -169,13 +186,17 @@ class Steps:
 
     def _landing(self, number: int) -> LandingPlan:
         progress = self.progress
+        arrival = self.mode == "arrival"
+        floors = floors_of(progress) if arrival else {(t.schema, t.name): t.applied for t in progress.tables}
         return LandingPlan(
-            protocol=self.job.source.protocol,
+            protocol=self.protocol,
             generation=progress.generation,
             batch=number,
             slots=SLOTS,
-            floors={table_id_key(table.schema, table.name): table.applied for table in progress.tables},
+            floors={table_id_key(*name): floor for name, floor in floors.items()},
             watermarks={partition_key(p.topic, p.partition): p.watermark for p in progress.partitions},
+            arrival=arrival,
+            schemas=None if self.registry is None else dict(self.registry.known),
         )
 
     def _advance(
@@ -190,20 +211,46 @@ class Steps:
         rules = Rules(
             idle_timeout=self.job.idle_partition_timeout, bounded=self.bounded, until_ts=self.until_ts, now=now
         )
+        waited = now - (self.progress.hold.since or now) >= self.job.idle_partition_timeout
+        at_end = self.bounded and all(ends.get(place, 0) >= end for place, end in listed.items())
         controls = leave_out(controls, self.job.tables)
         known = skip_to_known(self.job.schema.skip_to_known)
         advanced = advance(self.progress, number, controls, ends, listed, rules, known, named_after)
+        if self.mode is None:
+            self.mode = self._settled(as_read(advanced.progress, at_end=at_end, waited=waited))
+        if self.mode == "arrival":
+            if any(event.kind == "watermark" for event in controls):
+                log.warning("there are watermarks: a new job would run in mode barrier, which is exact")
+            registered = None if self.registry is None else self.registry.tables(controls)
+            advanced = advance_arrived(
+                self.progress, number, controls, ends, listed, rules, registered, known, named_after
+            )
         if advanced.rejects:
             advanced = self._decode_rejects(number, advanced, now)
         if advanced.late:
-            advanced = self._late_rows(number, advanced)
+            advanced = with_late_rows(self.job, self.log, number, advanced)
         resolved = max(advanced.resolved, plan.resolved or 0)
+        if self.mode == "arrival" and plan.resolved is not None:
+            resolved = plan.resolved
         ddls = self._due(advanced.progress, resolved)
         refused = next((ddl for ddl in ddls if self._is_refused(ddl)), None)
         if refused is not None:
-            resolved = max(min(resolved, refused.change.commit_ts - 1), self.progress.applied)
+            resolved = min(resolved, refused.change.commit_ts - 1)
+            resolved = resolved if self.mode == "arrival" else max(resolved, self.progress.applied)
             ddls = self._due(advanced.progress, resolved)
-        return _with(advanced, resolved), ddls, refused
+        return msgspec.structs.replace(advanced, resolved=resolved), ddls, refused
+
+    def _settled(self, mode: Mode | None) -> Mode | None:
+        """Tell what was decided. Raises: UsageError where the run asks for what the mode does not have."""
+        if mode == "arrival":
+            log.warning(
+                "mode arrival: %s without watermarks; tables follow the messages, and equal the source at no known "
+                "commitTs while changes come",
+                self.protocol,
+            )
+            if self.until_ts is not None:
+                raise UsageError("--until-ts needs watermarks, and this job is in mode arrival: there are none")
+        return mode
 
     def _due(self, progress: Progress, resolved: int) -> list[QueuedDdl]:
         """The DDLs to apply, with their schemas."""
@@ -221,7 +268,7 @@ class Steps:
         where = f"topic {first.topic}, partition {first.partition}, offset {first.offset}"
         if len(rejects) > self.job.max_rejects:
             message = (
-                f"{len(rejects)} messages of one batch cannot be read as {self.job.source.protocol}, more than "
+                f"{len(rejects)} messages of one batch cannot be read as {self.protocol}, more than "
                 f"max-rejects = {self.job.max_rejects}; the first: {where}: {first.reason}"
             )
             raise EnvironmentFault(message)
@@ -258,41 +305,6 @@ class Steps:
                 text = f"a message cannot be read: {advanced.rejects[0].reason}"
                 work.states[name] = self._touched(table, text)
 
-    def _late_rows(self, number: int, advanced: Advanced) -> Advanced:
-        found = self.log.late_rows(number)
-        count = sum(rows for _, _, rows, *_ in found)
-        progress = msgspec.structs.replace(
-            advanced.progress,
-            replays=advanced.progress.replays + advanced.late - count,
-            late=advanced.progress.late + count,
-        )
-        if found and self.job.late_rows == "fail":
-            (schema, name), _, rows, ts, topic, partition, offset = found[0]
-            message = (
-                f"`{schema}`.`{name}`: {rows} rows came after the table had passed them; the first has commitTs {ts} "
-                f"(topic {topic}, partition {partition}, offset {offset}) and is no replay. Was the changefeed's "
-                "filter widened, or another changefeed started on this topic? "
-                'late-rows = "apply-if-newest" applies them'
-            )
-            raise LateRow(message)
-        late = tuple(
-            Pending(
-                batch=number,
-                schema=name[0],
-                name=name[1],
-                schema_key=key,
-                rows=rows,
-                min_ts=ts,
-                max_ts=ts,
-                topic=topic,
-                partition=partition,
-                late=True,
-            )
-            for name, key, rows, ts, topic, partition, _ in found
-        )
-        progress = msgspec.structs.replace(progress, pending=(*progress.pending, *late))
-        return msgspec.structs.replace(advanced, progress=progress)
-
     def _work(self, number: int, progress: Progress) -> Batch:
         states: dict[TableName, TableState] = {(table.schema, table.name): table for table in progress.tables}
         held = held_tables(states)
@@ -301,14 +313,17 @@ class Steps:
             sink=self.sink,
             log=self.log,
             batch=number,
-            protocol=self.job.source.protocol,
+            protocol=self.protocol,
+            arrival=self.mode == "arrival",
+            position=position(self.progress.generation, number),
+            registry=self.registry,
             states=states,
             pending=tuple(rows for rows in progress.pending if (rows.schema, rows.name) not in held),
             schemas={(known.schema, known.name, known.key): known.table for known in progress.schemas},
             now=time.time(),
         )
 
-    def _commit(self, number: int, advanced: Advanced, work: Batch, resolved: int) -> None:
+    def _commit(self, number: int, advanced: Advanced, work: Batch, ddls: Sequence[QueuedDdl]) -> None:
         now = time.time()
         retention = self.job.log_retention
         for name, mark in work.marks.items():
@@ -317,12 +332,17 @@ class Steps:
                 work.states[name] = msgspec.structs.replace(state, snapshot_id=self.sink.snapshot_id(name))
         counted = msgspec.structs.replace(
             advanced.progress,
+            mode=self.mode or "",
             rows=advanced.progress.rows + work.applied_rows,
             ddls_applied=advanced.progress.ddls_applied + work.ddls,
             rejected=advanced.progress.rejected + work.rejected,
             zero_dates=advanced.progress.zero_dates + work.zero_dates,
         )
-        progress = committed(counted, number, work.states, resolved, now, retention.seconds or 0.0)
+        keep = retention.seconds or 0.0
+        if work.arrival:
+            progress = committed_arrived(counted, number, work.states, advanced.resolved, ddls, now, keep)
+        else:
+            progress = committed(counted, number, work.states, advanced.resolved, now, keep)
         self.store.save(progress)
         self.progress = progress
         if progress.regressions > REGRESSIONS_TO_WARN * max(1, len(progress.partitions)):
@@ -352,25 +372,8 @@ class Steps:
             )
             raise SchemaMissing(message)
 
-    def _timed(self, phase: str) -> "_Timer":
-        return _Timer(self.seconds, phase)
-
-
-class _Timer:
-    def __init__(self, seconds: dict[str, float], phase: str) -> None:
-        self.seconds, self.phase = seconds, phase
-
-    def __enter__(self) -> None:
-        self.began = time.monotonic()
-
-    def __exit__(self, *_: object) -> None:
-        spent = time.monotonic() - self.began
-        self.seconds[self.phase] = self.seconds.get(self.phase, 0.0) + spent
-        log.debug("%s: %.2f s", self.phase, spent)
-
-
-def _with(advanced: Advanced, resolved: int) -> Advanced:
-    return msgspec.structs.replace(advanced, resolved=resolved)
+    def _timed(self, phase: str) -> Timer:
+        return Timer(self.seconds, phase)
 
 
 def _generation(spark: SparkSession, job: Job, plan: Plan | None) -> int:
@@ -385,4 +388,4 @@ def _generation(spark: SparkSession, job: Job, plan: Plan | None) -> int:
     return newest + 1
 
 
-__all__ = ["Hold", "Steps"]
+__all__ = ["Steps"]

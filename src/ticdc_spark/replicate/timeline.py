@@ -10,7 +10,7 @@ from typing import TypeAlias
 import msgspec
 
 from ticdc_spark.replicate.evolve import Action, action, names
-from ticdc_spark.replicate.progress import Pending, QueuedDdl, TableState
+from ticdc_spark.replicate.progress import Mark, Pending, QueuedDdl, TableState
 from ticdc_spark.sinks.base import TableName
 
 ROWS_APPENDED, ROWS_MERGED = 1, 2
@@ -24,6 +24,10 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True):
 
     table: TableName
     upto: int
+    above: int = -1
+    """In arrival mode: rows of this commit_ts and before went with an earlier step of the batch."""
+    mark: Mark | None = None
+    """In arrival mode: what the commit carries."""
 
 
 class Ddl(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +36,13 @@ class Ddl(msgspec.Struct, frozen=True, kw_only=True):
     queued: QueuedDdl
     action: Action
     step: int
+    at: int | None = None
+    """In arrival mode: what stands for the commit_ts in marks."""
+
+    @property
+    def mark(self) -> Mark:
+        """The mark of its first commit."""
+        return (self.queued.change.commit_ts if self.at is None else self.at, self.step)
 
 
 Step: TypeAlias = Rows | Ddl

@@ -19,6 +19,10 @@ OP_COLUMN = OP
 """Column of a net change: ``d`` deletes its key, anything else is the row's last image."""
 
 
+TIES, ALWAYS = "_ticdc_ties", "_ticdc_always"
+"""Columns of a net change for ``merge_newest``: whether it wins over a row of the same time, and over any row."""
+
+
 class MarkFound(msgspec.Struct, frozen=True):
     """What the newest commit with a mark says."""
 
@@ -84,6 +88,14 @@ class Sink(Protocol):
 
     def merge(self, table: TableName, changes: DataFrame, columns: Sequence[LakeColumn], mark: MarkFound) -> None:
         """Apply one net change a key, in one commit with the mark."""
+
+    def merge_newest(
+        self, table: TableName, changes: DataFrame, columns: Sequence[LakeColumn], mark: MarkFound
+    ) -> None:
+        """Apply one net change a key where the lake has no newer one, in one commit with the mark.
+
+        The last of ``columns`` holds the commit_ts of a row's last change; ``changes`` has ``TIES`` and ``ALWAYS``.
+        """
 
     def create_database(self, schema: str) -> None:
         """Create a namespace; no error when it is there."""

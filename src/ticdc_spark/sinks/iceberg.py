@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_spark.errors import SinkFault, SourceFault
 from ticdc_spark.names import escape
-from ticdc_spark.sinks.base import OP_COLUMN, ColumnChanges, MarkFound, TableName
+from ticdc_spark.sinks.base import ALWAYS, OP_COLUMN, TIES, ColumnChanges, MarkFound, TableName
 from ticdc_spark.spark.types import LakeColumn
 
 log = logging.getLogger(__name__)
@@ -209,18 +209,32 @@ class IcebergSink:
             rows.select(*(quote(column.name) for column in columns)).writeTo(self.sql_name(table)).append()
 
     def merge(self, table: TableName, changes: DataFrame, columns: Sequence[LakeColumn], mark: MarkFound) -> None:
+        self._merge(table, changes, columns, mark, "")
+
+    def merge_newest(
+        self, table: TableName, changes: DataFrame, columns: Sequence[LakeColumn], mark: MarkFound
+    ) -> None:
+        time = quote(columns[-1].name)
+        newer = f"s.{time} > coalesce(t.{time}, 0) OR (s.{TIES} AND s.{time} = coalesce(t.{time}, 0)) OR s.{ALWAYS}"
+        self._merge(table, changes, columns, mark, f" AND ({newer})")
+
+    def _merge(
+        self, table: TableName, changes: DataFrame, columns: Sequence[LakeColumn], mark: MarkFound, newer: str
+    ) -> None:
         _carry(changes.sparkSession, mark)
         view = f"changes_{uuid4().hex}"
         names = [quote(column.name) for column in columns]
         on = " AND ".join(f"t.{quote(column.name)} = s.{quote(column.name)}" for column in columns if column.key)
         rest = [quote(column.name) for column in columns if not column.key]
-        update = f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{name} = s.{name}' for name in rest)}" if rest else ""
+        update = (
+            f"WHEN MATCHED{newer} THEN UPDATE SET {', '.join(f't.{name} = s.{name}' for name in rest)}" if rest else ""
+        )
         with faults(f"changes cannot be merged into {table}"):
             changes.createOrReplaceTempView(view)
             try:
                 changes.sparkSession.sql(
                     f"MERGE INTO {self.sql_name(table)} t USING {view} s ON {on} "
-                    f"WHEN MATCHED AND s.{OP_COLUMN} = 'd' THEN DELETE {update} "
+                    f"WHEN MATCHED AND s.{OP_COLUMN} = 'd'{newer} THEN DELETE {update} "
                     f"WHEN NOT MATCHED AND s.{OP_COLUMN} <> 'd' THEN "
                     f"INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
                 )

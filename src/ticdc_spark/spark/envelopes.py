@@ -14,7 +14,10 @@ import pyarrow.compute as pc
 from ticdc_spark.model import Bootstrap, Envelope, Event, Rejected, SchemaChange, Watermark
 from ticdc_spark.protocols import decoder
 from ticdc_spark.spark.tasks import ArrowTask, in_worker
+from ticdc_spark.wire.confluent import HEAD, MAGIC, schema_id
 
+SCHEMA_IDS = "schema_ids"
+"""Kind of the control events that name registered schemas."""
 CONTROL_SLOT = -1
 """The log's slot of everything that the driver reads; rows of tables are in slots from 0."""
 
@@ -70,6 +73,17 @@ class LandingPlan(msgspec.Struct, frozen=True, kw_only=True):
     """``schema NUL table`` to the commit_ts up to which the table is applied."""
     watermarks: dict[str, int]
     """``topic NUL partition`` to the highest watermark read before this batch."""
+    arrival: bool = False
+    """Without watermarks: a row at or below its table's floor, the table's last DDL, is a replay; all others count."""
+    schemas: dict[int, str] | None = None
+    """Registered schemas by id, for Avro. The pairs of ids that messages name come back as control events."""
+
+
+class SchemaIds(msgspec.Struct, frozen=True):
+    """The schemas of a message's key and value, by their ids; what a control event of kind ``SCHEMA_IDS`` holds."""
+
+    key: int | None
+    value: int | None
 
 
 class Summary(msgspec.Struct):
@@ -87,6 +101,7 @@ class Summary(msgspec.Struct):
     """At or below the floor, and no certain replay."""
 
 
+_HIGHEST = 2**63 - 1
 _GROUP = ["topic", "partition", "schema", "table", "schema_key"]
 _Summaries = dict[tuple[str, int, str, str, str], Summary]
 
@@ -110,11 +125,14 @@ def land(plan: LandingPlan) -> ArrowTask:
     """Return the function for ``mapInArrow``: (topic, partition, offset, timestamp, key, value) to the log."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        open_message = decoder(plan.protocol).open_message
+        open_message = decoder(plan.protocol, plan.schemas).open_message
         slots = _Slots(plan.slots)
         summaries: _Summaries = {}
+        heads: dict[_Heads, None] = {}
         for batch in batches:
             keys, values = batch.column("key").to_pylist(), batch.column("value").to_pylist()
+            if plan.schemas is not None:
+                heads |= dict.fromkeys(zip(map(_head, keys), map(_head, values), strict=True))
             opened = [open_message(key, value) for key, value in zip(keys, values, strict=True)]
             envelopes, origin, seqs, others = _sides(opened)
             if envelopes:
@@ -122,10 +140,19 @@ def land(plan: LandingPlan) -> ArrowTask:
                 yield _sort_out(plan, rows, summaries)
             if others:
                 yield _controls(plan, batch, others, keys, values)
+        if heads:
+            yield _schema_id_rows(plan, heads)
         if summaries:
             yield _summary_rows(plan, summaries)
 
     return in_worker(run)
+
+
+_Heads = tuple[bytes | None, bytes | None]
+
+
+def _head(part: bytes | None) -> bytes | None:
+    return None if part is None or len(part) < HEAD or part[:1] != MAGIC else part[:HEAD]
 
 
 class _Slots(dict[tuple[str, str], int]):
@@ -209,14 +236,15 @@ def _sort_out(plan: LandingPlan, rows: pa.RecordBatch, summaries: _Summaries) ->
     for group in groups.to_pylist():
         key = tuple(group[name] for name in _GROUP)
         summary = summaries.setdefault(key, Summary())
-        floor = plan.floors.get(table_id_key(key[2], key[3]), 0)
+        floor = plan.floors.get(table_id_key(key[2], key[3]), -1 if plan.arrival else 0)
         if group["commit_ts_min"] > floor:
             summary.rows += group["commit_ts_count"]
             summary.inserts += group["inserts_sum"]
             summary.min_ts = min(summary.min_ts, group["commit_ts_min"])
             summary.max_ts = max(summary.max_ts, group["commit_ts_max"])
         else:
-            rows = _below_floor(rows, key, floor, plan.watermarks.get(partition_key(key[0], key[1]), 0), summary)
+            passed = _HIGHEST if plan.arrival else plan.watermarks.get(partition_key(key[0], key[1]), 0)
+            rows = _below_floor(rows, key, floor, passed, summary)
     return rows
 
 
@@ -293,6 +321,27 @@ def _control(
         case Envelope():
             message = "a row change is no control event"
             raise AssertionError(message)
+
+
+def _schema_id_rows(plan: LandingPlan, heads: Iterable[_Heads]) -> pa.RecordBatch:
+    rows = [
+        {
+            "generation": plan.generation,
+            "batch": plan.batch,
+            "slot": CONTROL_SLOT,
+            "kind": SCHEMA_IDS,
+            "topic": "",
+            "partition": 0,
+            "offset": -1,
+            "seq": 0,
+            "commit_ts": 0,
+            "schema": "",
+            "table": "",
+            "control": msgspec.json.encode(SchemaIds(*(None if h is None else schema_id(h) for h in pair))).decode(),
+        }
+        for pair in heads
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=LOG_SCHEMA)
 
 
 def _summary_rows(plan: LandingPlan, summaries: _Summaries) -> pa.RecordBatch:

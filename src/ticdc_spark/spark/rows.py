@@ -51,6 +51,8 @@ class ReadPlan(msgspec.Struct, frozen=True, kw_only=True):
     lake: LakeOptions
     strict: bool = False
     """A change that cannot be read fails the task (with ``UNREADABLE`` in the text) instead of standing in ``BAD``."""
+    schemas: dict[int, str] | None = None
+    """Registered schemas by id, for Avro: a task asks no registry."""
 
 
 def rows_ddl(columns: Sequence[LakeColumn]) -> str:
@@ -89,7 +91,7 @@ class _Version:
 
     def __init__(self, plan: ReadPlan, key: str) -> None:
         self.table = plan.tables[key]
-        protocol = decoder(plan.protocol)
+        protocol = decoder(plan.protocol, plan.schemas)
         self.keys = [column.source for column in plan.columns if column.key]
         self.read: RowReader = protocol.row_reader(self.table, plan.options)
         self.read_keys: RowReader = protocol.row_reader(self.table, plan.options, frozenset(self.keys))
@@ -110,9 +112,10 @@ def _typed(
     batch, first_old, end_new = _by_images(batch)
     size = batch.num_rows
     bad: dict[int, str] = {}
-    if pc.any(batch.column("partial")).as_py():
+    lacking = pc.and_(batch.column("partial"), batch.column("after").is_valid())  # of a delete the key is enough
+    if pc.any(lacking).as_py():
         reason = "the row is not complete (large-message-handle = handle-key-only)"
-        bad |= {at: reason for at, is_so in enumerate(batch.column("partial").to_pylist()) if is_so}
+        bad |= {at: reason for at, is_so in enumerate(lacking.to_pylist()) if is_so}
     new = _read(version, batch.column("after").slice(0, end_new), version.read, bad)
     old = _read(version, batch.column("before").slice(first_old), version.read_keys, bad, first_old)
     letters = pc.utf8_slice_codeunits(batch.column("op"), 0, 1)

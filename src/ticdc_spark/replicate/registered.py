@@ -1,0 +1,123 @@
+"""Schemas of a registry (Avro): the driver fetches what messages name, tasks get the texts.
+
+Landing tells the pairs of ids (key, value) that its messages name. An id that is not known yet is fetched, and the
+batch is landed again: schemas change seldom, so nearly every batch is landed once.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from ticdc_spark.errors import MessageError, RegistryFault
+from ticdc_spark.model import Table
+from ticdc_spark.protocols.avro_schema import table_from_schemas
+from ticdc_spark.replicate.advance import Control
+from ticdc_spark.replicate.job import Source
+from ticdc_spark.replicate.progress import KnownSchema
+from ticdc_spark.spark.envelopes import SCHEMA_IDS, SchemaIds
+
+FILE = "file:"
+
+
+class Texts(Protocol):
+    """Schemas' texts by id: a registry's client, or a dict."""
+
+    def __getitem__(self, number: int, /) -> str:
+        """Raises: KeyError for an id that is not known."""
+
+
+class _Entry(msgspec.Struct):
+    id: int
+    schema: str
+
+
+class Registered:
+    """The schemas that a job's messages have named so far."""
+
+    def __init__(self, texts: Texts) -> None:
+        self._texts = texts
+        self.known: dict[int, str] = {}
+        self._refused: set[int] = set()
+
+    def learn(self, controls: Sequence[Control]) -> bool:
+        """Fetch the schemas that landing met and did not know; whether it met any that are there.
+
+        Raises: RegistryFault
+        """
+        return self.fetch(
+            number for pair in _pairs(controls) for number in (pair.key, pair.value) if number is not None
+        )
+
+    def fetch(self, numbers: Iterable[int]) -> bool:
+        """Fetch schemas; whether any is new. Raises: RegistryFault."""
+        new = False
+        for number in set(numbers) - self.known.keys() - self._refused:
+            try:
+                self.known[number] = self._texts[number]
+                new = True
+            except (KeyError, MessageError):
+                self._refused.add(number)  # its messages are rejects
+        return new
+
+    def texts(self, keys: Iterable[str]) -> dict[int, str]:
+        """The texts of some schemas, by their ids as rows have them. Raises: RegistryFault."""
+        numbers = [int(key) for key in keys if key.isdigit()]
+        self.fetch(numbers)
+        return {number: self.known[number] for number in numbers if number in self.known}
+
+    def tables(self, controls: Sequence[Control]) -> list[KnownSchema]:
+        """The tables that values' schemas tell, with the key that stood beside each; in order of their ids."""
+        found: dict[int, KnownSchema] = {}
+        for pair in _pairs(controls):
+            if pair.value is None or pair.value in found:
+                continue
+            table = self._table(pair)
+            if table is not None:
+                found[pair.value] = KnownSchema(
+                    schema=table.schema, name=table.name, key=str(pair.value), table=table, since=pair.value
+                )
+        return [found[number] for number in sorted(found)]
+
+    def _table(self, pair: SchemaIds) -> Table | None:
+        key, value = (None if number is None else self.known.get(number) for number in (pair.key, pair.value))
+        try:
+            return None if value is None else table_from_schemas(key, value)
+        except MessageError:
+            return None  # as landing says of each of its messages
+
+
+def open_registry(source: Source) -> Registered | None:
+    """The registry of a source; ``None`` where it names none.
+
+    Raises: UsageError for an address or an option that the client does not take; RegistryFault for a file.
+    """
+    where = source.schema_registry
+    if where is None:
+        return None
+    if where.startswith(FILE):
+        return Registered(_from_file(Path(where.removeprefix(FILE))))
+    from ticdc_spark.wire.registry import SchemaRegistry
+
+    options: dict[str, Any] = {
+        key: int(text) if re.fullmatch(r"\d+", text) else text for key, text in source.schema_registry_options.items()
+    }
+    return Registered(SchemaRegistry(where, options))
+
+
+def _from_file(path: Path) -> Mapping[int, str]:
+    """A registry's content: ``[{"id": 1, "schema": "…"}]``, as its REST API lists schemas."""
+    try:
+        entries = msgspec.json.decode(path.read_bytes(), type=list[_Entry])
+    except (OSError, msgspec.DecodeError) as error:
+        raise RegistryFault(f"schema registry {path}: {error}") from error
+    return {entry.id: entry.schema for entry in entries}
+
+
+def _pairs(controls: Sequence[Control]) -> set[SchemaIds]:
+    return {msgspec.json.decode(event.control or "", type=SchemaIds) for event in controls if event.kind == SCHEMA_IDS}
+
+
+__all__ = ["Registered", "open_registry"]
