@@ -33,7 +33,6 @@ _DECIMAL_BYTES = 28
 _WIDE = Context(prec=100)
 """More digits than any DECIMAL has."""
 _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d(?:\.\d{1,9})?)Z", re.ASCII)
-_WHOLE_SECONDS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII).fullmatch
 _DIGITS = re.compile(r"(?:\d{4})+", re.ASCII)
 _MEMBERS_KEPT = 4096
 
@@ -170,26 +169,38 @@ def read_datetime(column_type: ColumnType) -> Cell:
 
 def datetime_of(column_type: ColumnType, digits: int) -> Cell:
     """Ticks since the epoch, of which a second has 10 to the power of ``digits``."""
-    fsp = mysql.fsp(column_type)
     second = 10**digits
     minute = 60 * second
+    behind = _fractions(mysql.fsp(column_type), digits)
 
     def read(ticks: int) -> Value:
         minutes, rest = divmod(ticks, minute)
         seconds, fraction = divmod(rest, second)
-        text = _minute(minutes) + _TWO_DIGITS[seconds]
-        return mysql.canonical_datetime(f"{text}.{fraction:0{digits}}", fsp) if fraction or fsp else text
+        return behind(_minute(minutes) + _TWO_DIGITS[seconds], fraction)
 
     return Cell(int | None, read)
+
+
+def _fractions(fsp: int, digits: int) -> Callable[[str, int], str]:
+    """What puts a fraction of ``digits`` digits behind a time: with ``fsp`` of them, and more only where it has more."""
+    unit = 10 ** max(digits - fsp, 0)
+    known = [f".{number:0{fsp}}" for number in range(10**fsp)] if 0 < fsp <= min(digits, _MILLIS_FSP) else []
+
+    def behind(text: str, fraction: int) -> str:
+        if known and not fraction % unit:
+            return text + known[fraction // unit]
+        return mysql.canonical_datetime(f"{text}.{fraction:0{digits}}", fsp) if fsp or fraction else text
+
+    return behind
 
 
 def read_timestamp(column_type: ColumnType) -> Cell:
     """RFC 3339 in UTC."""
     fsp = mysql.fsp(column_type)
 
+    # rows of one transaction share their timestamps, too
+    @lru_cache(1 << 12)
     def read(text: str) -> Value:
-        if not fsp and _WHOLE_SECONDS(text):
-            return f"{text[:10]} {text[11:19]}"
         found = _RFC3339.fullmatch(text)
         if not found:
             raise MessageError(f"{text!r} is no time of the form YYYY-MM-DDTHH:MM:SSZ")
@@ -205,19 +216,24 @@ def read_time(column_type: ColumnType) -> Cell:
 
 def time_of(column_type: ColumnType, digits: int) -> Cell:
     """Ticks, of which a second has 10 to the power of ``digits``."""
-    fsp = mysql.fsp(column_type)
     second = 10**digits
+    behind = _fractions(mysql.fsp(column_type), digits)
 
     def read(ticks: int) -> Value:
         whole, fraction = divmod(abs(ticks), second)
         minutes, seconds = divmod(whole, 60)
-        hours, minutes = divmod(minutes, 60)
-        if hours > _MAX_HOURS:
-            raise MessageError(f"{ticks} is beyond a TIME")
-        text = f"{'-' if ticks < 0 else ''}{hours:02}:{_TWO_DIGITS[minutes]}:{_TWO_DIGITS[seconds]}"
-        return mysql.canonical_datetime(f"{text}.{fraction:0{digits}}", fsp)
+        text = _clock_minute(minutes) + _TWO_DIGITS[seconds]
+        return behind("-" + text if ticks < 0 else text, fraction)
 
     return Cell(int | None, read)
+
+
+@lru_cache(1 << 16)
+def _clock_minute(minutes: int) -> str:
+    hours, minutes = divmod(minutes, 60)
+    if hours > _MAX_HOURS:
+        raise MessageError(f"{hours} hours are beyond a TIME")
+    return f"{hours:02}:{minutes:02}:"
 
 
 def read_year(_: ColumnType) -> Cell:
