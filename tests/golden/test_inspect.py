@@ -10,7 +10,7 @@ import pytest
 from tests.golden.exceptions import Difference, unexplained
 from tests.vectors import Config, cases, named, needs_vectors
 from ticdc_spark.cli.event_lines import Cell, EventLine, event_line
-from ticdc_spark.cli.source import avro_decoder
+from ticdc_spark.cli.source import avro_decoder, debezium_avro_decoder
 from ticdc_spark.model import Bootstrap, Row, RowChange, SchemaChange, Table, Watermark
 from ticdc_spark.mysql import tso, tso_physical_ms
 from ticdc_spark.protocols import decoder
@@ -99,6 +99,18 @@ def test_avro_is_shown_with_the_schemas_of_its_rows(config: Config) -> None:
     assert all("a delete without a key" in (reason or "") for reason in rejected)
     assert len(rejected) == 0 or config.case.producer == "ticdc"
     assert {line.kind for line in shown} <= {"insert", "update", "upsert", "delete", "rejected"}
+
+
+DEBEZIUM_AVRO = [config for case in cases() for config in case.configs if config.protocol == "debezium-avro"]
+
+
+@pytest.mark.parametrize("config", DEBEZIUM_AVRO, ids=str)
+def test_debezium_in_avro_is_shown_with_the_schemas_of_its_rows(config: Config) -> None:
+    decoding, of_row = debezium_avro_decoder({entry["id"]: entry["schema"] for entry in config.schemas})
+    reader = EventReader(decoding, of_row=of_row)
+    shown = [event_line(found) for sent in config.messages for found in reader.read(sent.message)]
+    assert len(shown) == len(config.messages)
+    assert {line.kind for line in shown} == {"insert", "update", "delete"}
 
 
 DEBEZIUM = [config for case in cases() for config in case.configs if config.name == "debezium_ext"]

@@ -83,7 +83,7 @@ _OPTIONS = (
     click.option("--topic", "topics", multiple=True, help="A topic to read; may be repeated."),
     click.option("--from", "first", callback=place, default="beginning", show_default=True, metavar="PLACE"),
     click.option("-X", "client", multiple=True, callback=client_options, metavar="KEY=VALUE", help="librdkafka's own."),
-    click.option("--protocol", type=click.Choice(sorted(PROTOCOLS)), help="Detected if not given."),
+    click.option("--protocol", type=click.Choice(sorted({*PROTOCOLS, "debezium-avro"})), help="Detected if not given."),
     click.option("--schema-registry", metavar="URL", help="For Avro, read or written; may hold user:password@."),
     click.option(
         "--source-timezone",
@@ -189,7 +189,8 @@ def _detected(messages: Iterator[Message], enough: int) -> tuple[str, Iterator[M
 
 @contextmanager
 def _decoder(protocol: str, registry: str | None) -> Iterator[tuple[Decoder, OfRow | None]]:
-    if protocol != "avro":
+    make = _REGISTERED.get(protocol)
+    if make is None:
         yield decoder(protocol), None
         return
     if registry is None:
@@ -197,7 +198,7 @@ def _decoder(protocol: str, registry: str | None) -> Iterator[tuple[Decoder, OfR
     from ticdc_spark.wire.registry import SchemaRegistry
 
     with SchemaRegistry(registry) as schemas:
-        yield avro_decoder(schemas)
+        yield make(schemas)
 
 
 def avro_decoder(schemas: Any) -> tuple[Decoder, OfRow]:
@@ -211,6 +212,22 @@ def avro_decoder(schemas: Any) -> tuple[Decoder, OfRow]:
     return cast(Decoder, AvroDecoder(schemas)), of_row
 
 
+def debezium_avro_decoder(schemas: Any) -> tuple[Decoder, OfRow]:
+    """The same of Debezium in Avro."""
+    from ticdc_spark.protocols.avro import schema_ids
+    from ticdc_spark.protocols.debezium_avro import DebeziumAvroDecoder, table_from_schemas
+
+    def of_row(message: Message, envelope: Envelope) -> Table:
+        key, value = (_schema(schemas, schema_ids(part, None)) for part in (message.key, message.value))
+        return table_from_schemas(envelope.schema, envelope.table, key, value or "")
+
+    return cast(Decoder, DebeziumAvroDecoder(schemas)), of_row
+
+
+_REGISTERED = {"avro": avro_decoder, "debezium-avro": debezium_avro_decoder}
+"""Protocols whose schemas stand at a registry. Debezium in Avro is only read: by ``inspect`` and ``convert``."""
+
+
 def _schema(schemas: Any, ids: frozenset[int]) -> str | None:
     for number in ids:
         try:
@@ -220,4 +237,14 @@ def _schema(schemas: Any, ids: frozenset[int]) -> str | None:
     return None
 
 
-__all__ = ["Opened", "Source", "avro_decoder", "client_options", "make_source", "opened", "place", "source_options"]
+__all__ = [
+    "Opened",
+    "Source",
+    "avro_decoder",
+    "client_options",
+    "debezium_avro_decoder",
+    "make_source",
+    "opened",
+    "place",
+    "source_options",
+]

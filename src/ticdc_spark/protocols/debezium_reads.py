@@ -182,9 +182,11 @@ def datetime_of(column_type: ColumnType, digits: int) -> Cell:
 
 
 def _fractions(fsp: int, digits: int) -> Callable[[str, int], str]:
-    """What puts a fraction of ``digits`` digits behind a time: with ``fsp`` of them, and more only where it has more."""
-    unit = 10 ** max(digits - fsp, 0)
-    known = [f".{number:0{fsp}}" for number in range(10**fsp)] if 0 < fsp <= min(digits, _MILLIS_FSP) else []
+    """What puts a fraction of ``digits`` digits behind a time: ``fsp`` of them, and more only where it has more."""
+    unit: int = 10 ** max(digits - fsp, 0)
+    known: list[str] = []
+    if 0 < fsp <= min(digits, _MILLIS_FSP):
+        known = [f".{number:0{fsp}}" for number in range(10**fsp)]
 
     def behind(text: str, fraction: int) -> str:
         if known and not fraction % unit:
