@@ -83,24 +83,3 @@ def test_a_case_stops_where_this_version_ends_and_says_why(folder: Path, name: s
     error, word = STOPS[name]
     with pytest.raises(error, match=word):
         replicate(write_job(folder, config_of(name).path))
-
-
-OTHERS = {
-    "open": "open",
-    "open_batch1": "open",
-    "simple_avro": "simple",
-    "canal_json_ext": "canal-json",
-    "debezium_ext": "debezium",
-}
-"""Configurations of other protocols with watermarks, and the protocol that reads them."""
-
-
-@pytest.mark.parametrize("config_name", OTHERS)
-@pytest.mark.parametrize(
-    "name", ["smoke", pytest.param("keys", marks=pytest.mark.slow), pytest.param("types_all", marks=pytest.mark.slow)]
-)
-def test_other_protocols_end_in_the_same_state(spark: SparkSession, folder: Path, name: str, config_name: str) -> None:
-    config = case("tiflow", name).config(config_name)
-    zone = 'source-timezone = "UTC"'
-    replicate(write_job(folder, config.path, zone, protocol=OTHERS[config_name]))
-    check_lake(spark, folder, config)

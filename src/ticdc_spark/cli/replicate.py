@@ -53,11 +53,12 @@ def last_line(summary: Summary) -> str:
     """What a run did, in one line."""
     progress = summary.progress
     ended = "finished" if summary.finished else "stopped"
+    at = "the newest commitTs" if progress.mode == "arrival" else "resolved ts"
     tables = noun(sum(not table.dropped for table in progress.tables), "table")
     return (
         f"{ended}: {noun(summary.rows, 'row')} and {noun(summary.ddls, 'DDL')} applied in "
         f"{noun(summary.batches, 'batch', 'batches')}, {duration(summary.seconds)}; "
-        f"{tables} at resolved ts {progress.applied} ({tso.utc(progress.applied)})"
+        f"{tables} at {at} {progress.applied} ({tso.utc(progress.applied)})"
     )
 
 

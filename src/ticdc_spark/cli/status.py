@@ -54,7 +54,10 @@ def _facts(status: JobStatus) -> list[tuple[str, str, str]]:
         what = "running" if status.running else "not running"
         add("process", f"{what}, pid {status.pid}, last heartbeat {duration(status.heartbeat_age)} ago")
     add("phase", status.phase)
-    add("resolved ts", f"{status.resolved_ts} ({status.resolved_time})" if status.resolved_ts else "none yet")
+    if status.mode == "arrival":
+        add("mode", "arrival: no watermarks, tables follow the messages", style="yellow")
+    name = "newest commitTs" if status.mode == "arrival" else "resolved ts"
+    add(name, f"{status.resolved_ts} ({status.resolved_time})" if status.resolved_ts else "none yet")
     if status.lag is not None:
         split = f" (upstream {duration(status.upstream_lag)}, this job {duration(status.own_lag)})"
         add("lag", duration(status.lag) + (split if status.upstream_lag is not None else ""))

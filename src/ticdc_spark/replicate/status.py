@@ -76,6 +76,8 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat_age: float | None = None
     phase: str = ""
     batch: int = 0
+    mode: Literal["", "barrier", "arrival"] = ""
+    """arrival: there are no watermarks, and ``resolved_ts`` is only the highest commitTs that was applied."""
     resolved_ts: int = 0
     resolved_time: str = "-"
     lag: float | None = None
@@ -125,6 +127,7 @@ def describe(
         heartbeat_age=max(0.0, now - beat.at) if beat else None,
         phase=beat.phase if beat and running else "",
         batch=progress.batch,
+        mode=progress.mode,
         resolved_ts=progress.applied,
         resolved_time=tso.utc(progress.applied),
         lag=tso.lag(progress.applied, now),

@@ -1,0 +1,128 @@
+"""Every protocol through Spark to the tables that the database had at the end, with watermarks and without.
+
+What a protocol cannot bring back stands in ``tests/golden/equality.py``.
+"""
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.golden.equality import unequal_in_lake
+from tests.golden.exceptions import Difference
+from tests.golden.test_reference import final_tables, mode
+from tests.spark.lake import lake, names, read_table, replicate, write_job
+from tests.spark.test_vectors import expected_rows
+from tests.vectors import Config, case, needs_vectors
+from ticdc_spark.model import Row, Table
+from ticdc_spark.mysql import handle_key
+from ticdc_spark.names import escape
+from ticdc_spark.replicate.progress import Progress
+
+pytestmark = needs_vectors
+
+
+class Kind(NamedTuple):
+    """What a configuration of TiCDC is read as."""
+
+    protocol: str | None
+    """``None``: told by its messages."""
+    mode: str
+    more: str = ""
+
+
+CONTINUE = 'on-reject = "continue"'
+CONFIGS: Mapping[str, Kind] = {
+    "open": Kind("open-protocol", "barrier"),
+    "simple_avro": Kind(None, "barrier"),
+    "canal_json_ext": Kind("canal-json", "barrier"),
+    "debezium_ext": Kind("debezium", "barrier", CONTINUE),
+    "avro": Kind(None, "arrival"),
+    "avro_ext_string": Kind("avro", "arrival"),
+    "debezium": Kind(None, "arrival", CONTINUE),
+    "canal_json": Kind(None, "arrival"),
+}
+CASES = ("smoke", "keys", "types_all")
+QUICK = {
+    *(("smoke", config) for config in CONFIGS),
+    *(("keys", config) for config in ("avro", "debezium")),
+    *(
+        ("types_all", config)
+        for config in ("open", "simple_avro", "canal_json_ext", "debezium_ext", "avro", "debezium")
+    ),
+}
+"""What is run each time; all with the slow ones."""
+
+
+def registry(config: Config) -> str:
+    """The line of [source] that names the schemas of a configuration, if it has any."""
+    schemas = config.case.path / f"{config.name}.schemas.json"
+    return f'schema-registry = "file:{schemas}"' if schemas.exists() else ""
+
+
+def text(value: Any) -> Any:
+    """A value of the lake as the rules know values: text, bytes or None."""
+    if value is None or isinstance(value, bytes):
+        return value
+    return format(value, "f") if isinstance(value, Decimal) else str(value)
+
+
+def differences(session: SparkSession, config: Config, progress: Progress) -> Iterator[Difference]:
+    """What is not as in the database: tables, types, rows by handle key, cells."""
+    where = f"{config}:{mode(config)}"
+    known = {(table.schema, table.name): table.table for table in progress.tables if not table.dropped}
+    expected = final_tables(config)
+    shown = names(session)
+    assert {(escape(schema), escape(name)) for schema, name in known} == shown
+    for name in known.keys() | expected.keys():
+        place = f"{where}/{name[0]}.{name[1]}"
+        table = known.get(name)
+        if name not in expected or table is None:
+            yield Difference("table", place, table is not None, name in expected)
+        else:
+            yield from _table(session, place, table, *expected[name])
+
+
+def _table(session: SparkSession, place: str, table: Table, truth: Table, rows: list[Row]) -> Iterator[Difference]:
+    kinds, wanted = expected_rows(truth, rows)
+    live = session.table(f"lake.`{escape(table.schema)}`.`{escape(table.name).replace('`', '``')}`").schema
+    found = {field.name: field.dataType.simpleString() for field in live.fields}
+    for column, kind in kinds.items():
+        if found.get(column) != kind:
+            yield Difference("type", f"{place}.{column}", found.get(column), kind)
+    key = [escape(name) for name in handle_key(table)]
+    actual = {tuple(text(row[name]) for name in key): row for row in read_table(session, table.schema, table.name)}
+    for row, canonical in zip(wanted, rows, strict=True):
+        there = actual.pop(tuple(text(row[name]) for name in key), None)
+        if there is None:
+            yield Difference("row", place, None, canonical)
+            continue
+        sent = {escape(name): value for name, value in canonical.items()}
+        for column in kinds.keys() & found.keys():
+            if text(there[column]) != text(row[column]):
+                truly = text(row[column]) if row[column] is not None else sent[column]
+                yield Difference("value", f"{place}.{column}", text(there[column]), truly)
+    for row in actual.values():
+        yield Difference("row", place, row, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "config_name"),
+    [
+        pytest.param(name, config, marks=() if (name, config) in QUICK else pytest.mark.slow)
+        for name in CASES
+        for config in CONFIGS
+    ],
+)
+def test_a_case_ends_in_its_final_state(spark: SparkSession, folder: Path, name: str, config_name: str) -> None:
+    config, kind = case("tiflow", name).config(config_name), CONFIGS[config_name]
+    more = f'source-timezone = "UTC"\n{kind.more}'
+    summary = replicate(write_job(folder, config.path, more, kind.protocol, registry(config)))
+    assert summary.finished
+    assert summary.progress.mode == kind.mode
+    assert not summary.progress.pending
+    found = list(differences(lake(spark, folder), config, summary.progress))
+    assert not unequal_in_lake(config.protocol.removesuffix("-protocol"), found)
