@@ -1,6 +1,8 @@
 """What a job does where a person may choose, and where nothing may be chosen: NULL stays NULL, one job a target."""
 
+import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -8,9 +10,11 @@ from pyspark.sql import SparkSession
 
 from tests.spark.lake import lake, names, read_table, replicate, write_job
 from tests.spark.simple_topic import INT, ddl, insert, table, topic
+from tests.unit.test_invariants import take_over
 from ticdc_spark.errors import LeaseHeld, SchemaMissing
 from ticdc_spark.model import Bootstrap, Change, Column, Row, RowChange, SchemaChange, Watermark
-from ticdc_spark.replicate.lease import acquire
+from ticdc_spark.replicate import faults, loop
+from ticdc_spark.replicate.lease import Lease, acquire
 from ticdc_spark.replicate.lease_store import lease_store, this_process
 
 V = Column(name="v", type=INT, default="7")
@@ -68,6 +72,34 @@ def test_a_second_job_on_the_target_is_refused(spark: SparkSession, folder: Path
         assert not (folder / "state" / "progress.json").exists()
     replicate(job)
     assert rows(spark, folder) == [{"id": 1, "v": 1}]
+
+
+@pytest.mark.parametrize("checked", [True, False], ids=["holds", "lease not checked"])
+def test_i8_a_job_whose_lease_is_taken_commits_nothing_more(
+    spark: SparkSession, folder: Path, checked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first: tuple[Change, ...] = (CREATE, insert(ONE, 20, id="1", v="1"), Watermark(30))
+    job = write_job(folder, topic(folder, first))
+    replicate(job)
+    topic(folder, [*first, insert(ONE, 40, id="2", v="2"), Watermark(50)])
+    store = lease_store(str(folder / "lake"), "lake", folder / "state")
+
+    def take(point: str) -> None:
+        if point == "advance":
+            take_over(store)
+            time.sleep(0.3)  # a heartbeat
+
+    monkeypatch.setattr(faults, "point", take)
+    monkeypatch.setattr(loop, "acquire", partial(acquire, ttl=0.1))
+    if not checked:
+        monkeypatch.setattr(Lease, "check", lambda _: None)
+    stopped = False
+    try:
+        replicate(job)
+    except LeaseHeld:
+        stopped = True
+    assert stopped == checked
+    assert len(rows(spark, folder)) == (1 if checked else 2)
 
 
 MIDDLE: tuple[Change, ...] = (insert(ONE, 20, id="1", v="1"), insert(ONE, 25, id="2", v=None), Watermark(30))

@@ -1,5 +1,6 @@
 """What a job does with rows that come too late, with tables that are not its own, and without its state."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from ticdc_spark.errors import DecisionNeeded, LateRow
 from ticdc_spark.model import RowChange
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols.simple import SimpleConfig, encoder
+from ticdc_spark.replicate import step
 from ticdc_spark.workload import Truth, generate
 
 
@@ -64,6 +66,22 @@ def test_a_run_until_a_ts_equals_the_source_then(spark: SparkSession, folder: Pa
         summary = replicate(job, until_ts=ts)
         assert summary.progress.applied == ts
         assert not wrong(spark, folder, truth_of(SHOP, ts))
+
+
+@pytest.mark.parametrize("writer", ["tasks", pytest.param("spark", marks=pytest.mark.slow)])
+def test_the_change_log_is_forgotten_behind_the_tables(
+    spark: SparkSession, folder: Path, writer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(step, "PRUNE_EVERY", 3)
+    job = shop_job(folder, more=f'batch-rows = 35\nlog-retention = 1\nwriter = "{writer}"')
+    summary = replicate(job)
+    assert summary.progress.batch >= 3
+    session = lake(spark, folder)
+    held = {row["batch"] for row in session.table("lake._ticdc_spark.log_job").select("batch").distinct().collect()}
+    assert min(held) > 1
+    (place,) = (folder / "lake" / "_ticdc_spark").glob("log_job*")
+    assert {int(re.findall(r"batch=(\d+)", str(path))[0]) for path in place.rglob("data/**/*.parquet")} == held
+    assert not wrong(spark, folder, truth_of(SHOP))
 
 
 def test_without_its_state_a_job_begins_anew_and_changes_nothing(spark: SparkSession, folder: Path) -> None:

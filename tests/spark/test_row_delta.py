@@ -243,9 +243,10 @@ def keyed(at: int, kind: str, *, composite: bool) -> tuple[Table, list[Change], 
     if type_.charset is None:
         text = type_.name in {"varchar", "char", "enum", "set"}
         type_ = msgspec.structs.replace(type_, charset="utf8mb4" if text else "binary")
-    key = Column(name="k", type=type_, nullable=False)
+    name = "k`é .$" if kind == "year" else "k"
+    key = Column(name=name, type=type_, nullable=False)
     columns = (key, *([ID] if composite else []), Column(name="v", type=INT))
-    names = ("k", "id") if composite else ("k",)
+    names = (name, "id") if composite else (name,)
     one = Table(
         schema="s",
         name=f"t{at}",
@@ -255,23 +256,23 @@ def keyed(at: int, kind: str, *, composite: bool) -> tuple[Table, list[Change], 
         version=10,
     )
     a, b, c, d = (
-        {"k": value.encode("latin-1") if "binary" in kind else value, **({"id": "1"} if composite else {}), "v": "0"}
+        {name: value.encode("latin-1") if "binary" in kind else value, **({"id": "1"} if composite else {}), "v": "0"}
         for value in KEYS[kind]
     )
     changes: list[Change] = [
-        ddl("CREATE", 10, f"CREATE TABLE `{one.name}` (`k` INT)", one),
+        ddl("CREATE", 10, f"CREATE TABLE `{one.name}` (`id` INT)", one),
         *(insert(one, 20 + n, **row) for n, row in enumerate((a, b, c))),
         update(one, 40, a, v="1"),
         delete(one, 41, b),
-        update(one, 42, c, k=d["k"]),
+        update(one, 42, c, **{name: d[name]}),
         insert(one, 43, **b | {"v": "2"}),
     ]
-    left = [a | {"v": "1"}, b | {"v": "2"}, c | {"k": d["k"]}]
+    left = [a | {"v": "1"}, b | {"v": "2"}, c | {name: d[name]}]
     if composite:
         other = a | {"id": "2"}
         changes += [insert(one, 25, **other), delete(one, 44, a | {"v": "1"})]
         left = [other, *left[1:]]
-    return one, changes, {tuple(row[name] for name in names): row for row in left}
+    return one, changes, {tuple(row[column] for column in names): row for row in left}
 
 
 @pytest.mark.parametrize(

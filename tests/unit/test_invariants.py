@@ -26,7 +26,7 @@ from ticdc_spark.replicate import lease as lease_module
 from ticdc_spark.replicate import timeline as timeline_module
 from ticdc_spark.replicate.advance import due
 from ticdc_spark.replicate.lease import Lease, acquire
-from ticdc_spark.replicate.lease_store import FileLeaseStore, this_process
+from ticdc_spark.replicate.lease_store import FileLeaseStore, LeaseStore, this_process
 from ticdc_spark.replicate.timeline import timelines
 from ticdc_spark.spark import rows as rows_module
 from ticdc_spark.spark.rows import BAD
@@ -100,15 +100,20 @@ def i8_a_second_job_is_refused() -> None:
         assert _refused(folder)
 
 
+def take_over(store: LeaseStore) -> None:
+    """Write another owner over a lease."""
+    taken = None
+    while taken is None:  # the first one's heartbeat may come between
+        record, version = store.read()
+        assert record is not None
+        taken = store.swap(version, msgspec.structs.replace(record, epoch=100, owner=this_process("another")))
+
+
 def i8_a_job_whose_lease_is_taken_commits_nothing_more() -> None:
     with TemporaryDirectory() as folder:
         store = FileLeaseStore(Path(folder), "lake")
         with acquire(store, this_process("first"), ttl=0.0) as lease:
-            taken = None
-            while taken is None:  # the first one's heartbeat may come between
-                record, version = store.read()
-                assert record is not None
-                taken = store.swap(version, msgspec.structs.replace(record, epoch=2, owner=this_process("second")))
+            take_over(store)
             try:
                 lease.check()
             except LeaseHeld:
