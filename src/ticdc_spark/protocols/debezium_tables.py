@@ -132,7 +132,7 @@ def _type(field: WireField) -> ColumnType:
         kind = ColumnType(name=_MEMBERS[field.name], elements=tuple(members))
         return msgspec.structs.replace(kind, length=default_length(kind))
     if field.name == DECIMAL:
-        precision = parameters.get(_PRECISION) or parameters.get("precision", _MAX_PRECISION)
+        precision = parameters.get(_PRECISION) or parameters.get("precision") or _MAX_PRECISION
         return parse_type(f"decimal({precision},{parameters.get('scale', 0)})")
     if field.name == _BITS:
         return parse_type(f"bit({parameters.get('length', 64)})")
