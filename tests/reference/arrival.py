@@ -7,13 +7,16 @@ Written apart from ``ticdc_spark.replicate.arrival``, which it judges.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from tests.reference.applier import Applier
 from tests.reference.schemas import Effect, effects
 from tests.reference.state import Key, Landed, Mark, Name, Place, Position, Progress
 from ticdc_spark.model import Envelope, Row, SchemaChange
 from ticdc_spark.mysql import handle_key
+
+Waiting: TypeAlias = tuple[SchemaChange, dict[Place, int]]
+"""A DDL and the offsets of its copies."""
 
 
 class ArrivalApplier(Applier):
@@ -64,12 +67,20 @@ class ArrivalApplier(Applier):
             copies = progress.copies.pop(identity)
             del progress.ddls[identity]
             progress.done.add(identity)
+            # another topic's DDL says nothing of the rows that wait for one of their own
             rows = self.apply_arrived(progress, rows, [(change, copies)])
             for effect in list(effects(change, self.lake.tables, self.lake.dropped)):
                 self.steps += 1
                 self.apply_ddl(effect, (change.commit_ts, self.steps))
-        queued = [(change, progress.copies[identity]) for identity, change in progress.ddls.items()]
-        progress.waiting = self.apply_arrived(progress, rows, queued)
+        progress.waiting = self.apply_arrived(progress, rows, [])
+
+    def queued(self, progress: Progress, row: Landed) -> list[Waiting]:
+        """The DDLs of a row's topic that are not due."""
+        return [
+            (change, progress.copies[identity])
+            for identity, change in progress.ddls.items()
+            if any(topic == row.position[0] for topic, _ in progress.copies[identity])
+        ]
 
     def due(self, progress: Progress, resolved: int) -> list[SchemaChange]:
         """DDLs whose copies were read from all partitions of their topics; a partition read to its end has no more."""
@@ -82,10 +93,8 @@ class ArrivalApplier(Applier):
                 ready.append(change)
         return sorted(ready, key=lambda change: change.commit_ts)
 
-    def apply_arrived(
-        self, progress: Progress, rows: list[Landed], ddls: list[tuple[SchemaChange, dict[Place, int]]]
-    ) -> list[Landed]:
-        """Write the rows that follow none of these DDLs and whose table is there; return the others."""
+    def apply_arrived(self, progress: Progress, rows: list[Landed], due: list[Waiting]) -> list[Landed]:
+        """Write the rows whose table is there and that follow no DDL that is ``due`` or waits; return the rest."""
         tables: dict[Name, list[Landed]] = {}
         later: list[Landed] = []
         blocked: set[tuple[Place, Name]] = set()
@@ -93,7 +102,9 @@ class ArrivalApplier(Applier):
             name = (row.envelope.schema, row.envelope.table)
             # without a commit_ts a row stays behind what was sent before it, and what was sent after it behind it
             stays = (self.hides_deletes or not row.envelope.commit_ts) and (row.position[:2], name) in blocked
-            if stays or any(self.follows(row, change, copies) for change, copies in ddls):
+            if stays or any(
+                self.follows(row, change, copies) for change, copies in [*due, *self.queued(progress, row)]
+            ):
                 later.append(row)
                 blocked.add((row.position[:2], name))
             elif self.is_old(row, name):
@@ -103,8 +114,8 @@ class ArrivalApplier(Applier):
             else:
                 later.append(row)
                 blocked.add((row.position[:2], name))
-        for name, due in tables.items():
-            self.write(progress, name, due, self.lake.marks.get(name, (0, 0)))
+        for name, ready in tables.items():
+            self.write(progress, name, ready, self.lake.marks.get(name, (0, 0)))
         return later
 
     def follows(self, row: Landed, change: SchemaChange, copies: dict[Place, int]) -> bool:

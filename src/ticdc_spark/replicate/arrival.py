@@ -20,6 +20,8 @@ of the same table there. A row at or below the commit_ts of a DDL of its table i
 rows before it: ``is_replay``. But where deletes hide their commit_ts, a replayed delete takes effect and the insert
 behind it has to, too: there only CREATE, TRUNCATE, DROP and a RENAME's old name set the floor, for there tombstones go.
 
+Between topics nothing tells the order of DDLs: RENAME and DROP DATABASE, which bind tables of several, need one topic.
+
 What does not hold here: that all tables equal the source at one commit_ts (I4); within a replay without commit_ts,
 tables go back for a while.
 """
