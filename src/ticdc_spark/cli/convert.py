@@ -16,6 +16,7 @@ from ticdc_spark.cli.source import Opened, client_options, make_source, opened, 
 from ticdc_spark.cli.text import count
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Message, Rejected
+from ticdc_spark.protocols import ALIASES, canonical
 from ticdc_spark.protocols.base import Encoder
 from ticdc_spark.protocols.convert import TARGETS, Converter, target_encoder
 from ticdc_spark.spark.recorded_writer import FORMATS, RecordWriter, recording
@@ -23,7 +24,14 @@ from ticdc_spark.spark.recorded_writer import FORMATS, RecordWriter, recording
 
 @click.command("convert")
 @source_options
-@click.option("--to", "target", required=True, type=click.Choice(sorted(TARGETS)), help="The protocol to write.")
+@click.option(
+    "--to",
+    "target",
+    required=True,
+    type=click.Choice(sorted({*TARGETS, *ALIASES})),
+    callback=lambda _context, _parameter, name: canonical(name),
+    help="The protocol to write.",
+)
 @click.option("--out", "folder", required=True, type=click.Path(path_type=Path), help="A new folder for the result.")
 @click.option(
     "-O",

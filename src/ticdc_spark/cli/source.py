@@ -15,7 +15,7 @@ import msgspec
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Envelope, Message, Table
 from ticdc_spark.mysql import time_zone
-from ticdc_spark.protocols import PROTOCOLS, decoder
+from ticdc_spark.protocols import ALIASES, PROTOCOLS, canonical, decoder
 from ticdc_spark.protocols.base import Decoder, ReadOptions
 from ticdc_spark.protocols.detect import ENOUGH, detect
 from ticdc_spark.protocols.events import EventReader, OfRow
@@ -83,7 +83,12 @@ _OPTIONS = (
     click.option("--topic", "topics", multiple=True, help="A topic to read; may be repeated."),
     click.option("--from", "first", callback=place, default="beginning", show_default=True, metavar="PLACE"),
     click.option("-X", "client", multiple=True, callback=client_options, metavar="KEY=VALUE", help="librdkafka's own."),
-    click.option("--protocol", type=click.Choice(sorted({*PROTOCOLS, "debezium-avro"})), help="Detected if not given."),
+    click.option(
+        "--protocol",
+        type=click.Choice(sorted({*PROTOCOLS, *ALIASES, "debezium-avro"})),
+        callback=lambda _context, _parameter, name: name and canonical(name),
+        help="Detected if not given.",
+    ),
     click.option("--schema-registry", metavar="URL", help="For Avro, read or written; may hold user:password@."),
     click.option(
         "--source-timezone",

@@ -20,8 +20,6 @@ PROTOCOLS: dict[str, Callable[[], Decoder]] = {
     "simple": _load("simple"),
 }
 """Name, as in TiCDC's ``protocol`` option, to the loader of its decoder."""
-
-
 ALIASES = {"open-protocol": "open"}
 """Other names that TiCDC's ``protocol`` option takes."""
 NO_WATERMARK = frozenset({"avro"})

@@ -5,6 +5,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import msgspec
@@ -50,7 +51,11 @@ def run(
         store = lease_store(job.sink.warehouse, job.sink.catalog, job.state)
         with acquire(store, this_process(job.name, job.owner), stop=stop) as lease:
             heart.start()
-            summary = _run(job, lease, heart, once=once, until_ts=until_ts, on_progress=on_progress, stop=stop)
+            steps = _open(job, lease, until_ts, stop, bounded=once or until_ts is not None)
+            if steps is None:
+                return Summary(progress=Progress(job=job.name))
+            with nullcontext() if steps.registry is None else closing(steps.registry):
+                summary = _run(steps, heart, once=once, until_ts=until_ts, on_progress=on_progress, stop=stop)
     heart.end("finished" if summary.finished else "stopped")
     return summary
 
@@ -116,8 +121,7 @@ def _open(job: Job, lease: Lease, until_ts: int | None, stop: threading.Event, *
 
 
 def _run(
-    job: Job,
-    lease: Lease,
+    steps: Steps,
     heart: "_Heart",
     *,
     once: bool,
@@ -125,9 +129,6 @@ def _run(
     on_progress: Callable[[BatchReport], None],
     stop: threading.Event,
 ) -> Summary:
-    steps = _open(job, lease, until_ts, stop, bounded=once or until_ts is not None)
-    if steps is None:
-        return Summary(progress=Progress(job=job.name))
     started = time.monotonic()
     begun = steps.progress
     batches = 0

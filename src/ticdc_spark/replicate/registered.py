@@ -42,6 +42,12 @@ class Registered:
         self.known: dict[int, str] = {}
         self._refused: set[int] = set()
 
+    def close(self) -> None:
+        """Close the registry's connections."""
+        close = getattr(self._texts, "close", None)
+        if close is not None:
+            close()
+
     def learn(self, controls: Sequence[Control]) -> bool:
         """Fetch the schemas that landing met and did not know; whether it met any that are there.
 

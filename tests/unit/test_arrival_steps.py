@@ -1,0 +1,130 @@
+"""Arrival mode without Spark: when a DDL is due, what is a replay, marks that only rise, and which mode a job has."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from ticdc_spark.errors import UsageError
+from ticdc_spark.model import SchemaChange
+from ticdc_spark.replicate.advance import Control, Rules
+from ticdc_spark.replicate.arrival_steps import (
+    EVERYTHING,
+    advance_arrived,
+    committed_arrived,
+    floors_of,
+    position,
+    positioned,
+)
+from ticdc_spark.replicate.mode import as_read, of_job
+from ticdc_spark.replicate.progress import PartitionState, Pending, Progress, TableState
+from ticdc_spark.replicate.timeline import Ddl, Rows, timelines
+from ticdc_spark.spark.envelopes import Summary
+
+RULES = Rules(idle_timeout=60.0, bounded=False, now=1000.0)
+EMPTY = Progress(job="job")
+CREATE = SchemaChange(commit_ts=50, query="CREATE TABLE t (id INT PRIMARY KEY)", kind="CREATE", schema="s", name="t")
+
+
+def control(kind: str, partition: int, offset: int, commit_ts: int, told: Any) -> Control:
+    return Control(
+        kind=kind,
+        topic="a",
+        partition=partition,
+        offset=offset,
+        seq=0,
+        schema="s",
+        table="t",
+        schema_key="",
+        commit_ts=commit_ts,
+        control=msgspec.json.encode(told).decode(),
+    )
+
+
+def copy(partition: int) -> Control:
+    return control("ddl", partition, 3, 50, CREATE)
+
+
+def rows(first: int, last: int) -> Control:
+    return control("summary", 0, -1, first, Summary(rows=2, min_ts=first, max_ts=last))
+
+
+def step(progress: Progress, controls: list[Control], ends: dict[int, int], listed: dict[int, int]) -> Any:
+    places = ({("a", partition): end for partition, end in offsets.items()} for offsets in (ends, listed))
+    named = frozenset({("s", "t")})
+    return advance_arrived(progress, progress.batch + 1, controls, *places, RULES, named_after=lambda _: named)
+
+
+def test_nothing_but_a_ddl_bounds_a_batch() -> None:
+    assert step(EMPTY, [rows(10, 90)], {0: 5}, {0: 9}).resolved == EVERYTHING
+
+
+def test_a_ddl_waits_until_each_partition_gave_its_copy() -> None:
+    first = step(EMPTY, [copy(0), rows(10, 90)], {0: 5, 1: 0}, {0: 5, 1: 7})
+    assert first.resolved == 49
+    assert first.progress.hold.kind == "ddl"
+    second = step(first.progress, [copy(1)], {0: 5, 1: 4}, {0: 5, 1: 7})
+    assert second.resolved == EVERYTHING
+
+
+def test_or_until_a_partition_was_read_to_the_end_that_it_had() -> None:
+    first = step(EMPTY, [copy(0)], {0: 5, 1: 0}, {0: 5, 1: 7})
+    early = step(first.progress, [], {0: 5, 1: 6}, {0: 5, 1: 99})
+    assert early.resolved == 49
+    assert step(early.progress, [], {0: 5, 1: 7}, {0: 5, 1: 99}).resolved == EVERYTHING
+
+
+def test_what_precedes_an_applied_ddl_is_a_replay() -> None:
+    read = step(EMPTY, [copy(0), rows(10, 90)], {0: 5}, {0: 5})
+    states = {("s", "t"): TableState(schema="s", name="t", applied=position(1, 1))}
+    done = committed_arrived(read.progress, 1, states, read.resolved, read.progress.ddls, 0.0, 0.0)
+    assert (done.applied, done.tables[0].applied, done.pending, done.ddls) == (90, 50, (), ())
+    assert floors_of(done)["s", "t"] == 49
+    again = step(done, [copy(0)], {0: 9}, {0: 9})
+    assert (again.progress.ddls, again.progress.replays) == ((), 1)
+
+
+def test_marks_rise_within_a_batch_from_batch_to_batch_and_when_the_state_was_lost() -> None:
+    read = step(EMPTY, [copy(0), rows(10, 90)], {0: 5}, {0: 5}).progress
+    lines = positioned(timelines({}, read.pending, read.ddls, EVERYTHING), position(1, 7))
+    steps = [one for line in lines for one in line]
+    of_table = [one for one in steps if isinstance(one, Rows)]
+    assert [(one.above, one.upto) for one in of_table][-1][1] == EVERYTHING
+    marks = [one.mark for line in lines for one in line]
+    assert all(mark is not None and mark[0] == position(1, 7) for mark in marks)
+    assert [mark for line in lines for mark in sorted(one.mark for one in line)] == marks
+    assert position(1, 7) < position(1, 8) < position(2, 1)
+    assert any(isinstance(one, Ddl) for one in steps)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "protocol", "begun", "mode"),
+    [
+        (None, "simple", "", "barrier"),
+        (None, "avro", "", "arrival"),
+        (None, "debezium", "", None),
+        ("arrival", "debezium", "", "arrival"),
+        (None, "canal-json", "arrival", "arrival"),
+    ],
+)
+def test_the_mode_of_a_job(wanted: Any, protocol: str, begun: Any, mode: str | None) -> None:
+    assert of_job(wanted, protocol, msgspec.structs.replace(EMPTY, mode=begun)) == mode
+
+
+@pytest.mark.parametrize(
+    ("wanted", "protocol", "begun"),
+    [("arrival", "open", ""), ("barrier", "avro", ""), ("barrier", "debezium", "arrival")],
+)
+def test_a_mode_that_cannot_be(wanted: Any, protocol: str, begun: Any) -> None:
+    with pytest.raises(UsageError, match="mode: found"):
+        of_job(wanted, protocol, msgspec.structs.replace(EMPTY, mode=begun))
+
+
+def test_the_mode_that_messages_tell() -> None:
+    pending = Pending(batch=1, schema="s", name="t", schema_key="", rows=5, min_ts=1, max_ts=2, topic="a", partition=0)
+    some = msgspec.structs.replace(EMPTY, pending=(pending,))
+    marked = msgspec.structs.replace(some, partitions=(PartitionState(topic="a", partition=0, offset=9, watermark=7),))
+    assert as_read(EMPTY, at_end=True, waited=True) is None
+    assert as_read(some, at_end=False, waited=False) is None
+    assert as_read(some, at_end=True, waited=False) == as_read(some, at_end=False, waited=True) == "arrival"
+    assert as_read(marked, at_end=True, waited=True) == "barrier"
