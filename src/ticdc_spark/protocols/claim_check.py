@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from ticdc_spark.errors import MessageError
-from ticdc_spark.model import Envelope, Rejected
+from ticdc_spark.model import Envelope, Event, Rejected
 from ticdc_spark.protocols.base import Decoder
 from ticdc_spark.wire.claim_check import read_stored
 
@@ -36,6 +36,22 @@ def resolve(decoder: Decoder, envelope: Envelope, fetch: Fetch) -> Whole:
     return Whole(key, value, _row(decoder, envelope, key, value))
 
 
+def whole_messages(decoder: Decoder, opened: Sequence[Sequence[Event]], fetch: Fetch | None) -> list[Sequence[Event]]:
+    """Opened messages, with the rows that lie elsewhere put in; without ``fetch`` these are rejected.
+
+    Raises: what ``fetch`` raises of a broken environment.
+    """
+
+    def whole(event: Event) -> Event:
+        if not isinstance(event, Envelope) or not event.claim_check:
+            return event
+        if fetch is None:
+            return Rejected(f"the row is kept at {event.claim_check}: claim-check-storage says where that is")
+        return resolve(decoder, event, fetch).event
+
+    return [[whole(event) for event in events] for events in opened]
+
+
 def _row(decoder: Decoder, envelope: Envelope, key: bytes | None, value: bytes) -> Envelope | Rejected:
     where = f"claim check {envelope.claim_check}"
     events = decoder.open_message(key, value)
@@ -54,4 +70,4 @@ def _about(event: Envelope) -> tuple[object, ...]:
     return event.schema, event.table, event.commit_ts, event.schema_key, event.op == "delete"
 
 
-__all__ = ["Fetch", "Whole", "resolve"]
+__all__ = ["Fetch", "Whole", "resolve", "whole_messages"]

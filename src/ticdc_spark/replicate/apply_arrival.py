@@ -66,15 +66,7 @@ def apply_arrived(batch: Batch, step: Rows, mark: Mark) -> None:
         raise DecisionNeeded(message)
     newest = max(min(rows.max_ts, step.upto) for rows in waiting)
     if batch.mark(name) < mark:
-        plan = ReadPlan(
-            protocol=batch.protocol,
-            tables={key: _version(batch, name, key, target) for key in keys},
-            columns=data,
-            options=batch.options,
-            lake=batch.lake,
-            strict=batch.job.on_reject == "stop",
-            schemas=None if batch.registry is None else batch.registry.texts(keys),
-        )
+        plan = batch.read_plan({key: _version(batch, name, key, target) for key in keys}, data)
         wanted = LogRows(
             generation=batch.log.generation,
             batches=frozenset(rows.batch for rows in waiting),

@@ -27,7 +27,7 @@ from ticdc_spark.sinks.iceberg import faults as sink_faults
 from ticdc_spark.sinks.iceberg import quote
 from ticdc_spark.spark.combine import combine
 from ticdc_spark.spark.log_files import LogRows
-from ticdc_spark.spark.rows import BAD, OP, ORDER, SEQ, TS, UNREADABLE, BadRow, ReadPlan, read_rows, rows_ddl
+from ticdc_spark.spark.rows import BAD, OP, ORDER, SEQ, TS, UNREADABLE, BadRow, read_rows, rows_ddl
 from ticdc_spark.spark.tasks import chain
 from ticdc_spark.spark.types import LakeColumn
 
@@ -97,14 +97,7 @@ def apply_rows(batch: Batch, name: TableName, upto: int) -> None:
             kinds=("row", "late") if late else ("row",),
             keys=tuple(versions),
         )
-        plan = ReadPlan(
-            protocol=batch.protocol,
-            tables=versions,
-            columns=columns,
-            options=batch.options,
-            lake=batch.lake,
-            strict=batch.job.on_reject == "stop",
-        )
+        plan = batch.read_plan(versions, columns)
         zeros = session.sparkContext.accumulator(0)
         read = read_rows(plan, zeros)
         try:

@@ -98,6 +98,11 @@ def _source(raw: Mapping[str, Any], mistakes: Mistakes) -> Source | None:
     if str(keys.get("schema_registry", "")).startswith("file:"):
         named = str(keys["schema_registry"]).removeprefix("file:")
         keys["schema_registry"] = f"file:{existing(mistakes.path, named, '[source] schema-registry', mistakes)}"
+    stored = keys.get("claim_check_storage")
+    if stored is not None and "://" not in str(stored):
+        keys["claim_check_storage"] = str(
+            existing(mistakes.path, str(stored), "[source] claim-check-storage", mistakes)
+        )
     if registry and "schema_registry" not in keys:
         mistakes.add("[source]", f"`{min(registry)}` is an option of a schema registry; write `schema-registry` too")
     if keys.get("protocol") == "avro" and "schema_registry" not in keys:

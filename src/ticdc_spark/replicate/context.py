@@ -1,6 +1,7 @@
 """What applying one batch works on."""
 
 import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ticdc_spark.errors import DecisionNeeded, UsageError
@@ -13,6 +14,7 @@ from ticdc_spark.replicate.job import Job
 from ticdc_spark.replicate.progress import Mark, Pending, TableState
 from ticdc_spark.replicate.registered import Registered
 from ticdc_spark.sinks.base import MarkFound, Sink, TableName
+from ticdc_spark.spark.rows import ReadPlan
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, LakeType, lake_columns
 
 NO_MARK: Mark = (-1, 0)
@@ -52,7 +54,24 @@ class Batch:
     @property
     def options(self) -> ReadOptions:
         """How values are read."""
-        return ReadOptions(source_timezone=self.job.source_timezone, ambiguous_timestamp=self.job.ambiguous_timestamp)
+        return ReadOptions(
+            source_timezone=self.job.source_timezone,
+            ambiguous_timestamp=self.job.ambiguous_timestamp,
+            verify_checksum=self.job.verify_checksum,
+        )
+
+    def read_plan(self, tables: Mapping[str, Table], columns: Sequence[LakeColumn]) -> ReadPlan:
+        """How tasks read the rows of these versions of a table (by schema key) into columns."""
+        return ReadPlan(
+            protocol=self.protocol,
+            tables=dict(tables),
+            columns=tuple(columns),
+            options=self.options,
+            lake=self.lake,
+            strict=self.job.on_reject == "stop",
+            schemas=None if self.registry is None else self.registry.texts(tuple(tables)),
+            upstream=self.job.source.upstream,
+        )
 
     @property
     def lake(self) -> LakeOptions:

@@ -23,6 +23,7 @@ from ticdc_spark.replicate.job_values import (
     Text,
     TopicPattern,
     Topics,
+    UpstreamUrl,
     Zone,
 )
 
@@ -37,6 +38,10 @@ class FilesSource(Section, frozen=True, kw_only=True, tag="files", tag_field="ki
     schema_registry: RegistryUrl | None = None
     schema_registry_options: dict[str, str] = msgspec.field(default_factory=dict)
     """Every ``schema-registry.…`` key of the section, without the prefix: an option of the registry's client."""
+    claim_check_storage: Text | None = None
+    """Where the changefeed keeps rows that are too large: an absolute path once loaded, or a URI."""
+    upstream: UpstreamUrl | None = None
+    """The database to ask for rows of which only the key was sent."""
 
 
 class KafkaSource(Section, frozen=True, kw_only=True, tag="kafka", tag_field="kind"):
@@ -51,6 +56,10 @@ class KafkaSource(Section, frozen=True, kw_only=True, tag="kafka", tag_field="ki
     schema_registry: RegistryUrl | None = None
     schema_registry_options: dict[str, str] = msgspec.field(default_factory=dict)
     """Every ``schema-registry.…`` key of the section, without the prefix: an option of the registry's client."""
+    claim_check_storage: Text | None = None
+    """Where the changefeed keeps rows that are too large: an absolute path once loaded, or a URI."""
+    upstream: UpstreamUrl | None = None
+    """The database to ask for rows of which only the key was sent."""
     options: dict[str, str] = msgspec.field(default_factory=dict)
     """Every ``kafka.…`` key of the section, with its prefix, as Spark's Kafka source takes it."""
 
@@ -103,6 +112,8 @@ class JobKeys(Section, frozen=True, kw_only=True):
     source_timezone: Zone | None = None
     ambiguous_timestamp: Literal["earlier", "later", "reject"] = "earlier"
     zero_dates: Literal["null", "error"] = "null"
+    verify_checksum: bool = False
+    """Whether a row must have the checksum that its message carries."""
     tinyint1: Literal["int", "boolean"] = "int"
     drop_table: Literal["apply", "keep"] = "apply"
     truncate_table: Literal["apply", "keep"] = "apply"

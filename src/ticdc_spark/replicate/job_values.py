@@ -116,6 +116,13 @@ def _registry(value: object) -> str:
     raise ValueError
 
 
+def _upstream(value: object) -> str:
+    text = _text(value)
+    if re.match(r"mysql://[^/?#]+$", text):
+        return text
+    raise ValueError
+
+
 def _skips(value: object) -> tuple[SkipDdl, ...]:
     if not isinstance(value, list):
         raise ValueError
@@ -156,5 +163,8 @@ TopicPattern: TypeAlias = Annotated[str, Reads(_pattern, "a regular expression")
 RegistryUrl: TypeAlias = Annotated[
     str,
     Reads(_registry, 'a URL such as "https://user:password@host:8081", or "file:schemas.json"', secret=True),
+]
+UpstreamUrl: TypeAlias = Annotated[
+    str, Reads(_upstream, 'a URL such as "mysql://user:password@host:4000"', secret=True)
 ]
 ProtocolName: TypeAlias = Annotated[str, Reads(_protocol, "the name of a protocol")]

@@ -196,6 +196,8 @@ class Steps:
             floors={table_id_key(*name): floor for name, floor in floors.items()},
             watermarks={partition_key(p.topic, p.partition): p.watermark for p in progress.partitions},
             arrival=arrival,
+            claim_check_storage=self.job.source.claim_check_storage,
+            verify_checksum=self.job.verify_checksum,
             schemas=None if self.registry is None else dict(self.registry.known),
         )
 

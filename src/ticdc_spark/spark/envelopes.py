@@ -13,7 +13,10 @@ import pyarrow.compute as pc
 
 from ticdc_spark.model import Bootstrap, Envelope, Event, Rejected, SchemaChange, Watermark
 from ticdc_spark.protocols import decoder
+from ticdc_spark.protocols.checksums import expected
+from ticdc_spark.protocols.claim_check import whole_messages
 from ticdc_spark.spark.tasks import ArrowTask, in_worker
+from ticdc_spark.wire.claim_check import ClaimCheckStorage
 from ticdc_spark.wire.confluent import HEAD, MAGIC, schema_id
 
 SCHEMA_IDS = "schema_ids"
@@ -42,6 +45,8 @@ LOG_SCHEMA = pa.schema(
         ("before", pa.binary()),
         ("after", pa.binary()),
         ("control", pa.string()),
+        ("checksum", pa.int64()),
+        ("corrupted", pa.bool_()),
     ]
 )
 """The change log. ``kind``: row, late (a row at or below its table's floor that may be late), ddl, watermark,
@@ -55,6 +60,7 @@ LOG_DDL = ", ".join(
         [
             *("int", "bigint", "int", "string", "string", "int", "bigint", "int", "string", "string"),
             *("string", "bigint", "string", "bigint", "boolean", "binary", "binary", "binary", "string"),
+            *("bigint", "boolean"),
         ],
         strict=True,
     )
@@ -75,6 +81,10 @@ class LandingPlan(msgspec.Struct, frozen=True, kw_only=True):
     """``topic NUL partition`` to the highest watermark read before this batch."""
     arrival: bool = False
     """Without watermarks: a row at or below its table's floor, the table's last DDL, is a replay; all others count."""
+    claim_check_storage: str | None = None
+    """Where the changefeed keeps rows that are too large for Kafka."""
+    verify_checksum: bool = False
+    """Whether the checksums that messages carry are kept for ``rows``: of the new image, and TiCDC's own verdict."""
     schemas: dict[int, str] | None = None
     """Registered schemas by id, for Avro. The pairs of ids that messages name come back as control events."""
 
@@ -125,7 +135,9 @@ def land(plan: LandingPlan) -> ArrowTask:
     """Return the function for ``mapInArrow``: (topic, partition, offset, timestamp, key, value) to the log."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        open_message = decoder(plan.protocol, plan.schemas).open_message
+        protocol = decoder(plan.protocol, plan.schemas)
+        open_message = protocol.open_message
+        stored = None if plan.claim_check_storage is None else ClaimCheckStorage(plan.claim_check_storage)
         slots = _Slots(plan.slots)
         summaries: _Summaries = {}
         heads: dict[_Heads, None] = {}
@@ -135,6 +147,9 @@ def land(plan: LandingPlan) -> ArrowTask:
                 heads |= dict.fromkeys(zip(map(_head, keys), map(_head, values), strict=True))
             opened = [open_message(key, value) for key, value in zip(keys, values, strict=True)]
             envelopes, origin, seqs, others = _sides(opened)
+            if any(event.claim_check for event in envelopes):
+                whole = whole_messages(protocol, opened, None if stored is None else stored.fetch)
+                envelopes, origin, seqs, others = _sides(whole)
             if envelopes:
                 rows = _log_rows(plan, batch, envelopes, origin, seqs, slots)
                 yield _sort_out(plan, rows, summaries)
@@ -220,8 +235,17 @@ def _log_rows(
         pa.array([event.before for event in events], pa.binary()),
         pa.array([event.after for event in events], pa.binary()),
         pa.nulls(count, pa.string()),
+        *_checksums(events, verify=plan.verify_checksum),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=LOG_SCHEMA)
+
+
+def _checksums(events: Sequence[Envelope], *, verify: bool) -> tuple[pa.Array, pa.Array]:
+    if not verify:
+        return pa.nulls(len(events), pa.int64()), pa.nulls(len(events), pa.bool_())
+    sums = [expected(event.checksum, partial=event.partial)[1] for event in events]
+    marks = [None if event.checksum is None else event.checksum.corrupted for event in events]
+    return pa.array(sums, pa.int64()), pa.array(marks, pa.bool_())
 
 
 def _sort_out(plan: LandingPlan, rows: pa.RecordBatch, summaries: _Summaries) -> pa.RecordBatch:

@@ -5,6 +5,7 @@ in front (``META_DDL``) carry what the net change needs; a change that cannot be
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Literal
 
 import msgspec
 import pyarrow as pa
@@ -16,13 +17,20 @@ from ticdc_spark.model import Table, Value
 from ticdc_spark.mysql import NO_CONSTANT, default_value
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.base import Columns, ReadOptions, RowReader
+from ticdc_spark.protocols.checksums import verifier
+from ticdc_spark.protocols.handle_keys import Lookup, complete_columns
 from ticdc_spark.spark.tasks import ArrowTask, in_worker
 from ticdc_spark.spark.types import HIDDEN_PREFIX, Cells, LakeColumn, LakeOptions, Typed, arrow_type, to_arrow
+from ticdc_spark.wire.upstream import Upstream
 
+INCOMPLETE = "the row is not complete (large-message-handle = handle-key-only): upstream says which database to ask"
 OP, TS, ORDER, SEQ, BAD = "_ticdc_op", "_ticdc_ts", "_ticdc_offset", "_ticdc_seq", "_ticdc_bad"
 META_DDL = f"`{OP}` string, `{TS}` bigint, `{ORDER}` bigint, `{SEQ}` int, `{BAD}` string"
 """``op``: d, i or u (u where the protocol cannot tell); ``bad``: JSON of ``BadRow``."""
-LOG_COLUMNS = ("topic", "partition", "offset", "seq", "op", "schema_key", "commit_ts", "partial", "before", "after")
+LOG_COLUMNS = (
+    *("topic", "partition", "offset", "seq", "op", "schema_key", "commit_ts", "partial", "before", "after"),
+    *("checksum", "corrupted"),
+)
 """What the function takes of the change log, in this order."""
 
 UNREADABLE = "ticdc-unreadable-row"
@@ -53,6 +61,8 @@ class ReadPlan(msgspec.Struct, frozen=True, kw_only=True):
     """A change that cannot be read fails the task (with ``UNREADABLE`` in the text) instead of standing in ``BAD``."""
     schemas: dict[int, str] | None = None
     """Registered schemas by id, for Avro: a task asks no registry."""
+    upstream: str | None = None
+    """URI of the database that is asked for rows of which only the key was sent."""
 
 
 def rows_ddl(columns: Sequence[LakeColumn]) -> str:
@@ -69,6 +79,7 @@ def read_rows(plan: ReadPlan, zeros: Accumulator[int] | None = None) -> ArrowTas
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         versions: dict[str, _Version] = {}
+        upstream = None if plan.upstream is None else Upstream(plan.upstream)
         converters = [to_arrow(column, plan.lake) for column in plan.columns]
         for batch in batches:
             keys = batch.column("schema_key")
@@ -76,12 +87,14 @@ def read_rows(plan: ReadPlan, zeros: Accumulator[int] | None = None) -> ArrowTas
             for key in found:
                 version = versions.get(key)
                 if version is None:
-                    version = versions[key] = _Version(plan, key)
+                    version = versions[key] = _Version(plan, key, None if upstream is None else upstream.lookup)
                 part = batch if len(found) == 1 else batch.filter(pc.equal(keys, key))
                 typed, nulled = _typed(plan, version, converters, part)
                 if nulled and zeros is not None:
                     zeros.add(nulled)
                 yield typed
+        if upstream is not None:
+            upstream.close()
 
     return in_worker(run)
 
@@ -89,8 +102,10 @@ def read_rows(plan: ReadPlan, zeros: Accumulator[int] | None = None) -> ArrowTas
 class _Version:
     """A compiled reader of one version of the table."""
 
-    def __init__(self, plan: ReadPlan, key: str) -> None:
+    def __init__(self, plan: ReadPlan, key: str, lookup: Lookup | None) -> None:
         self.table = plan.tables[key]
+        self.lookup = lookup
+        self.verify = verifier(self.table) if plan.options.verify_checksum else None
         protocol = decoder(plan.protocol, plan.schemas)
         self.keys = [column.source for column in plan.columns if column.key]
         self.read: RowReader = protocol.row_reader(self.table, plan.options)
@@ -112,12 +127,13 @@ def _typed(
     batch, first_old, end_new = _by_images(batch)
     size = batch.num_rows
     bad: dict[int, str] = {}
-    lacking = pc.and_(batch.column("partial"), batch.column("after").is_valid())  # of a delete the key is enough
-    if pc.any(lacking).as_py():
-        reason = "the row is not complete (large-message-handle = handle-key-only)"
-        bad |= {at: reason for at, is_so in enumerate(lacking.to_pylist()) if is_so}
-    new = _read(version, batch.column("after").slice(0, end_new), version.read, bad)
-    old = _read(version, batch.column("before").slice(first_old), version.read_keys, bad, first_old)
+    new = _read(version, batch.slice(0, end_new), "after", bad)
+    old = _read(version, batch.slice(first_old), "before", bad, first_old)
+    if new is not None and version.verify is not None:
+        found = batch.slice(0, end_new)
+        marks = found.column("corrupted").fill_null(False).to_pylist()
+        for at, reason in version.verify(new.values, found.column("checksum").to_pylist(), marks).items():
+            bad.setdefault(at, reason)
     letters = pc.utf8_slice_codeunits(batch.column("op"), 0, 1)
     moved = _moved(version, letters, new, old, first_old) if new and old else []
     source = [*range(size), *moved]
@@ -171,27 +187,45 @@ def _cells(
 
 
 def _read(
-    version: _Version, images: pa.Array, read: RowReader, bad: dict[int, str], first: int | None = None
+    version: _Version, rows: pa.RecordBatch, side: Literal["after", "before"], bad: dict[int, str], first: int = 0
 ) -> Columns | None:
     """Read one side; ``None`` when no row has it. A column that a new image lacks must be nullable (virtual).
 
-    ``first``: the row of the first old image; ``None``: these are new images.
+    ``first``: the place of the first of ``rows`` in the batch.
     """
+    images = rows.column(side)
     if images.null_count == len(images):
         return None
     raw = images.to_pylist()
-    columns = read(raw)
+    if side == "before":
+        columns = version.read_keys(raw)
+    else:
+        columns = version.read(raw)
+        _complete(version, rows, columns, bad)
     for at, reason in columns.bad.items():
-        bad.setdefault(at + (first or 0), reason)
-    if first is None:
-        for name, rows in columns.absent.items():
+        bad.setdefault(at + first, reason)
+    if side == "after":
+        for name, lacking in columns.absent.items():
             column = version.table.columns[version.places[name]]
             may_lack = column.nullable or column.virtual or name.startswith(HIDDEN_PREFIX)
             if not may_lack or name in version.keys:
-                for at in rows:
+                for at in lacking:
                     if raw[at] is not None:
                         bad.setdefault(at, f"the row has no column `{name}`")
     return columns
+
+
+def _complete(version: _Version, rows: pa.RecordBatch, columns: Columns, bad: dict[int, str]) -> None:
+    """Ask the upstream for new rows of which only the key was sent; of a delete the key is enough."""
+    lacking = pc.and_(rows.column("partial"), rows.column("after").is_valid())
+    if not pc.any(lacking).as_py():
+        return
+    stamps = rows.column("commit_ts").to_pylist()
+    partial = {at: stamps[at] for at, is_so in enumerate(lacking.to_pylist()) if is_so}
+    if version.lookup is None:
+        bad.update(dict.fromkeys(partial, INCOMPLETE))
+    else:
+        bad.update(complete_columns(version.table, columns, partial, version.lookup))
 
 
 def _moved(version: _Version, letters: pa.Array, new: Columns, old: Columns, first_old: int) -> list[int]:
