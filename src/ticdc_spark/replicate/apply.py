@@ -8,9 +8,10 @@ import msgspec
 
 from ticdc_spark.replicate.apply_arrival import apply_arrived
 from ticdc_spark.replicate.apply_ddl import apply_ddl
-from ticdc_spark.replicate.apply_rows import Quarantined, apply_rows
+from ticdc_spark.replicate.apply_rows import apply_rows
 from ticdc_spark.replicate.context import NO_MARK, Batch
 from ticdc_spark.replicate.evolve import Alter, Drop, DropDatabase
+from ticdc_spark.replicate.row_rejects import Quarantined
 from ticdc_spark.replicate.timeline import Ddl, Rows, Step
 from ticdc_spark.sinks.base import TableName
 

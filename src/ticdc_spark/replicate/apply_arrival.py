@@ -18,11 +18,11 @@ from ticdc_spark.model import Table
 from ticdc_spark.replicate import faults
 from ticdc_spark.replicate.advance import ANY_VERSION, VALID_THEN
 from ticdc_spark.replicate.apply_ddl import alter
-from ticdc_spark.replicate.apply_rows import _bad_rows, _sort_out_rejects, _stop
 from ticdc_spark.replicate.context import COMMIT_TS, NO_MARK, Batch
 from ticdc_spark.replicate.evolve import Alter
 from ticdc_spark.replicate.inferred import follow
 from ticdc_spark.replicate.progress import Mark, TableState
+from ticdc_spark.replicate.row_rejects import bad_rows, sort_out_rejects, stop
 from ticdc_spark.replicate.timeline import DDL_STEPS, Rows
 from ticdc_spark.sinks.base import ALWAYS, TIES, TableName
 from ticdc_spark.sinks.iceberg import quote
@@ -144,7 +144,7 @@ def _write(
         try:
             typed = batch.log.map_rows(session, wanted, read_rows(plan, zeros), rows_ddl(plan.columns))
             if not plan.strict:
-                state, typed = _sort_out_rejects(batch, name, state, typed)
+                state, typed = sort_out_rejects(batch, name, state, typed)
             net = newest_changes(typed, plan.columns)
             if batch.registry is None and wanted.above < batch.commit_ts_of(state):
                 net = _not_deleted_since(net, _deletes(batch, session, plan, wanted), plan.columns)
@@ -153,10 +153,10 @@ def _write(
             if UNREADABLE not in str(fault):
                 raise
             loosely = read_rows(msgspec.structs.replace(plan, strict=False))
-            _stop(
+            stop(
                 batch,
                 name,
-                _bad_rows(batch, batch.log.map_rows(session, wanted, loosely, rows_ddl(plan.columns))),
+                bad_rows(batch, batch.log.map_rows(session, wanted, loosely, rows_ddl(plan.columns))),
                 fault,
             )
     with batch.lock:

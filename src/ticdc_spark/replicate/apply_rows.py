@@ -14,20 +14,20 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 
-from ticdc_spark.errors import DecisionNeeded, EnvironmentFault, RejectedMessage, SinkFault
+from ticdc_spark.errors import DecisionNeeded, SinkFault
 from ticdc_spark.model import Table
 from ticdc_spark.replicate import faults
-from ticdc_spark.replicate.advance import ANY_VERSION, VALID_THEN, Reject
+from ticdc_spark.replicate.advance import ANY_VERSION, VALID_THEN
 from ticdc_spark.replicate.apply_direct import MOST_ROWS, apply_directly
 from ticdc_spark.replicate.context import NO_MARK, Batch
 from ticdc_spark.replicate.progress import Pending, TableState
+from ticdc_spark.replicate.row_rejects import bad_rows, sort_out_rejects, stop
 from ticdc_spark.replicate.timeline import ROWS_APPENDED, ROWS_MERGED
 from ticdc_spark.sinks.base import ColumnChanges, TableName
-from ticdc_spark.sinks.iceberg import faults as sink_faults
 from ticdc_spark.sinks.iceberg import quote
 from ticdc_spark.spark.combine import combine
 from ticdc_spark.spark.log_files import LogRows
-from ticdc_spark.spark.rows import BAD, OP, ORDER, SEQ, TS, UNREADABLE, BadRow, read_rows, rows_ddl
+from ticdc_spark.spark.rows import BAD, OP, ORDER, SEQ, TS, UNREADABLE, read_rows, rows_ddl
 from ticdc_spark.spark.tasks import chain
 from ticdc_spark.spark.types import LakeColumn
 
@@ -36,10 +36,6 @@ WORTH_APPENDING = 50_000
 """Inserts in a stretch with other changes from which on they are appended by a commit of their own."""
 FIRST = "_ticdc_first"
 """Op of a key's first event in the stretch."""
-
-
-class Quarantined(Exception):
-    """A timeline stops here by ``on-reject = "quarantine"``; the other tables go on."""
 
 
 def apply_rows(batch: Batch, name: TableName, upto: int) -> None:
@@ -107,14 +103,14 @@ def apply_rows(batch: Batch, name: TableName, upto: int) -> None:
                 one_a_key = combine(keys, keep_first=may_append and not only_inserts)
                 typed = batch.log.map_rows(session, wanted, chain(read, one_a_key), rows_ddl(columns))
                 if not plan.strict:
-                    state, typed = _sort_out_rejects(batch, name, state, typed)
+                    state, typed = sort_out_rejects(batch, name, state, typed)
                     may_append = may_append and state.clean
                 _write(batch, name, net_changes(typed, columns), columns, (above, upto), may_append, only_inserts)
         except SinkFault as fault:
             if UNREADABLE not in str(fault):
                 raise
             loosely = read_rows(msgspec.structs.replace(plan, strict=False))
-            _stop(batch, name, _bad_rows(batch, batch.log.map_rows(session, wanted, loosely, rows_ddl(columns))), fault)
+            stop(batch, name, bad_rows(batch, batch.log.map_rows(session, wanted, loosely, rows_ddl(columns))), fault)
     count = sum(rows.rows for rows in waiting if rows.max_ts <= upto)
     with batch.lock:
         batch.applied_rows += count
@@ -247,54 +243,3 @@ def _prepare_table(
         merged = msgspec.structs.replace(table, columns=(*table.columns, *extra))
         state = msgspec.structs.replace(state, table=merged, clean=False)
     return state
-
-
-def _bad_rows(batch: Batch, typed: DataFrame) -> list[BadRow]:
-    limit = batch.job.max_rejects + 1
-    with sink_faults("rows cannot be read"):
-        found = typed.where(sf.col(BAD).isNotNull()).select(BAD).limit(limit).collect()
-    bad = [msgspec.json.decode(row[0], type=BadRow) for row in found]
-    if len(bad) >= limit:
-        message = f"more than {batch.job.max_rejects} rows of one batch cannot be read, such as: {bad[0].reason}"
-        raise EnvironmentFault(message)
-    return list({(row.topic, row.partition, row.offset, row.seq): row for row in bad}.values())
-
-
-def _keep(batch: Batch, name: TableName, bad: Sequence[BadRow]) -> str:
-    """Write rows to the dead letters; returns a sentence about the first of them."""
-    rejects = [
-        Reject(topic=row.topic, partition=row.partition, offset=row.offset, seq=row.seq, reason=row.reason)
-        for row in bad
-    ]
-    batch.log.keep_rejects(batch.batch, ".".join(name), rejects, batch.now)
-    with batch.lock:
-        batch.rejected += len(bad)
-    first = min(bad, key=lambda row: row.commit_ts)
-    return (
-        f"`{name[0]}`.`{name[1]}`: a row cannot be read: {first.reason} "
-        f"(topic {first.topic}, partition {first.partition}, offset {first.offset}, commitTs {first.commit_ts})"
-    )
-
-
-def _sort_out_rejects(
-    batch: Batch, name: TableName, state: TableState, typed: DataFrame
-) -> tuple[TableState, DataFrame]:
-    bad = _bad_rows(batch, typed)
-    if not bad:
-        return state, typed
-    reason = _keep(batch, name, bad)
-    log.error("%s", reason)
-    if batch.job.on_reject == "quarantine":
-        batch.states[name] = msgspec.structs.replace(state, quarantined=reason, clean=False)
-        raise Quarantined(reason)
-    since = min(row.commit_ts for row in bad)
-    diverged = since if state.diverged_since is None else min(since, state.diverged_since)
-    return msgspec.structs.replace(state, diverged_since=diverged, clean=False), typed.where(sf.col(BAD).isNull())
-
-
-def _stop(batch: Batch, name: TableName, bad: Sequence[BadRow], fault: SinkFault) -> None:
-    if not bad:
-        raise fault
-    reason = _keep(batch, name, bad)
-    message = f"{reason}; kept in {batch.log.dead_letters}; nothing of this table was applied past it"
-    raise RejectedMessage(message) from fault
