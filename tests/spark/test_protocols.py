@@ -48,7 +48,7 @@ CONFIGS: Mapping[str, Kind] = {
 CASES = ("smoke", "keys", "types_all")
 QUICK = {
     *(("smoke", config) for config in CONFIGS),
-    *(("keys", config) for config in ("avro", "canal_json_ext")),
+    *(("keys", config) for config in ("avro", "canal_json_ext", "debezium_ext", "open")),
     *(
         ("types_all", config)
         for config in ("open", "simple_avro", "canal_json_ext", "debezium_ext", "avro", "debezium")
