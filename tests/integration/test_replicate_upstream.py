@@ -11,7 +11,7 @@ from tests.mariadb_server import Server, running
 from tests.recorded_topics import Line, write_json
 from tests.spark.lake import lake, read_table, replicate, write_job
 from tests.spark.simple_topic import ddl, insert, table
-from ticdc_spark.errors import RejectedMessage
+from ticdc_spark.errors import RejectedMessage, SchemaMissing
 from ticdc_spark.model import Column, ColumnType
 from ticdc_spark.protocols.simple import SimpleConfig, encoder
 
@@ -58,3 +58,20 @@ def test_its_rows_are_looked_up(spark: SparkSession, folder: Path, server: Serve
         replicate(job)
     found = {row["id"]: row["v"] for row in read_table(lake(spark, folder), "s", "t")}
     assert found == {1: "looked", 2: "sent", 3: "and here"}
+
+
+def test_a_schema_that_no_message_tells_is_asked_for(spark: SparkSession, folder: Path, server: Server) -> None:
+    simple = encoder(SimpleConfig())
+    unknown = table(7, V, name="gone")
+    watermark = simple.watermark(30)
+    assert watermark is not None
+    sent = [*simple.rows([insert(T, 20, id="1", v="a"), insert(unknown, 21, id="1", v="a")]), watermark]
+    lines = [Line("topic", 0, at, None, None, one.value) for at, one in enumerate(sent)]
+    source = write_json(folder / "topic" / "0.jsonl", lines).parent
+    more = 'schema-timeout = "0s"'
+    with pytest.raises(SchemaMissing, match=r"`s`\.`t`.*upstream under \[source\]"):
+        replicate(write_job(folder, source, more))
+    job = write_job(folder, source, more, "simple", f'upstream = "{server.uri}"')
+    with pytest.raises(SchemaMissing, match=r"`s`\.`gone`"):  # that table is not there either
+        replicate(job)
+    assert [row["v"] for row in read_table(lake(spark, folder), "s", "t")] == ["a"]

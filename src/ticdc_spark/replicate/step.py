@@ -12,6 +12,7 @@ from ticdc_spark.replicate import faults
 from ticdc_spark.replicate.advance import Advanced, Control, Rules, advance, describe_missing, due
 from ticdc_spark.replicate.apply import apply
 from ticdc_spark.replicate.arrival_steps import advance_arrived, committed_arrived, floors_of, position, positioned
+from ticdc_spark.replicate.asked_schemas import with_asked_schemas
 from ticdc_spark.replicate.changelog import SLOTS, ChangeLog
 from ticdc_spark.replicate.commit import committed, forget_before, held_tables, is_held
 from ticdc_spark.replicate.config import skip_ddl_line
@@ -217,7 +218,10 @@ class Steps:
         at_end = self.bounded and all(ends.get(place, 0) >= end for place, end in listed.items())
         controls = leave_out(controls, self.job.tables)
         known = skip_to_known(self.job.schema.skip_to_known)
-        advanced = advance(self.progress, number, controls, ends, listed, rules, known, named_after)
+        folded = (number, controls, ends, listed, rules, known, named_after)
+        advanced = advance(self.progress, *folded)
+        if advanced.missing and self.job.source.upstream is not None:
+            advanced = advance(with_asked_schemas(self.progress, advanced.missing, self.job.source.upstream), *folded)
         if self.mode is None:
             self.mode = self._settled(as_read(advanced.progress, at_end=at_end, waited=waited))
         if self.mode == "arrival":
@@ -369,7 +373,7 @@ class Steps:
             first = min(advanced.missing, key=lambda rows: rows.min_ts)
             message = (
                 f"{describe_missing(first)}. No DDL or BOOTSTRAP with it came in {waited:.0f} s (schema-timeout). "
-                f"Ways out: [schema] file with its CREATE TABLE; or let TiCDC send a BOOTSTRAP; or [schema] "
+                f"Ways out: [schema] file with its CREATE TABLE, upstream under [source], a BOOTSTRAP, or [schema] "
                 f'skip-to-known = ["{first.schema}.{first.name}"], which leaves these rows out'
             )
             raise SchemaMissing(message)

@@ -84,10 +84,29 @@ class Upstream(AbstractContextManager["Upstream"]):
                     if self.exact:
                         cursor.execute("SET @@tidb_snapshot = ''")
         except self._mysql.MySQLError as error:
-            raise self._wrapped(error, table, commit_ts) from error
+            raise self._wrapped(error, f"`{table.schema}`.`{table.name}`", commit_ts) from error
         except UnicodeDecodeError as error:
             raise MessageError(f"`{table.schema}`.`{table.name}`: the upstream sent text that is no UTF-8") from error
         return [rows.get(query.key(key)) for key in keys]
+
+    def show_create(self, schema: str, name: str, commit_ts: int) -> str:
+        """The CREATE TABLE of a table as of ``commit_ts``; of a database that is not TiDB, as it is now.
+
+        Raises: MessageError if the table is not there, or that time is garbage-collected; SourceFault if the database
+        cannot be reached or refuses us.
+        """
+        try:
+            with self._connected().cursor() as cursor:
+                if self.exact:
+                    cursor.execute("SET @@tidb_snapshot = %s", (str(commit_ts),))
+                try:
+                    cursor.execute(f"SHOW CREATE TABLE {_quoted(schema)}.{_quoted(name)}")
+                    return str(cursor.fetchone()[1])
+                finally:
+                    if self.exact:
+                        cursor.execute("SET @@tidb_snapshot = ''")
+        except self._mysql.MySQLError as error:
+            raise self._wrapped(error, f"`{schema}`.`{name}`", commit_ts) from error
 
     def _connected(self) -> Any:
         if self._connection is not None:
@@ -118,10 +137,9 @@ class Upstream(AbstractContextManager["Upstream"]):
             )
         return self._connection
 
-    def _wrapped(self, error: Exception, table: Table, commit_ts: int) -> MessageError | SourceFault:
+    def _wrapped(self, error: Exception, name: str, commit_ts: int) -> MessageError | SourceFault:
         code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
         text = str(error.args[-1]) if error.args else str(error)
-        name = f"`{table.schema}`.`{table.name}`"
         if code in _MISSING:
             return MessageError(f"rows of {name} cannot be looked up, the upstream lacks the {_MISSING[code]}: {text}")
         if code in _TOO_OLD:
