@@ -32,14 +32,14 @@ class Registry:
         self.folder = folder
         self.port = _free_port()
         self.url = f"http://127.0.0.1:{self.port}/apis/ccompat/v7"
-        self._process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Start, and wait until a client is answered."""
         (jar,) = registry_folder().glob("*-runner.jar")
         options = [f"-Dquarkus.http.port={self.port}", "-Dquarkus.http.host=127.0.0.1"]
         with (self.folder / "registry.log").open("ab") as log:
-            self._process = subprocess.Popen(
+            self.process = subprocess.Popen(
                 [_java(), "-Xmx384m", "-XX:+UseSerialGC", *options, "-jar", str(jar)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -47,7 +47,7 @@ class Registry:
             )
         deadline = time.monotonic() + 120
         while True:
-            if self._process.poll() is not None or time.monotonic() > deadline:
+            if self.process.poll() is not None or time.monotonic() > deadline:
                 self.stop()
                 raise RuntimeError(f"the registry does not answer: {self.log()}")
             try:
@@ -58,10 +58,10 @@ class Registry:
 
     def stop(self) -> None:
         """Stop it."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait(30)
-            self._process = None
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(30)
+            self.process = None
 
     def compatibility(self, subject: str, level: str) -> None:
         """Set what a subject's new schemas are checked for."""

@@ -1,0 +1,212 @@
+"""Avro from a real broker with a real registry: a schema that grows, unknown ids, wrong passwords, a registry down."""
+
+from __future__ import annotations
+
+import base64
+import signal
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.apicurio_registry import Registry
+from tests.kafka_broker import Broker
+from tests.spark.lake import Rows, lake, read_table, replicate
+from ticdc_spark.ddl import parse_create
+from ticdc_spark.errors import RegistryFault, RejectedMessage
+from ticdc_spark.model import Row, RowChange
+from ticdc_spark.protocols.avro import AvroConfig, encoder
+from ticdc_spark.wire.registry import SchemaRegistry
+
+ZONE = "Europe/Berlin"
+JOB = """
+[job]
+name = "avro"
+state = "state"
+source-timezone = "{zone}"
+[source]
+kind = "kafka"
+bootstrap-servers = "{servers}"
+topics = ["{topic}"]
+schema-registry = "{registry}"
+"schema-registry.timeout" = 3
+"schema-registry.max.retries" = 0
+[sink]
+kind = "iceberg"
+warehouse = "lake"
+"""
+COLUMNS = "id BIGINT UNSIGNED PRIMARY KEY, price DECIMAL(10,2), at TIMESTAMP(3) NULL, kind ENUM('a','b')"
+V1 = parse_create(f"CREATE TABLE shop.sold ({COLUMNS})", "shop")
+V2 = parse_create(f"CREATE TABLE shop.sold ({COLUMNS}, note VARCHAR(9) DEFAULT 'none')", "shop")
+FIRST: Row = {"id": str(2**64 - 1), "price": "-0.50", "at": "2024-07-01 10:00:00.250", "kind": "2"}
+LAST: Row = {"id": "2", "price": None, "at": None, "kind": "1", "note": None}
+UNKNOWN = b"\0\x7f\xff\xff\xff\2"
+"""A message with the id 2147483647."""
+HIDDEN = "_ticdc_commit_ts"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    """A registry that the tests share."""
+    started = Registry(tmp_path_factory.mktemp("registry"))
+    try:
+        started.start()
+        yield started
+    finally:
+        started.stop()
+
+
+def send(broker: Broker, url: str, topic: str, changes: Sequence[RowChange]) -> None:
+    """Write changes as TiCDC does: schemas to the registry, messages to the topic."""
+    config = AvroConfig(enable_tidb_extension=True, time_zone=ZONE, topic=lambda schema, table: topic)
+    with SchemaRegistry(url) as registry:
+        sent = list(encoder(config, registry).rows(changes))
+    broker.produce(topic, [(one.key, one.value) for one in sent])
+
+
+def insert(row: Row, ts: int) -> RowChange:
+    return RowChange(op="insert", table=V2 if "note" in row else V1, commit_ts=ts, after=row)
+
+
+def job(folder: Path, broker: Broker, topic: str, registry: str, more: str = "") -> Path:
+    file = folder / "job.toml"
+    text = JOB.format(servers=broker.servers, topic=topic, registry=registry, zone=ZONE)
+    file.write_text(text.replace('state = "state"', f'state = "state"\n{more}'))
+    return file
+
+
+def rows(spark: SparkSession, folder: Path) -> Rows:
+    found = read_table(lake(spark, folder), "shop", "sold")
+    return sorted(({**row, HIDDEN: bool(row.pop(HIDDEN))} for row in found), key=lambda row: int(row["id"]))
+
+
+def test_rows_there_and_a_schema_that_grows(
+    broker: Broker, server: Registry, spark: SparkSession, tmp_path: Path, topic_name: str
+) -> None:
+    broker.create_topic(topic_name)
+    file = job(tmp_path, broker, topic_name, server.url)
+    gone: Row = {"id": "1", "price": "1.00", "at": None, "kind": None}
+    send(broker, server.url, topic_name, [insert(FIRST, 1 << 20), insert(gone, 2 << 20)])
+    replicate(file)
+    assert [int(row["id"]) for row in rows(spark, tmp_path)] == [1, 2**64 - 1]
+
+    update = RowChange(
+        op="update", table=V2, commit_ts=3 << 20, before={**FIRST, "note": None}, after={**FIRST, "note": "new"}
+    )
+    delete = RowChange(op="delete", table=V2, commit_ts=5 << 20, before={**gone, "note": None})
+    send(broker, server.url, topic_name, [update, insert(LAST, 4 << 20), delete])
+    replicate(file)
+    found = rows(spark, tmp_path)
+    assert [row["note"] for row in found] == [None, "new"], "a default stands in the place of NULL"
+    assert [str(row["price"]) for row in found] == ["None", "-0.50"]
+    assert [row["kind"] for row in found] == ["a", "b"]
+    assert str(found[1]["at"]) == "2024-07-01 10:00:00.250000+00:00", "local text of the changefeed's zone"
+
+
+@contextmanager
+def frozen(server: Registry) -> Iterator[None]:
+    """A registry that takes connections and answers nothing, and comes back with all that it had."""
+    assert server.process is not None
+    server.process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        server.process.send_signal(signal.SIGCONT)
+
+
+def test_a_registry_that_does_not_answer_loses_nothing(
+    broker: Broker, server: Registry, spark: SparkSession, tmp_path: Path, topic_name: str
+) -> None:
+    broker.create_topic(topic_name)
+    file = job(tmp_path, broker, topic_name, server.url, 'on-reject = "continue"')
+    send(broker, server.url, topic_name, [insert(FIRST, 1 << 20)])
+    replicate(file)
+    send(broker, server.url, topic_name, [insert(LAST, 2 << 20)])
+    with (
+        frozen(server),
+        pytest.raises(RegistryFault, match=r"schema registry http://127\.0\.0\.1.*schema id \d+: .*time"),
+    ):
+        replicate(file)
+    assert len(rows(spark, tmp_path)) == 1
+    replicate(file)
+    assert len(rows(spark, tmp_path)) == 2, "the message was taken for a bad one"
+
+
+def test_an_id_that_the_registry_does_not_have(
+    broker: Broker, server: Registry, spark: SparkSession, tmp_path: Path, topic_name: str
+) -> None:
+    broker.create_topic(topic_name)
+    send(broker, server.url, topic_name, [insert(FIRST, 1 << 20)])
+    broker.produce(topic_name, [(None, UNKNOWN)])
+    send(broker, server.url, topic_name, [insert(LAST, 2 << 20)])
+    told = rf"schema id 2147483647 is not known to the registry \(topic {topic_name}, partition 0, offset 1\)"
+    with pytest.raises(RejectedMessage, match=told):
+        replicate(job(tmp_path, broker, topic_name, server.url))
+    replicate(job(tmp_path, broker, topic_name, server.url, 'on-reject = "continue"'))
+    assert len(rows(spark, tmp_path)) == 2
+    (letter,) = read_table(lake(spark, tmp_path), "_ticdc_spark", "dead_letters_avro")
+    assert letter["offset"] == 1 and letter["value"] == UNKNOWN
+
+
+USER, PASSWORD = "us@er", "p:w/ö"
+
+
+@contextmanager
+def guarded(server: Registry) -> Iterator[str]:
+    """The registry behind a proxy that asks for a user and a password; gives host and path of its address."""
+    expected = "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+    real = server.url.partition("/apis/")[0]
+
+    class Proxy(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body = 401, b'{"error_code":40101,"message":"Unauthorized"}'
+            if self.headers.get("Authorization") == expected:
+                try:
+                    with urllib.request.urlopen(real + self.path, timeout=10) as answer:
+                        status, body = answer.status, answer.read()
+                except urllib.error.HTTPError as error:
+                    status, body = error.code, error.read()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as proxy:
+        thread = threading.Thread(target=proxy.serve_forever)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{proxy.server_port}/apis/ccompat/v7"
+        finally:
+            proxy.shutdown()
+            thread.join()
+
+
+def test_a_wrong_password_is_a_fault_and_never_shown(
+    broker: Broker,
+    server: Registry,
+    spark: SparkSession,
+    tmp_path: Path,
+    topic_name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker.create_topic(topic_name)
+    send(broker, server.url, topic_name, [insert(FIRST, 1 << 20)])
+    with guarded(server) as address:
+        file = job(tmp_path, broker, topic_name, f"http://us%40er:${{env:REGISTRY_PASSWORD}}@{address}")
+        monkeypatch.setenv("REGISTRY_PASSWORD", "wrong-one")
+        with pytest.raises(RegistryFault, match="Unauthorized") as fault:
+            replicate(file)
+        assert "wrong-one" not in str(fault.value)
+        monkeypatch.setenv("REGISTRY_PASSWORD", "p%3Aw%2F%C3%B6")
+        replicate(file)
+    assert len(rows(spark, tmp_path)) == 1
