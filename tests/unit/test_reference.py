@@ -7,20 +7,22 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.reference import broken
 from tests.reference.applier import Applier, ends_of, run
-from tests.reference.faults import by_partition
+from tests.reference.faults import by_partition, interleaved
 from tests.reference.state import Lake
 from tests.reference.workloads import columns_of, configs, messages_of, read_unevenly, rows_of, truth_of
 from ticdc_spark.errors import LateRow, SchemaMissing
 from ticdc_spark.model import Bootstrap, Message, SchemaChange
-from ticdc_spark.protocols.base import ReadOptions
+from ticdc_spark.protocols import canal_json, debezium, debezium_encode
+from ticdc_spark.protocols import open as open_protocol
+from ticdc_spark.protocols.base import Decoder, Encoder, ReadOptions
 from ticdc_spark.protocols.simple import DECODER
-from ticdc_spark.workload import WorkloadConfig, truth_at
+from ticdc_spark.workload import WorkloadConfig, dispatch, generate, truth_at
 
 
 @given(configs)
@@ -31,6 +33,34 @@ def test_messages_lead_to_the_true_tables(config: WorkloadConfig) -> None:
     assert columns_of(applied.lake.tables) == columns_of(truth)
     assert applied.progress.waiting == []
     assert applied.progress.ddls == {}
+
+
+SQL_PROTOCOLS: dict[str, tuple[Encoder, Decoder]] = {
+    "open": (open_protocol.encoder(open_protocol.OpenConfig()), open_protocol.DECODER),
+    "canal-json": (
+        canal_json.encoder(canal_json.CanalJsonConfig(enable_tidb_extension=True, build_ts=lambda: 0)),
+        canal_json.DECODER,
+    ),
+    "debezium": (
+        debezium_encode.encoder(
+            debezium_encode.DebeziumConfig(enable_tidb_extension=True, debezium_disable_schema=True, build_ts=lambda: 0)
+        ),
+        debezium.DECODER,
+    ),
+}
+"""Protocols with watermarks whose DDL is its SQL: tables are known by following it."""
+
+
+@pytest.mark.parametrize("protocol", SQL_PROTOCOLS)
+@settings(max_examples=10)
+@given(config=configs, size=st.integers(10, 200))
+def test_tables_that_only_sql_tells_are_true(protocol: str, config: WorkloadConfig, size: int) -> None:
+    sender, reader = SQL_PROTOCOLS[protocol]
+    messages = interleaved(by_partition(dispatch(generate(config), config, sender)), config.seed)
+    applied = run(messages, reader, ReadOptions(source_timezone="UTC"), batch_size=size)
+    assert rows_of(applied.lake.tables) == rows_of(truth_of(config))
+    assert columns_of(applied.lake.tables) == columns_of(truth_of(config))
+    assert applied.progress.waiting == []
 
 
 @given(configs, st.integers(10, 200))
