@@ -22,6 +22,7 @@ from tests.unit.avro_examples import (
     record,
 )
 from ticdc_spark import mysql
+from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import RegistryFault, UsageError
 from ticdc_spark.model import (
     Envelope,
@@ -233,6 +234,22 @@ def test_a_broken_registry_is_never_a_bad_message() -> None:
 def test_names() -> None:
     assert [sanitized(name) for name in ("a b", "9", "世x", "_", "a.b")] == ["a_b", "_9", "_x", "_", "a_b"]
     assert default_topic("odd db.1", "a世") == "odd_db.1_a_"
+
+
+def test_tables_whose_names_become_one_cannot_be_told_apart() -> None:
+    registered: set[tuple[str, str]] = set()
+
+    class Subjects:
+        def register(self, subject: str, schema: str) -> int:
+            registered.add((subject, schema))
+            return 1
+
+    to = encoder(AvroConfig(), Subjects())
+    for name in ("订单", "商品"):
+        table = parse_create(f"CREATE TABLE shop.`{name}` (id INT PRIMARY KEY)", "shop")
+        assert list(to.rows([RowChange(op="insert", table=table, commit_ts=1, after={"id": "1"})]))
+    assert {subject for subject, _ in registered} == {"shop___-key", "shop___-value"}
+    assert len(registered) == 2
 
 
 @given(st.binary(max_size=40), st.binary(max_size=60), st.sampled_from(sorted(SCHEMAS)))
