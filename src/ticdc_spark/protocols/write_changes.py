@@ -1,0 +1,58 @@
+"""Many row changes to messages, where one that cannot be written does not stop the others."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
+
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import RowChange
+from ticdc_spark.protocols.base import Encoded, Encoder
+
+UNWRITABLE = (MessageError, ValueError, ArithmeticError, struct.error)
+"""What an encoder raises for a change that it cannot write. Values are not verified when they are read: text that is
+no value of its type fails as Python's own functions do."""
+
+
+def write_changes(encoder: Encoder, changes: Sequence[RowChange]) -> tuple[list[Encoded], dict[int, str]]:
+    """The messages of the changes that can be written, and why the others cannot, by their places."""
+    try:
+        return list(encoder.rows(changes)), {}
+    except UNWRITABLE:
+        bad = dict(_unwritable(encoder, changes, 0))
+        return list(encoder.rows([change for at, change in enumerate(changes) if at not in bad])), bad
+
+
+def _unwritable(encoder: Encoder, changes: Sequence[RowChange], first: int) -> Iterator[tuple[int, str]]:
+    """The changes that cannot be written, by halves."""
+    try:
+        list(encoder.rows(changes))
+    except UNWRITABLE as error:
+        if len(changes) == 1:
+            yield first, _blame(encoder, changes[0], str(error))
+            return
+        half = len(changes) // 2
+        yield from _unwritable(encoder, changes[:half], first)
+        yield from _unwritable(encoder, changes[half:], first + half)
+
+
+def _blame(encoder: Encoder, change: RowChange, reason: str) -> str:
+    """A reason with the table, and the column without whose value the row is written, or fails in another way."""
+    cured, changed = [], []
+    for name in {**(change.before or {}), **(change.after or {})}:
+        before, after = (row and {**row, name: None} for row in (change.before, change.after))
+        try:
+            list(encoder.rows([replace(change, before=before, after=after)]))
+            cured.append(name)
+        except UNWRITABLE as error:
+            if str(error) != reason:
+                changed.append(name)
+    blamed = cured or changed
+    table = f"`{change.table.schema}`.`{change.table.name}`"
+    told = reason if table in reason else f"{table}: {reason}"
+    return f"{told} (column `{blamed[0]}`)" if len(blamed) == 1 and f"`{blamed[0]}`" not in told else told
+
+
+__all__ = ["UNWRITABLE", "write_changes"]

@@ -1,0 +1,192 @@
+"""TiCDC's own messages, opened by ``envelopes`` and encoded again from their raw images, are the same bytes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.golden import test_avro, test_canal_json, test_debezium_encode, test_open, test_simple
+from tests.golden.exceptions import Difference, unexplained
+from tests.golden.test_open import equal
+from tests.golden.test_reference import final_tables
+from tests.vectors import Config, case, needs_vectors
+from ticdc_spark.errors import UsageError
+from ticdc_spark.model import Column, RowChange, Table
+from ticdc_spark.mysql import parse_type
+from ticdc_spark.protocols import decoder
+from ticdc_spark.protocols.base import Encoded, ReadOptions, Tables, decode
+from ticdc_spark.protocols.simple_avro import MARK, read_message, write_message
+from ticdc_spark.spark.encode import RawImages, TypedImages
+from ticdc_spark.spark.encode_plan import encoded, inserts, plan_encoding
+from ticdc_spark.spark.envelopes import LOG_DDL, LandingPlan, land
+from ticdc_spark.spark.types import LakeOptions, lake_columns, to_arrow
+
+pytestmark = needs_vectors
+
+UTC = ReadOptions(source_timezone="UTC")
+RULES_OF = {"debezium": "debezium encode"}
+"""Protocols whose exceptions for encoding stand apart."""
+
+
+def simple(value: bytes | None) -> Any:
+    """Without its clock; in Avro, also with the entries of its maps sorted."""
+    assert value
+    if value[:1] == MARK:
+        return test_simple.ordered(write_message(msgspec.structs.replace(read_message(value), build_ts=0)))
+    return re.sub(rb'"buildTs":\d+', b'"buildTs":0', value, count=1)
+
+
+COMPARABLE: Mapping[str, Callable[[bytes | None], Any]] = {
+    "simple": simple,
+    "avro": lambda value: value,
+    "canal-json": test_canal_json.comparable,
+    "debezium": test_debezium_encode.comparable,
+}
+OPTIONS: Mapping[str, Any] = {
+    "open-protocol": lambda config: test_open.open_config(config, rows(config)),
+    "simple": lambda config: test_simple.simple_config(config, rows(config)[0].message.value, None, []),
+    "avro": test_avro.avro_config,
+    "canal-json": lambda config: test_canal_json.canal_config(config, "row"),
+    "debezium": test_debezium_encode.debezium_config,
+}
+
+
+def rows(config: Config) -> list[Any]:
+    return [sent for sent in config.messages if sent.kind == "row"]
+
+
+def options(config: Config) -> dict[str, str]:
+    """What the changefeed was told, as text."""
+    told = OPTIONS[config.protocol](config)
+    fields = {name.replace("_", "-"): getattr(told, name) for name in told.__struct_fields__}
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in fields.items()
+        if value is not None and not callable(value)
+    }
+
+
+def opened(spark: SparkSession, config: Config) -> DataFrame:
+    """The change log's rows of a configuration's messages, all of one topic."""
+    messages = [sent.message for sent in config.messages]
+    table = pa.table(
+        {
+            "topic": ["one"] * len(messages),
+            "partition": pa.array([message.partition for message in messages], pa.int32()),
+            "offset": [message.offset for message in messages],
+            "timestamp": pa.array([None] * len(messages), pa.int64()),
+            "key": pa.array([message.key for message in messages], pa.binary()),
+            "value": pa.array([message.value for message in messages], pa.binary()),
+        }
+    )
+    plan = LandingPlan(
+        protocol=config.protocol,
+        generation=1,
+        batch=1,
+        slots=1,
+        floors={},
+        watermarks={},
+        arrival=config.protocol == "avro",
+        schemas=registered(config),
+    )
+    return spark.createDataFrame(table).mapInArrow(land(plan), LOG_DDL).where("kind = 'row'")
+
+
+def registered(config: Config) -> dict[int, str] | None:
+    return dict(test_avro.schemas(config)) if config.protocol == "avro" else None
+
+
+def changes(spark: SparkSession, source: Config, config: Config) -> tuple[DataFrame, Tables]:
+    """The row changes of ``source`` that ``config`` sent; the version of each one's table is its schema key.
+
+    Rows between two other messages are one partition: Open's messages end there.
+    """
+    wanted = {seq for one in rows(config) for seq in one.seqs}
+    whole = test_debezium_encode.tables(source.case)
+    tables: dict[tuple[str, str, str], Table] = {}
+    places: list[tuple[int, int, int, str]] = []
+    for run, (kind, sent) in enumerate(groupby(source.messages, key=lambda sent: sent.kind)):
+        events = [(one, seq, number) for one in sent for seq, number in enumerate(one.seqs) if number in wanted]
+        for one, seq, number in events if kind == "row" else ():
+            told = source.truth[number]
+            assert isinstance(told, RowChange)
+            schema, name, version = told.table.schema, told.table.name, told.table.version
+            tables[schema, name, str(version)] = whole[schema, name, version]
+            places.append((one.message.offset, seq, run, str(version)))
+    known = spark.createDataFrame(places, "offset bigint, seq int, run int, version string")
+    found = opened(spark, source).join(known, ["offset", "seq"]).drop("partition", "schema_key")
+    named = found.withColumnsRenamed({"run": "partition", "version": "schema_key"})
+    return named.coalesce(1).sortWithinPartitions("partition", "offset", "seq"), tables
+
+
+def again(spark: SparkSession, source: Config, config: Config) -> list[Encoded]:
+    """The row changes of ``source``, opened in Spark and encoded there as ``config`` says."""
+    frame, tables = changes(spark, source, config)
+    zone = ReadOptions(source_timezone=source.zone)
+    images = RawImages(protocol=source.protocol, options=zone, schemas=registered(source))
+    registry = test_avro.Recorded(config) if config.protocol == "avro" else None
+    plan = plan_encoding(config.protocol, options(config), tables, images, registry)
+    return [
+        Encoded(*(None if part is None else bytes(part) for part in (row.key, row.value)), row.rows)
+        for row in encoded(frame, plan).collect()
+    ]
+
+
+def differences(config: Config, ours: list[Encoded]) -> Iterator[Difference]:
+    sent = rows(config)
+    assert [one.rows for one in ours] == [len(one.seqs) for one in sent]
+    if config.protocol == "open-protocol":
+        yield from test_open.event_differences(config, sent, ours)
+        return
+    compare = COMPARABLE[config.protocol]
+    for actual, one in zip(ours, sent, strict=True):
+        event = config.case.events[one.seqs[0]]
+        where = f"{config}/{event['schema']}.{event['table']}"
+        yield from equal("key", where, actual.key, one.message.key)
+        yield from equal("bytes", where, compare(actual.value), compare(one.message.value))
+
+
+SOURCES = {"debezium_ext": "simple_json"}
+"""What a configuration is read from, if not from itself: Debezium does not bring back all that it was made from."""
+CONFIGS = ("open", "simple_json", "simple_avro", "canal_json_ext", "debezium_ext", "avro_ext_string")
+CASES = ("smoke", "types_all", *(pytest.param(name, marks=pytest.mark.slow) for name in ("keys", "shop")))
+
+
+@pytest.mark.parametrize("config_name", CONFIGS)
+@pytest.mark.parametrize("name", CASES)
+def test_encoded_messages_equal_the_bytes_sent(spark: SparkSession, name: str, config_name: str) -> None:
+    source, config = (case("tiflow", name).config(one) for one in (SOURCES.get(config_name, config_name), config_name))
+    found = list(differences(config, again(spark, source, config)))
+    assert unexplained(RULES_OF.get(config.protocol, config.protocol.removesuffix("-protocol")), found) == []
+
+
+def test_tables_of_the_lake_become_inserts(spark: SparkSession) -> None:
+    config = case("tiflow", "smoke").config("simple_json")
+    for table, truth in final_tables(config).values():
+        columns = [column for column in lake_columns(table, (), LakeOptions()) if not column.column.virtual]
+        arrays = [to_arrow(column, LakeOptions())([row[column.source] for row in truth])[0] for column in columns]
+        frame = spark.createDataFrame(pa.table(arrays, names=[column.name for column in columns]))
+        key = (table.schema, table.name, "")
+        plan = plan_encoding("open", {}, {key: table}, TypedImages(columns=tuple(columns)))
+        messages = encoded(inserts(frame.coalesce(1), table, columns, 99, "t"), plan).collect()
+        found = [
+            change
+            for row in messages
+            for change in decode(decoder("open"), bytes(row.key), bytes(row.value), {key: table}, UTC)
+        ]
+        assert [(row.topic, row.partition, row.commit_ts) for row in messages] == [("t", 0, 99)] * len(messages)
+        assert all(isinstance(change, RowChange) and change.commit_ts == 99 for change in found)
+        assert [change.after for change in found if isinstance(change, RowChange)] == truth
+
+
+def test_a_column_of_another_type_is_refused(spark: SparkSession) -> None:
+    table = Table(schema="s", name="t", columns=(Column(name="n", type=parse_type("bigint")),))
+    with pytest.raises(UsageError, match=r"column `n` of `s`\.`t` is int; expected: bigint"):
+        inserts(spark.sql("SELECT 1 AS n"), table, lake_columns(table, (), LakeOptions()), 1, "t")
