@@ -17,10 +17,12 @@ from msgspec.structs import replace
 
 from ticdc_spark import mysql
 from ticdc_spark.model import Change, Column, ColumnType, Index, Rejected, Row, RowChange, Table, Value
-from ticdc_spark.protocols import avro, canal_json, debezium, simple
+from ticdc_spark.protocols import avro, canal_json, debezium, debezium_avro, simple
 from ticdc_spark.protocols import open as open_protocol
 from ticdc_spark.protocols.avro_schema import sanitized
 from ticdc_spark.protocols.base import Decoder, Encoded, Encoder, ReadOptions, decode
+from ticdc_spark.protocols.debezium_avro_encode import DebeziumAvroConfig
+from ticdc_spark.protocols.debezium_avro_encode import encoder as debezium_avro_encoder
 from ticdc_spark.protocols.debezium_encode import DebeziumConfig
 from ticdc_spark.protocols.debezium_encode import encoder as debezium_encoder
 
@@ -134,9 +136,9 @@ def _named_values(column_type: ColumnType) -> st.SearchStrategy[Any]:
     return _any_values(column_type)
 
 
-def _debezium_values(column_type: ColumnType) -> st.SearchStrategy[Any]:
+def _debezium_values(column_type: ColumnType, digits: int = 15) -> st.SearchStrategy[Any]:
     """Debezium: no zero dates, years from 100 on, decimals as doubles, no -0."""
-    values = _values(column_type, year=100, digits=15)
+    values = _values(column_type, year=100, digits=digits)
     return values.filter(lambda value: value != "-0") if column_type.name in ("float", "double") else values
 
 
@@ -195,6 +197,8 @@ class Wire:
             tables = {(table.schema, table.name, key): table for key in ("", str(table.version))}
             if isinstance(decoder, OfRegistry):
                 tables = decoder.tables(one)
+            elif isinstance(decoder, debezium_avro.DebeziumAvroDecoder):
+                tables = {(table.schema, table.name, key): table for key in map(str, range(1, 99))}
             found += decode(decoder, one.key, one.value, tables, self.options)
         return found
 
@@ -241,6 +245,20 @@ def _registered(**options: Any) -> Callable[[], tuple[Encoder, Callable[[], Deco
         return avro.encoder(avro.AvroConfig(time_zone=ZONE, **options), ids), lambda: OfRegistry(ids.texts())
 
     return to
+
+
+def _debezium_avro(**options: Any) -> Callable[[], tuple[Encoder, Callable[[], Decoder]]]:
+    def to() -> tuple[Encoder, Callable[[], Decoder]]:
+        ids = _Ids()
+        config = DebeziumAvroConfig(**options)
+        return debezium_avro_encoder(config, ids), lambda: debezium_avro.DebeziumAvroDecoder(ids.texts())
+
+    return to
+
+
+def _debezium_avro_seen(change: RowChange) -> RowChange:
+    """Without the extension ``source`` has milliseconds."""
+    return replace(change, commit_ts=change.commit_ts >> 18 << 18)
 
 
 def _open_seen(change: RowChange, changed_only: bool = False) -> RowChange:
@@ -302,6 +320,17 @@ WIRES = (
     Wire("canal-json, compatible", _plain(_canal(content_compatible=True), canal_json.DECODER)),
     Wire("debezium", _plain(_debezium(), debezium.DECODER), values=_debezium_values),
     Wire("debezium, bare", _plain(_debezium(debezium_disable_schema=True), debezium.DECODER), values=_debezium_values),
+    Wire(
+        "debezium-avro",
+        _debezium_avro(enable_tidb_extension=True, avro_bigint_unsigned_handling_mode="string"),
+        values=partial(_debezium_values, digits=65),
+    ),
+    Wire(
+        "debezium-avro, bare",
+        _debezium_avro(avro_bigint_unsigned_handling_mode="string", avro_decimal_handling_mode="string"),
+        values=partial(_debezium_values, digits=65),
+        seen=_debezium_avro_seen,
+    ),
     Wire("avro", _registered(), values=_named_values, seen=partial(_avro_seen, extended=False)),
     Wire(
         "avro, extended",

@@ -84,6 +84,13 @@ def _without_nulls_as_defaults(message: bytes, ours: bytes) -> Any:
 
 RULES = [
     Rule(
+        "debezium-avro encode",
+        "value",
+        "ticdc-smoke-debezium-avro/smk.a.v",
+        "a NULL in a column that has a default is sent as null here, and as the default by TiCDC",
+        lambda actual, expected: actual is None and expected == "q",
+    ),
+    Rule(
         "debezium encode",
         "bytes",
         "tiflow-types_*/types_all.t_nulldef",

@@ -48,6 +48,32 @@ def test_rows_become_the_avro_of_ticdc(name: str, source: str) -> None:
     assert registry.ids.keys() == {(schema["subject"], schema["schema"]) for schema in schemas}
 
 
+@pytest.mark.parametrize("source", ["simple-json", "simple-avro"])
+def test_rows_become_the_debezium_avro_of_ticdc(source: str) -> None:
+    config, sent = case("ticdc", "nokey").config(source), case("ticdc", "nokey").config("debezium-avro")
+    reading, registry = reader("simple", config.zone), Registry()
+    options = {"avro-bigint-unsigned-handling-mode": "string"}
+    converter = Converter(reading, "debezium-avro", target_encoder("debezium-avro", options, registry))
+    written: list[Message] = []
+    refused = 0
+    for message in config.messages:
+        for found in reading.read(message.message):
+            for one in converter.convert(found):
+                if isinstance(one, Message):
+                    written.append(one)
+                else:
+                    refused += 1
+    written += converter.flush()  # type: ignore[arg-type]
+    # ``ts_ms``, the clock, is last
+    assert [(key, value and value[:-6]) for key, value in bodies(written)] == [
+        (key, value and value[:-6]) for key, value in bodies([one.message for one in sent.messages])
+    ]
+    errors = sent.path.with_suffix(".errors.jsonl").read_bytes().splitlines()
+    assert refused == len(errors) > 100
+    registered = {(schema["subject"], schema["schema"]) for schema in sent.schemas}
+    assert {one for one in registered if one[0].endswith("-value")} <= registry.ids.keys()
+
+
 def test_simple_tells_columns_in_the_order_of_their_making() -> None:
     messages, sent, _ = written("shop", "simple_json")
     different = [(one, other) for one, other in zip(messages, sent, strict=True) if bodies([one]) != bodies([other])]

@@ -7,15 +7,19 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 import pytest
+from msgspec.structs import replace
 
-from tests.golden.exceptions import Difference, unexplained
+from tests.golden.exceptions import Difference, unexplained, unneeded
 from tests.golden.test_debezium_tables import as_told
 from tests.golden.test_open import compare_image, equal
 from tests.vectors import ROOT, Config, configs, named, needs_vectors
 from ticdc_spark import mysql
-from ticdc_spark.model import Column, Envelope, Row, RowChange, Table
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import Bootstrap, Column, Envelope, Index, Row, RowChange, SchemaChange, Table, Value
 from ticdc_spark.protocols.base import ReadOptions, read_envelope
 from ticdc_spark.protocols.debezium_avro import DebeziumAvroDecoder, table_from_schemas
+from ticdc_spark.protocols.debezium_avro_encode import DebeziumAvroConfig, encoder
+from ticdc_spark.wire.avro_binary import write_long
 from ticdc_spark.wire.confluent import schema_id
 
 pytestmark = needs_vectors
@@ -109,6 +113,109 @@ def test_rows_that_ticdc_refused_are_not_there(config: Config) -> None:
         {seq for line in path.read_bytes().splitlines() for seq in json.loads(line)["seq"]} if path.exists() else set()
     )
     assert not refused & {seq for sent in config.messages for seq in sent.seqs}
+
+
+class Recorded:
+    """A registry that knows what TiCDC registered, and nothing else."""
+
+    def __init__(self, config: Config) -> None:
+        self.ids = {(entry["subject"], entry["schema"]): entry["id"] for entry in config.schemas}
+        self.used: set[int] = set()
+        self.wrong: list[tuple[str, str]] = []
+
+    def register(self, subject: str, schema: str) -> int:
+        number: int = self.ids.get((subject, schema), 0)
+        if not number:
+            self.wrong.append((subject, schema))
+        self.used.add(number)
+        return number
+
+
+CLOCK = 1_790_000_000_000
+
+
+def configured(config: Config) -> DebeziumAvroConfig:
+    options = config.options
+    return DebeziumAvroConfig(
+        cluster_id=options["cluster_id"],
+        enable_tidb_extension=options["enable_tidb_extension"],
+        debezium_output_old_value=options["debezium_output_old_value"],
+        avro_decimal_handling_mode=options["avro_decimal_handling_mode"],
+        avro_bigint_unsigned_handling_mode=options["avro_bigint_unsigned_handling_mode"],
+        build_ts=lambda: CLOCK,
+    )
+
+
+@cache
+def whole_tables(config: Config) -> dict[tuple[str, str, int | None], Table]:
+    """Tables with their virtual columns, which no row has."""
+    told = [change.table for change in config.truth.values() if isinstance(change, SchemaChange | Bootstrap)]
+    return {(table.schema, table.name, table.version): table for table in told if table is not None}
+
+
+def source(config: Config, seq: int) -> RowChange:
+    """What was to be sent: the truth, with the table's virtual columns and its handle key, which each event marks."""
+    truth, event = config.truth[seq], config.case.events[seq]
+    assert isinstance(truth, RowChange)
+    whole = whole_tables(config)[truth.table.schema, truth.table.name, truth.table.version]
+    virtual = tuple(column for column in whole.columns if column.virtual or column.name.startswith("_V$_"))
+    virtual = tuple(replace(column, virtual=True) for column in virtual)
+    keys = tuple(column["name"] for column in event.get("columns") or event["pre_columns"] if column["handle"])
+    index = Index(name="handle", unique=True, primary=True, nullable=False, columns=keys)
+    indexes = (index,) if keys else ()
+    return replace(truth, table=replace(truth.table, columns=truth.table.columns + virtual, indexes=indexes))
+
+
+def without_clock(value: bytes | None) -> bytes:
+    """``ts_ms`` is the last field, and of as many bytes in this century."""
+    assert value
+    return value[: -len(write_long(CLOCK))]
+
+
+def encoded_differences(
+    config: Config, change: RowChange, written: bytes | None, sent: bytes | None
+) -> Iterator[Difference]:
+    """The values by which two messages differ; the bytes, if there is no such value."""
+    if without_clock(written) == without_clock(sent):
+        return
+    table = change.table
+    where = f"{config}/{table.schema}.{table.name}"
+    images: list[dict[tuple[str, str], Value]] = []
+    for value in (written, sent):
+        (event,) = DebeziumAvroDecoder(schemas(config)).open_message(None, value)
+        assert isinstance(event, Envelope)
+        again = read(config, event, table)
+        assert again is not None
+        both = {"before": again.before, "after": again.after}
+        images.append({(which, name): cell for which, row in both.items() for name, cell in (row or {}).items()})
+    ours, theirs = images
+    different = [name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)]
+    if not different:
+        yield Difference("bytes", where, written, sent)
+    for name in different:
+        yield Difference("value", f"{where}.{name[1]}", ours.get(name), theirs.get(name))
+
+
+@every_config
+def test_encoded_messages_and_schemas_equal_those_sent(config: Config) -> None:
+    registry = Recorded(config)
+    found: list[Difference] = []
+    to = encoder(configured(config), registry)
+    for sent in config.messages:
+        change = source(config, sent.seqs[0])
+        (encoded,) = to.rows([change])
+        assert (encoded.key, encoded.rows) == (sent.message.key, 1)
+        found += encoded_differences(config, change, encoded.value, sent.message.value)
+    path = config.path.with_suffix(".errors.jsonl")
+    for line in path.read_bytes().splitlines() if path.exists() else ():
+        refused = json.loads(line)
+        assert "ought to have unique name" in refused["error"]
+        with pytest.raises(MessageError, match="virtual column"):
+            list(to.rows([source(config, refused["seq"][0])]))
+    assert unexplained("debezium-avro encode", found) == []
+    assert (unneeded("debezium-avro encode", found) == []) == (config.case.name == "smoke")
+    assert not registry.wrong
+    assert registry.used == {entry["id"] for entry in config.schemas}
 
 
 def test_every_vector_file_is_read() -> None:

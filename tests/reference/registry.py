@@ -1,4 +1,4 @@
-"""The reference for Avro: the registry tells a table's schema, nothing tells what was done to it."""
+"""The reference for Avro, and Debezium in Avro: the registry tells a table's schema, nothing what was done to it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from tests.reference.arrival import ArrivalApplier
 from tests.reference.state import Landed, Name, Progress, Read
 from ticdc_spark.model import Column, Envelope, Row, Table, Value
 from ticdc_spark.mysql import NO_CONSTANT, handle_key
+from ticdc_spark.protocols import debezium_avro
 from ticdc_spark.protocols.avro import table_from_schemas
 from ticdc_spark.protocols.base import RowReader
 from ticdc_spark.replicate.inferred import Policy, fill_of, follow
@@ -20,6 +21,7 @@ class RegistryApplier(ArrivalApplier):
 
     schemas: Mapping[int, str] = {}
     policy: Policy = "stop"
+    debezium = False
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -51,11 +53,15 @@ class RegistryApplier(ArrivalApplier):
             return
         self.seen.add((name, key, value))
         if name not in self.lake.tables:
-            self.lake.tables[name] = (table_from_schemas(key, value), {})
+            self.lake.tables[name] = (self.table(name, key, value), {})
         elif number >= self.newest[name]:
             # a lower number that was not seen before is an older schema, of a partition that is behind
-            self.follow(name, table_from_schemas(key, value))
+            self.follow(name, self.table(name, key, value))
         self.newest[name] = max(number, self.newest.get(name, 0))
+
+    def table(self, name: Name, key: str | None, value: str) -> Table:
+        """Debezium's schemas do not name the table as the database does."""
+        return debezium_avro.table_from_schemas(*name, key, value) if self.debezium else table_from_schemas(key, value)
 
     def follow(self, name: Name, new: Table) -> None:
         old, rows = self.lake.tables[name]
@@ -92,6 +98,9 @@ class RegistryApplier(ArrivalApplier):
         return known[1]
 
 
-def registry_applier(schemas: Mapping[int, str], policy: Policy = "stop") -> type[RegistryApplier]:
+def registry_applier(
+    schemas: Mapping[int, str], policy: Policy = "stop", *, debezium: bool = False
+) -> type[RegistryApplier]:
     """An applier that knows a registry's schemas."""
-    return type("RegistryApplier", (RegistryApplier,), {"schemas": schemas, "policy": policy})
+    members = {"schemas": schemas, "policy": policy, "debezium": debezium}
+    return type("RegistryApplier", (RegistryApplier,), members)

@@ -9,10 +9,9 @@ from pyspark.sql import SparkSession
 
 from tests.golden.equality import unequal_in_lake
 from tests.golden.test_reference import of
-from tests.recorded_topics import Line, write_json
 from tests.reference.faults import replayed, split
 from tests.spark.lake import lake, read_table, replicate, write_job
-from tests.spark.test_protocols import differences, registry
+from tests.spark.test_protocols import differences, registry, write_topic
 from tests.vectors import case, needs_vectors
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import DecisionNeeded, UsageError
@@ -22,11 +21,6 @@ from ticdc_spark.replicate import faults
 
 UTC = 'source-timezone = "UTC"'
 HIDDEN = "_ticdc_commit_ts"
-
-
-def write_topic(folder: Path, messages: Iterable[Message]) -> Path:
-    lines = [Line(m.topic, m.partition, m.offset, None, m.key, m.value) for m in messages]
-    return write_json(folder / "topic/messages.jsonl", lines)
 
 
 @needs_vectors

@@ -3,7 +3,8 @@
 What a protocol cannot bring back stands in ``tests/golden/equality.py``.
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,11 +14,13 @@ from pyspark.sql import SparkSession
 
 from tests.golden.equality import unequal_in_lake
 from tests.golden.exceptions import Difference
-from tests.golden.test_reference import final_tables, mode
+from tests.golden.test_reference import final_tables, mode, of
+from tests.recorded_topics import Line, write_json
+from tests.reference.faults import replayed, split
 from tests.spark.lake import lake, names, read_table, replicate, write_job
 from tests.spark.test_vectors import expected_rows
 from tests.vectors import Config, case, needs_vectors
-from ticdc_spark.model import Row, Table
+from ticdc_spark.model import Message, Row, Table
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.names import escape
 from ticdc_spark.replicate.progress import Progress
@@ -32,6 +35,11 @@ class Kind(NamedTuple):
     """``None``: told by its messages."""
     mode: str
     more: str = ""
+
+
+def write_topic(folder: Path, messages: Iterable[Message]) -> Path:
+    lines = [Line(m.topic, m.partition, m.offset, None, m.key, m.value) for m in messages]
+    return write_json(folder / "topic/messages.jsonl", lines)
 
 
 CONTINUE = 'on-reject = "continue"'
@@ -126,3 +134,27 @@ def test_a_case_ends_in_its_final_state(spark: SparkSession, folder: Path, name:
     assert not summary.progress.pending
     found = list(differences(lake(spark, folder), config, summary.progress))
     assert not unequal_in_lake(config.protocol.removesuffix("-protocol"), found)
+
+
+SOME = 'tables = ["nokey.pk_mixed", "nokey.set_pk", "nokey.two_uk"]'
+
+
+@pytest.mark.parametrize(
+    ("name", "protocol", "more"), [("smoke", None, ""), ("nokey", "debezium-avro", f"{SOME}\nbatch-rows = 1500")]
+)
+def test_debezium_in_avro_ends_in_its_final_state(
+    spark: SparkSession, folder: Path, name: str, protocol: str | None, more: str
+) -> None:
+    config = case("ticdc", name).config("debezium-avro")
+    # not by key: the commit_ts alone has to tell the order, of deletes too
+    partitions = split([sent.message for sent in config.messages], of(config), 3, by_key=False)
+    messages = [message for part in replayed(partitions, seed=2) for message in part]
+    topic = write_topic(folder, messages)
+    summary = replicate(write_job(folder, topic, more, protocol, registry(config)))
+    assert summary.finished and summary.progress.mode == "arrival"
+    found = list(differences(lake(spark, folder), config, summary.progress))
+    if more:
+        names = {(table.schema, table.name) for table in summary.progress.tables if table.table is not None}
+        assert {f"{schema}.{name}" for schema, name in names} == {*re.findall(r"\w+\.\w+", SOME)}
+        found = [one for one in found if one.what != "table" or one.actual]
+    assert not unequal_in_lake("debezium-avro", found)

@@ -85,7 +85,7 @@ _OPTIONS = (
     click.option("-X", "client", multiple=True, callback=client_options, metavar="KEY=VALUE", help="librdkafka's own."),
     click.option(
         "--protocol",
-        type=click.Choice(sorted({*PROTOCOLS, *ALIASES, "debezium-avro"})),
+        type=click.Choice(sorted({*PROTOCOLS, *ALIASES})),
         callback=lambda _context, _parameter, name: name and canonical(name),
         help="Detected if not given.",
     ),
@@ -230,7 +230,7 @@ def debezium_avro_decoder(schemas: Any) -> tuple[Decoder, OfRow]:
 
 
 _REGISTERED = {"avro": avro_decoder, "debezium-avro": debezium_avro_decoder}
-"""Protocols whose schemas stand at a registry. Debezium in Avro is only read: by ``inspect`` and ``convert``."""
+"""Protocols whose schemas stand at a registry."""
 
 
 def _schema(schemas: Any, ids: frozenset[int]) -> str | None:

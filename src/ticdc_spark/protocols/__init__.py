@@ -16,14 +16,19 @@ PROTOCOLS: dict[str, Callable[[], Decoder]] = {
     "avro": _load("avro"),
     "canal-json": _load("canal_json"),
     "debezium": _load("debezium"),
+    "debezium-avro": _load("debezium_avro"),
     "open": _load("open"),
     "simple": _load("simple"),
 }
 """Name, as in TiCDC's ``protocol`` option, to the loader of its decoder."""
 ALIASES = {"open-protocol": "open"}
 """Other names that TiCDC's ``protocol`` option takes."""
-NO_WATERMARK = frozenset({"avro"})
+REGISTERED = {"avro": ("avro", "AvroDecoder"), "debezium-avro": ("debezium_avro", "DebeziumAvroDecoder")}
+"""Protocols whose messages name schemas of a registry, to their module and decoder, made of the schemas' texts."""
+NO_WATERMARK = frozenset({"avro", "debezium-avro"})
 """Protocols that TiCDC sends without watermarks, whatever it is told."""
+HIDDEN_DELETES = frozenset({"avro"})
+"""Protocols whose deletes do not tell their commit_ts."""
 MAYBE_WATERMARK = frozenset({"canal-json", "debezium"})
 """Protocols with watermarks only by ``enable-tidb-extension``."""
 NO_TIMEZONE = frozenset({"avro", "canal-json", "open"})
@@ -38,13 +43,14 @@ def canonical(name: str) -> str:
 def decoder(name: str, schemas: Mapping[int, str] | None = None) -> Decoder:
     """Load a protocol's decoder by name.
 
-    ``schemas``: texts by id, for the protocol whose messages name schemas of a registry (Avro).
+    ``schemas``: texts by id, for the protocols whose messages name schemas of a registry.
 
     Raises: UsageError when there is no protocol of that name.
     """
     name = canonical(name)
     if name not in PROTOCOLS:
         raise UsageError(f"protocol {name!r} is not known; allowed: {', '.join(sorted(PROTOCOLS))}")
-    if name == "avro" and schemas is not None:
-        return cast(Decoder, import_module("ticdc_spark.protocols.avro").AvroDecoder(schemas))
+    if name in REGISTERED and schemas is not None:
+        module, kind = REGISTERED[name]
+        return cast(Decoder, getattr(import_module(f"ticdc_spark.protocols.{module}"), kind)(schemas))
     return PROTOCOLS[name]()

@@ -185,7 +185,8 @@ def _shortest(number: int) -> bytes:
     return number.to_bytes(max((number.bit_length() + 7) // 8, 1), "big")
 
 
-def _decimal_writer(column_type: ColumnType, _: str) -> Write:
+def decimal_writer(column_type: ColumnType, _: str) -> Write:
+    """A DECIMAL as the shortest two's complement of its unscaled number, big-endian."""
     scale = column_type.decimal or 0
 
     def write(text: str) -> bytes:
@@ -289,7 +290,7 @@ _FORMS: Mapping[tuple[str, str], Form] = {
     ("FLOAT", "float"): Form(_column("float"), _always(_read_float), _packed(FLOAT), _float_default, _same),
     ("FLOAT", "double"): Form(_column("float"), _always(_read_wide_float), _packed(DOUBLE), _float_default, _same),
     ("DOUBLE", "double"): Form(_column("double"), _always(_read_double), _packed(DOUBLE), _float_default, _same),
-    ("DECIMAL", "bytes"): Form(_decimal_column, _decimal_reader, _decimal_writer, None, _same),
+    ("DECIMAL", "bytes"): Form(_decimal_column, _decimal_reader, decimal_writer, None, _same),
     ("DECIMAL", "string"): Form(_decimal_column, _always(read_text), _text, _text_default, _same),
     ("BIT", "bytes"): Form(
         _bit_column,

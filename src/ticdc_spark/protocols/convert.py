@@ -22,6 +22,8 @@ from ticdc_spark.protocols.avro_encode import encoder as avro
 from ticdc_spark.protocols.base import Encoded, Encoder
 from ticdc_spark.protocols.canal_json_encode import CanalJsonConfig, ddl_word
 from ticdc_spark.protocols.canal_json_encode import encoder as canal_json
+from ticdc_spark.protocols.debezium_avro_encode import DebeziumAvroConfig
+from ticdc_spark.protocols.debezium_avro_encode import encoder as debezium_avro
 from ticdc_spark.protocols.debezium_encode import DebeziumConfig
 from ticdc_spark.protocols.debezium_encode import encoder as debezium
 from ticdc_spark.protocols.events import EventReader, Found
@@ -74,6 +76,7 @@ TARGETS: Mapping[str, Target] = {
     "canal-json": Target(
         CanalJsonConfig, canal_json, {"enable_tidb_extension": True}, ddl_to_first=True, store=_store_value
     ),
+    "debezium-avro": Target(DebeziumAvroConfig, debezium_avro, {"enable_tidb_extension": True}, needs_registry=True),
     "debezium": Target(DebeziumConfig, debezium, {"enable_tidb_extension": True}, tells_tables=True),
     "open": Target(OpenConfig, open_protocol, {}, has_upsert=True, store=_store_framed),
     "simple": Target(SimpleConfig, simple, {"compute_row_checksum": True}, tells_tables=True, store=_store_value),

@@ -1,12 +1,13 @@
-"""Debezium in Avro behind a schema registry (``protocol=debezium-avro`` of TiCDC's new architecture): reading only.
+"""Debezium in Avro behind a schema registry (``protocol=debezium-avro`` of TiCDC's new architecture): to events.
 
 A value is framed with its schema's id; it is a record with ``before``, ``after``, ``source`` and ``op``, as in JSON.
 There are neither DDL nor watermarks. Without TiDB's extension ``source`` has no ``commit_ts``: then it is
 ``source.ts_ms`` with a logical part of 0. Values are those of Debezium in JSON but for bytes, which are bytes; DECIMAL,
 which is an unscaled number; and a BIGINT UNSIGNED, which may be text.
 
-An image is the id's frame and the row's record, so it tells its schema itself; ``schema_key`` is the id in decimal. No
-document describes this protocol. Source: the vectors of ``ticdc``, and their registered schemas.
+The other direction is ``debezium_avro_encode``. An image is the id's frame and the row's record, so it tells its schema
+itself; ``schema_key`` is the id in decimal. No document describes this protocol. Source: the vectors of ``ticdc``, and
+their registered schemas.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Registered schemas of Debezium in Avro: records, with what Kafka Connect says of their fields.
+"""Registered schemas of Debezium in Avro, read and written: records, with what Kafka Connect says of their fields.
 
 Only what such schemas hold is read: records, unions with null, arrays and the primitive types. A record may be named
 again behind its definition, but not within it.
@@ -6,12 +6,14 @@ again behind its definition, but not within it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from ticdc_spark.errors import MessageError
+from ticdc_spark.protocols.avro_schema import sanitized
+from ticdc_spark.protocols.go_text import escape_html
 from ticdc_spark.wire.avro_binary import (
     DOUBLE,
     FLOAT,
@@ -160,3 +162,95 @@ def _skipper(fields: tuple[Field, ...]) -> Read:
         return True, at
 
     return skip
+
+
+class WrittenField(NamedTuple):
+    """A column in a schema that is written."""
+
+    name: str
+    schema: Any
+    """Its Avro type, without null: every column may be null."""
+    tidb_type: str = ""
+
+
+_SOURCE: tuple[tuple[str, str, bool], ...] = (
+    ("version", "string", False),
+    ("connector", "string", False),
+    ("name", "string", False),
+    ("ts_ms", "long", False),
+    ("snapshot", "string", True),
+    ("db", "string", False),
+    ("table", "string", False),
+    ("server_id", "long", False),
+    ("gtid", "string", True),
+    ("file", "string", False),
+    ("pos", "long", False),
+    ("row", "int", False),
+    ("thread", "long", True),
+    ("query", "string", True),
+)
+_EXTENSION = (("commit_ts", "long", False), ("cluster_id", "string", False))
+
+
+def write_key(name: str, fields: Sequence[WrittenField]) -> str:
+    """The schema of a table's keys; without a handle key it has no fields.
+
+    Raises: MessageError for names that are equal once they are sanitised.
+    """
+    return _text(_written(f"{name}Key", _columns(name, fields)))
+
+
+def write_envelope(name: str, source: str, fields: Sequence[WrittenField], *, extended: bool) -> str:
+    """The schema of a table's values; ``source`` is the name of that record, ``extended``: with TiDB's extension.
+
+    Raises: MessageError for names that are equal once they are sanitised.
+    """
+    row = _written(name, _columns(name, fields))
+    more = _EXTENSION if extended else ()
+    envelope = _written(
+        f"{name}Envelope",
+        [
+            _written_field("before", row, optional=True),
+            _written_field("after", f"{row['namespace']}.{row['name']}", optional=True),
+            _written_field(
+                "source",
+                _written(source, [_written_field(field, kind, optional=null) for field, kind, null in _SOURCE + more]),
+                optional=False,
+            ),
+            _written_field("op", "string", optional=False),
+            _written_field("ts_ms", "long", optional=False),
+        ],
+    )
+    return _text({**envelope, "connect.version": 1})
+
+
+def _columns(table: str, fields: Sequence[WrittenField]) -> list[dict[str, Any]]:
+    names = [sanitized(field.name) for field in fields]
+    for name in names:
+        if names.count(name) > 1:
+            raise MessageError(f"{table} has two columns that Avro can only call {name!r}")
+    return [
+        _written_field(field.name, field.schema, optional=True)
+        | ({"tidb_type": field.tidb_type} if field.tidb_type else {})
+        for field in fields
+    ]
+
+
+def _written(full_name: str, fields: list[dict[str, Any]]) -> dict[str, Any]:
+    *namespace, name = map(sanitized, full_name.split("."))
+    return {
+        "type": "record",
+        "name": name,
+        "namespace": ".".join(namespace),
+        "connect.name": full_name,
+        "fields": fields,
+    }
+
+
+def _written_field(name: str, schema: Any, *, optional: bool) -> dict[str, Any]:
+    field = {"connect.field": name, "name": sanitized(name), "type": schema}
+    return {**field, "type": ["null", schema], "default": None} if optional else field
+
+
+def _text(record: dict[str, Any]) -> str:
+    return escape_html(msgspec.json.encode(record, order="sorted")).decode()

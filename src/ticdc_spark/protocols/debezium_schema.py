@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from ticdc_spark.errors import MessageError
-from ticdc_spark.model import Column, Table
+from ticdc_spark.model import Column, ColumnType, Table
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols.avro_schema import sanitized
 from ticdc_spark.protocols.debezium_types import form
@@ -160,12 +160,17 @@ def watermark_schemas(cluster: str) -> tuple[str, str]:
     return _key(name, ""), _envelope(name, "")
 
 
+def schema_name(cluster: str, table: Table) -> str:
+    """What a table's schemas are named after."""
+    return ".".join((sanitized(cluster), sanitized(table.schema), _NOT_IN_NAME.sub("_", table.name)))
+
+
 def row_schemas(cluster: str, table: Table, extension: bool) -> tuple[str, str]:
     """Of a row's key and value. Virtual columns, which rows never carry, are declared behind the others.
 
     Raises: MessageError for a type that Debezium cannot carry.
     """
-    name = ".".join((sanitized(cluster), sanitized(table.schema), _NOT_IN_NAME.sub("_", table.name)))
+    name = schema_name(cluster, table)
     columns = sorted(table.columns, key=lambda column: bool(column.virtual))
     fields = {column.name: _column(column, extension) for column in columns}
     keys = {*handle_key(table)}
@@ -192,7 +197,7 @@ def _column(column: Column, extension: bool) -> str:
     connect = form(column.type).connect(column.type)
     parts = []
     if extension:
-        parts.append(f'"tidb_type":"{_tidb_type(column)}"')
+        parts.append(f'"tidb_type":"{tidb_type(column.type)}"')
     parts.append(f'"type":"{connect.type}","optional":{"true" if column.nullable else "false"}')
     if connect.name:
         parts.append(f'"name":"{connect.name}"')
@@ -208,9 +213,10 @@ def _column(column: Column, extension: bool) -> str:
     return "{" + ",".join(parts) + "}"
 
 
-def _tidb_type(column: Column) -> str:
-    name = column.type.name
-    return f"{name} unsigned" if column.type.unsigned and name in _UNSIGNED else name
+def tidb_type(column_type: ColumnType) -> str:
+    """What TiDB's extension calls a type."""
+    name = column_type.name
+    return f"{name} unsigned" if column_type.unsigned and name in _UNSIGNED else name
 
 
 def _default(column: Column) -> str | None:
@@ -238,4 +244,4 @@ def _constant(column: Column) -> str | None:
     return write(text)
 
 
-__all__ = ["DDL_KEY_SCHEMA", "DDL_SCHEMA", "row_schemas", "watermark_schemas"]
+__all__ = ["DDL_KEY_SCHEMA", "DDL_SCHEMA", "row_schemas", "schema_name", "tidb_type", "watermark_schemas"]

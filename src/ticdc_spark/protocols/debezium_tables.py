@@ -8,7 +8,8 @@ A row's block tells less; it is for streams without DDL: of TiCDC before v9, and
 the widest that the block allows:
 
 - With TiDB's extension (``tidb_type``), or where a connector propagates source types, a column has its type's name; of
-  TiCDC, never a length, and DECIMAL, which is sent as a double, without precision and scale, is a DOUBLE.
+  TiCDC, never a length, and DECIMAL, which is sent as a double, without precision and scale, is a DOUBLE
+  (as text, in Avro, LONGTEXT).
 - Without, int16, int32 and int64 are SMALLINT, INT and BIGINT (a BIGINT UNSIGNED from 2^63 on is negative), and strings
   are LONGTEXT: bytes that TiCDC, or a connector in a text mode, sends as base64 stay base64.
 - DATETIME has 3 or 6 digits; TIME and TIMESTAMP have 6.
@@ -150,7 +151,9 @@ def _type(field: WireField) -> ColumnType:
 def _tidb_type(field: WireField) -> ColumnType:
     if field.name in _SEMANTIC and field.tidb_type in TIME_TYPES:
         return parse_type(_SEMANTIC[field.name])
-    return parse_type("double" if field.tidb_type.startswith("decimal") else field.tidb_type)
+    if field.tidb_type.startswith("decimal"):
+        return parse_type("longtext" if field.type == "string" else "double")
+    return parse_type(field.tidb_type)
 
 
 def _propagated(parameters: dict[str, str]) -> ColumnType | None:

@@ -15,6 +15,7 @@ from pyspark.sql import functions as sf
 
 from ticdc_spark.errors import DecisionNeeded, SinkFault
 from ticdc_spark.model import Table
+from ticdc_spark.protocols import HIDDEN_DELETES
 from ticdc_spark.replicate import faults
 from ticdc_spark.replicate.advance import ANY_VERSION, VALID_THEN
 from ticdc_spark.replicate.apply_ddl import alter
@@ -76,7 +77,9 @@ def apply_arrived(batch: Batch, step: Rows, mark: Mark) -> None:
             upto=step.upto,
             keys=keys,
         )
-        state = _write(batch, state, plan, wanted, columns, mark)
+        hidden = batch.protocol in HIDDEN_DELETES
+        every = None if hidden else batch.read_plan(_every_version(batch, name, target), data)
+        state = _write(batch, state, plan, wanted, columns, every, mark)
         faults.point("merge")
         batch.done(name, mark, batch.position)
     count = sum(rows.rows for rows in waiting if rows.max_ts <= step.upto)
@@ -135,9 +138,23 @@ def _prepared(batch: Batch, name: TableName, state: TableState, target: Table, m
     return msgspec.structs.replace(batch.states[name], topics=state.topics, rows=state.rows)
 
 
+def _every_version(batch: Batch, name: TableName, target: Table) -> dict[str, Table]:
+    """By schema key, what rows of the table that the log has may hold."""
+    if batch.registry is None:
+        return {VALID_THEN: target}
+    return {key: _version(batch, name, key, target) for *known, key in batch.schemas if tuple(known) == name}
+
+
 def _write(
-    batch: Batch, state: TableState, plan: ReadPlan, wanted: LogRows, columns: Sequence[LakeColumn], mark: Mark
+    batch: Batch,
+    state: TableState,
+    plan: ReadPlan,
+    wanted: LogRows,
+    columns: Sequence[LakeColumn],
+    every: ReadPlan | None,
+    mark: Mark,
 ) -> TableState:
+    """``every``: how older rows of the log are read, for what they deleted and when, if they tell it."""
     name = (wanted.schema, wanted.table)
     with batch.sink.session() as session:
         zeros = session.sparkContext.accumulator(0)
@@ -146,8 +163,8 @@ def _write(
             if not plan.strict:
                 state, typed = sort_out_rejects(batch, name, state, typed)
             net = newest_changes(typed, plan.columns)
-            if batch.registry is None and wanted.above < batch.commit_ts_of(state):
-                net = _not_deleted_since(net, _deletes(batch, session, plan, wanted), plan.columns)
+            if every is not None and wanted.above < batch.commit_ts_of(state):
+                net = _not_deleted_since(net, _deletes(batch, session, wanted, every), plan.columns)
             batch.sink.merge_newest(name, net.withColumnRenamed(TS, COMMIT_TS), columns, batch.stamp(mark, mark[0]))
         except SinkFault as fault:
             if UNREADABLE not in str(fault):
@@ -189,11 +206,12 @@ def newest_changes(typed: DataFrame, columns: Sequence[LakeColumn]) -> DataFrame
     )
 
 
-def _deletes(batch: Batch, session: SparkSession, plan: ReadPlan, wanted: LogRows) -> DataFrame:
+def _deletes(batch: Batch, session: SparkSession, wanted: LogRows, plan: ReadPlan) -> DataFrame:
     """Of keys that were deleted, by messages that the log still has: the commit_ts of the last delete in ``_GONE``."""
     every = msgspec.structs.replace(wanted, batches=None)
     raw = batch.log.rows(session, every).where(sf.col("op").isin("delete", "update"))
-    loosely = read_rows(msgspec.structs.replace(plan, strict=False, tables={VALID_THEN: plan.tables[VALID_THEN]}))
+    raw = raw.where(sf.col("schema_key").isin(*plan.tables))
+    loosely = read_rows(msgspec.structs.replace(plan, strict=False))
     keys = [quote(column.name) for column in plan.columns if column.key]
     typed = raw.mapInArrow(loosely, rows_ddl(plan.columns)).where((sf.col(OP) == "d") & sf.col(BAD).isNull())
     return typed.groupBy(*keys).agg(sf.max(TS).alias(_GONE))

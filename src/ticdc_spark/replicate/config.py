@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ticdc_spark.protocols import REGISTERED
 from ticdc_spark.replicate import job_file
 from ticdc_spark.replicate.job import (
     FilesSource,
@@ -105,7 +106,7 @@ def _source(raw: Mapping[str, Any], mistakes: Mistakes) -> Source | None:
         )
     if registry and "schema_registry" not in keys:
         mistakes.add("[source]", f"`{min(registry)}` is an option of a schema registry; write `schema-registry` too")
-    if keys.get("protocol") == "avro" and "schema_registry" not in keys:
+    if keys.get("protocol") in REGISTERED and "schema_registry" not in keys:
         mistakes.add("[source] schema-registry", "missing; Avro messages name schemas of a registry")
     if mistakes.count > before:
         return None

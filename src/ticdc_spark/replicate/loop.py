@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from ticdc_spark.errors import TicdcSparkError, UsageError
-from ticdc_spark.protocols import decoder
+from ticdc_spark.protocols import REGISTERED
 from ticdc_spark.replicate.first_messages import detected
 from ticdc_spark.replicate.job import FilesSource, Job
 from ticdc_spark.replicate.lease import Lease, acquire
@@ -101,11 +101,12 @@ def _open(job: Job, lease: Lease, until_ts: int | None, stop: threading.Event, *
             return None
         log.info("protocol: %s, by the first messages", found)
         protocol = found
-    decoder(protocol)  # UsageError for one that is detected and not read
-    if protocol == "avro" and registry is None:
-        raise UsageError(f"{job.file}: [source] schema-registry: missing; Avro messages name schemas of a registry")
-    if protocol != "avro":
+    if protocol not in REGISTERED:
         registry = None
+    elif registry is None:
+        raise UsageError(f"{job.file}: [source] schema-registry: missing; Avro messages name schemas of a registry")
+    else:
+        registry.protocol = protocol
     return Steps(
         job,
         spark,

@@ -1,7 +1,8 @@
-"""Schemas of a registry (Avro): the driver fetches what messages name, tasks get the texts.
+"""Schemas of a registry (Avro, Debezium in Avro): the driver fetches what messages name, tasks get the texts.
 
 Landing tells the pairs of ids (key, value) that its messages name. An id that is not known yet is fetched, and the
-batch is landed again: schemas change seldom, so nearly every batch is landed once.
+batch is landed again: schemas change seldom, so nearly every batch is landed once. Avro's schemas name their tables;
+of Debezium's the rows tell which table they are of.
 """
 
 import re
@@ -13,10 +14,12 @@ import msgspec
 
 from ticdc_spark.errors import MessageError, RegistryFault
 from ticdc_spark.model import Table
+from ticdc_spark.protocols import debezium_avro
 from ticdc_spark.protocols.avro_schema import table_from_schemas
 from ticdc_spark.replicate.advance import Control
 from ticdc_spark.replicate.job import Source
 from ticdc_spark.replicate.progress import KnownSchema
+from ticdc_spark.sinks.base import TableName
 from ticdc_spark.spark.envelopes import SCHEMA_IDS, SchemaIds
 
 FILE = "file:"
@@ -39,6 +42,8 @@ class Registered:
 
     def __init__(self, texts: Texts) -> None:
         self._texts = texts
+        self.protocol = "avro"
+        """Whose schemas they are: one of ``REGISTERED``."""
         self.known: dict[int, str] = {}
         self._refused: set[int] = set()
 
@@ -76,23 +81,26 @@ class Registered:
 
     def tables(self, controls: Sequence[Control]) -> list[KnownSchema]:
         """The tables that values' schemas tell, with the key that stood beside each; in order of their ids."""
-        found: dict[int, KnownSchema] = {}
-        for pair in _pairs(controls):
-            if pair.value is None or pair.value in found:
-                continue
-            table = self._table(pair)
-            if table is not None:
-                found[pair.value] = KnownSchema(
-                    schema=table.schema, name=table.name, key=str(pair.value), table=table, since=pair.value
-                )
-        return [found[number] for number in sorted(found)]
+        found: dict[tuple[int, TableName], KnownSchema] = {}
+        for pair in sorted(_pairs(controls), key=lambda pair: (pair.value or 0, pair.key is None, pair.key or 0)):
+            for table in self._tables(pair, controls):
+                number, name = pair.value or 0, (table.schema, table.name)
+                if (number, name) not in found:
+                    found[number, name] = KnownSchema(
+                        schema=table.schema, name=table.name, key=str(number), table=table, since=number
+                    )
+        return [*found.values()]
 
-    def _table(self, pair: SchemaIds) -> Table | None:
+    def _tables(self, pair: SchemaIds, controls: Sequence[Control]) -> list[Table]:
         key, value = (None if number is None else self.known.get(number) for number in (pair.key, pair.value))
         try:
-            return None if value is None else table_from_schemas(key, value)
+            if value is None:
+                return []
+            if self.protocol == "avro":
+                return [table_from_schemas(key, value)]
+            return [debezium_avro.table_from_schemas(*name, key, value) for name in _named(controls, pair.value)]
         except MessageError:
-            return None  # as landing says of each of its messages
+            return []  # as landing says of each of its messages
 
 
 def open_registry(source: Source) -> Registered | None:
@@ -120,6 +128,14 @@ def _from_file(path: Path) -> Mapping[int, str]:
     except (OSError, msgspec.DecodeError) as error:
         raise RegistryFault(f"schema registry {path}: {error}") from error
     return {entry.id: entry.schema for entry in entries}
+
+
+def _named(controls: Sequence[Control], number: int | None) -> list[TableName]:
+    """The tables whose rows name a schema."""
+    key = str(number)
+    return sorted(
+        {(event.schema, event.table) for event in controls if event.kind == "summary" and event.schema_key == key}
+    )
 
 
 def _pairs(controls: Sequence[Control]) -> set[SchemaIds]:

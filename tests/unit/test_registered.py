@@ -1,0 +1,96 @@
+"""Which tables a registry's schemas tell, of Avro and of Debezium in Avro."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tests.unit.avro_examples import Registry
+from ticdc_spark.model import Column, Index, RowChange, Table
+from ticdc_spark.mysql import handle_key, parse_type
+from ticdc_spark.protocols.avro_encode import AvroConfig
+from ticdc_spark.protocols.avro_encode import encoder as avro
+from ticdc_spark.protocols.debezium_avro_encode import DebeziumAvroConfig
+from ticdc_spark.protocols.debezium_avro_encode import encoder as debezium_avro
+from ticdc_spark.replicate.advance import Control
+from ticdc_spark.replicate.registered import Registered
+from ticdc_spark.spark.envelopes import SCHEMA_IDS, SchemaIds
+from ticdc_spark.wire.confluent import schema_id
+
+PRIMARY = Index(name="primary", unique=True, primary=True, nullable=False, columns=("id",))
+
+
+def table(name: str, *more: str) -> Table:
+    columns = (Column(name="id", type=parse_type("int"), nullable=False),)
+    columns += tuple(Column(name=column, type=parse_type("int"), nullable=True) for column in more)
+    return Table(schema="a db", name=name, columns=columns, indexes=(PRIMARY,))
+
+
+def control(kind: str, schema: str = "", name: str = "", key: str | None = None, text: str | None = None) -> Control:
+    return Control(
+        kind=kind,
+        topic="t",
+        partition=0,
+        offset=-1,
+        seq=0,
+        schema=schema,
+        table=name,
+        schema_key=key,
+        commit_ts=0,
+        control=text,
+    )
+
+
+def landed(protocol: str, *tables: Table) -> tuple[Registered, list[Control]]:
+    """What landing tells of a row of each table."""
+    registry, controls = Registry(), []
+    to = debezium_avro(DebeziumAvroConfig(), registry) if protocol != "avro" else avro(AvroConfig(), registry)
+    for of in tables:
+        row = {column.name: "1" for column in of.columns}
+        (one,) = to.rows([RowChange(op="insert", table=of, commit_ts=1 << 20, after=row)])
+        assert one.key is not None and one.value is not None
+        ids = SchemaIds(schema_id(one.key), schema_id(one.value))
+        controls.append(control(SCHEMA_IDS, text=msgspec.json.encode(ids).decode()))
+        controls.append(control("summary", of.schema, of.name, str(ids.value)))
+    registered = Registered(registry.schemas)
+    registered.protocol = protocol
+    assert registered.learn(controls)
+    return registered, controls
+
+
+def test_debeziums_tables_are_named_as_their_rows_are() -> None:
+    registered, controls = landed("debezium-avro", table("a.b"), table("a.b", "more"), table("c"))
+    found = registered.tables(controls)
+    assert [(known.schema, known.name, known.key) for known in found] == [
+        ("a db", "a.b", "2"),
+        ("a db", "a.b", "3"),
+        ("a db", "c", "5"),
+    ]
+    assert [column.name for column in found[1].table.columns] == ["id", "more"]
+    assert {handle_key(known.table) for known in found} == {("id",)}
+
+
+def test_avros_tables_are_named_by_their_schemas() -> None:
+    registered, controls = landed("avro", table("c"))
+    (known,) = registered.tables(controls)
+    assert (known.schema, known.name, known.key) == ("a_db", "c", "2")
+
+
+def test_schemas_that_are_none_of_debeziums_tell_no_table() -> None:
+    registered, controls = landed("avro", table("c"))
+    registered.protocol = "debezium-avro"
+    assert registered.tables(controls) == []
+
+
+def test_a_schema_without_rows_tells_no_table() -> None:
+    registered, controls = landed("debezium-avro", table("c"))
+    assert registered.tables([event for event in controls if event.kind != "summary"]) == []
+
+
+def test_of_two_keys_beside_one_value_the_older_counts_however_they_come() -> None:
+    registered, controls = landed("debezium-avro", table("c"))
+    (known,) = registered.tables(controls)
+    keyless = SchemaIds(None, int(known.key))
+    later = SchemaIds(99, int(known.key))
+    more = [control(SCHEMA_IDS, text=msgspec.json.encode(pair).decode()) for pair in (keyless, later)]
+    for order in ([*controls, *more], [*more, *controls]):
+        assert registered.tables(order) == [known]
