@@ -55,4 +55,4 @@ def _lz4(value: bytes, limit: int) -> bytes:
     size = cramjam.lz4.decompress_into(value, buffer)
     if size > limit:
         raise MessageError(f"an lz4 value of more than {limit} bytes unpacked")
-    return bytes(buffer[:size])
+    return bytes(memoryview(buffer)[:size])

@@ -1,0 +1,57 @@
+"""A registry in a file: what is registered is saved, and what cannot be read says which file."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ticdc_spark.errors import RegistryFault
+from ticdc_spark.wire.registry_file import RegistryFile
+
+
+def test_schemas_are_saved_and_found(tmp_path: Path) -> None:
+    path = tmp_path / "schemas.json"
+    with RegistryFile(path, create=True) as registry:
+        assert [registry.register("a-key", "K"), registry.register("a-value", "V1")] == [1, 2]
+        assert registry.register("a-key", "K") == 1, "registered twice"
+        assert registry.register("b-key", "K") == 1, "a schema has one id under every subject"
+        assert registry.register("a-value", "V2") == 3
+        assert registry[3] == "V2"
+    with RegistryFile(path, create=True) as registry:
+        assert (registry[1], registry[2]) == ("K", "V1")
+        assert registry.register("b-value", "new") == 4
+        with pytest.raises(KeyError):
+            registry[9]
+    assert [list(entry.values()) for entry in json.loads(path.read_bytes())] == [
+        [1, "K", "a-key", 1],
+        [2, "V1", "a-value", 1],
+        [1, "K", "b-key", 1],
+        [3, "V2", "a-value", 2],
+        [4, "new", "b-value", 1],
+    ]
+
+
+def test_reading_needs_ids_and_schemas_alone_and_saves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "schemas.json"
+    path.write_text('[{"id": 7, "schema": "S", "schemaType": "AVRO"}]')
+    path.chmod(0o444)
+    with RegistryFile(path) as registry:
+        assert registry[7] == "S"
+    assert path.read_text() == '[{"id": 7, "schema": "S", "schemaType": "AVRO"}]'
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [(None, "No such file"), ("{}", "Expected `array`"), ('[{"id": 1}]', "missing required field `schema`")],
+)
+def test_what_cannot_be_read_says_which_file(tmp_path: Path, content: str | None, told: str) -> None:
+    path = tmp_path / "schemas.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(RegistryFault, match=rf"schema registry file:.*schemas\.json: .*{told}"):
+        RegistryFile(path)
+
+
+def test_a_file_that_cannot_be_made_is_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(RegistryFault, match="No such file"):
+        RegistryFile(tmp_path / "not/there.json", create=True)
