@@ -5,8 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from ticdc_spark.errors import RegistryFault
-from ticdc_spark.wire.registry_file import RegistryFile
+from tests.recorded_topics import write_json
+from tests.unit.test_convert import run
+from tests.unit.test_inspect import SIMPLE, lines, shown, topic
+from ticdc_spark.errors import RegistryFault, UsageError
+from ticdc_spark.protocols.base import Encoded
+from ticdc_spark.wire.registry_file import RegistryFile, open_registry
 
 
 def test_schemas_are_saved_and_found(tmp_path: Path) -> None:
@@ -55,3 +59,34 @@ def test_what_cannot_be_read_says_which_file(tmp_path: Path, content: str | None
 def test_a_file_that_cannot_be_made_is_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(RegistryFault, match="No such file"):
         RegistryFile(tmp_path / "not/there.json", create=True)
+
+
+@pytest.mark.parametrize("target", ["avro", "debezium-avro"])
+def test_a_topic_takes_its_schemas_along(target: str, tmp_path: Path) -> None:
+    """Written in Avro without a server, and shown again from another folder."""
+    path = write_json(tmp_path / "topic.jsonl", lines(topic(SIMPLE)))
+    registry = f"file:{tmp_path / 'schemas.json'}"
+    options = ["-O", "enable-tidb-extension=true"] if target == "avro" else []
+    written = run("convert", path, "--to", target, "--out", tmp_path / "out", "--schema-registry", registry, *options)
+    assert written.exit_code == 0, written.stderr
+    subjects = [entry["subject"] for entry in json.loads((tmp_path / "schemas.json").read_bytes())]
+    assert subjects == ["shop_t-key", "shop_t-value"]
+    asked = ["--protocol", target, "--schema-registry", registry, "--source-timezone", "UTC"]
+    found, sent = (
+        [event["after"] | {"ts": event["after"]["ts"][:23]} for event in shown(events) if event["after"]]
+        for events in (run("inspect", "--json", tmp_path / "out", *asked), run("inspect", "--json", path))
+    )
+    assert found and found == sent
+
+
+def test_a_file_that_is_not_there_is_told_by_its_name(tmp_path: Path) -> None:
+    path = write_json(tmp_path / "topic.jsonl", lines([Encoded(None, b"\0\0\0\0\1")]))
+    found = run("inspect", path, "--schema-registry", f"file:{tmp_path}/no.json")
+    assert found.exit_code == 1
+    assert "no.json" in found.stderr and "No such file" in found.stderr
+
+
+@pytest.mark.parametrize("where", ["schemas.json", "ftp://registry", "http://"])
+def test_what_is_no_registry_is_told_with_what_is_allowed(where: str) -> None:
+    with pytest.raises(UsageError, match=r"file:PATH, or a URL that begins with http:// or https://"):
+        open_registry(where)

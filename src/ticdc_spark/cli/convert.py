@@ -20,6 +20,7 @@ from ticdc_spark.protocols import ALIASES, canonical
 from ticdc_spark.protocols.base import Encoder
 from ticdc_spark.protocols.convert import TARGETS, Converter, target_encoder
 from ticdc_spark.spark.recorded_writer import FORMATS, RecordWriter, recording
+from ticdc_spark.wire.registry_file import open_registry
 
 
 @click.command("convert")
@@ -87,9 +88,7 @@ def _encoder(target: str, options: dict[str, str], registry: str | None) -> Iter
     if registry is None or not TARGETS[target].needs_registry:
         yield target_encoder(target, options)
         return
-    from ticdc_spark.wire.registry import SchemaRegistry
-
-    with SchemaRegistry(registry) as schemas:
+    with open_registry(registry, create=True) as schemas:
         yield target_encoder(target, options, schemas)
 
 

@@ -22,6 +22,7 @@ from ticdc_spark.protocols.events import EventReader, OfRow
 from ticdc_spark.protocols.handle_keys import Lookup
 from ticdc_spark.spark.topic_reader import Place, TopicReader
 from ticdc_spark.wire.claim_check import ClaimCheckStorage
+from ticdc_spark.wire.registry_file import open_registry
 
 _LOOKED_AT = 1000
 """Messages looked at before the protocol is given up."""
@@ -89,7 +90,11 @@ _OPTIONS = (
         callback=lambda _context, _parameter, name: name and canonical(name),
         help="Detected if not given.",
     ),
-    click.option("--schema-registry", metavar="URL", help="For Avro, read or written; may hold user:password@."),
+    click.option(
+        "--schema-registry",
+        metavar="URL",
+        help="For Avro, read or written: a URL, which may hold user:password@, or file:PATH.",
+    ),
     click.option(
         "--source-timezone",
         metavar="ZONE",
@@ -200,9 +205,7 @@ def _decoder(protocol: str, registry: str | None) -> Iterator[tuple[Decoder, OfR
         return
     if registry is None:
         raise UsageError("Avro messages are read with --schema-registry")
-    from ticdc_spark.wire.registry import SchemaRegistry
-
-    with SchemaRegistry(registry) as schemas:
+    with open_registry(registry) as schemas:
         yield make(schemas)
 
 

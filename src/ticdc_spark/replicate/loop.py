@@ -17,7 +17,7 @@ from ticdc_spark.replicate.job import FilesSource, Job
 from ticdc_spark.replicate.lease import Lease, acquire
 from ticdc_spark.replicate.lease_store import lease_store, this_process
 from ticdc_spark.replicate.progress import Offsets, Progress, Status, Store
-from ticdc_spark.replicate.registered import open_registry
+from ticdc_spark.replicate.registered import registered
 from ticdc_spark.replicate.report import BatchReport, Summary
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.iceberg import IcebergSink, catalog_options
@@ -62,7 +62,7 @@ def run(
 
 def _open(job: Job, lease: Lease, until_ts: int | None, stop: threading.Event, *, bounded: bool) -> Steps | None:
     """Start Spark, open the catalog and the source; ``None``: stopped before a message told the protocol."""
-    registry = open_registry(job.source)
+    registry = registered(job.source)
     sink = job.sink
     if "://" not in sink.warehouse:
         Path(sink.warehouse).mkdir(parents=True, exist_ok=True)

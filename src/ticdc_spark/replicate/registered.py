@@ -6,13 +6,12 @@ of Debezium's the rows tell which table they are of.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 import msgspec
 
-from ticdc_spark.errors import MessageError, RegistryFault
+from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Table
 from ticdc_spark.protocols import debezium_avro
 from ticdc_spark.protocols.avro_schema import table_from_schemas
@@ -21,8 +20,7 @@ from ticdc_spark.replicate.job import Source
 from ticdc_spark.replicate.progress import KnownSchema
 from ticdc_spark.sinks.base import TableName
 from ticdc_spark.spark.envelopes import SCHEMA_IDS, SchemaIds
-
-FILE = "file:"
+from ticdc_spark.wire.registry_file import open_registry
 
 
 class Texts(Protocol):
@@ -30,11 +28,6 @@ class Texts(Protocol):
 
     def __getitem__(self, number: int, /) -> str:
         """Raises: KeyError for an id that is not known."""
-
-
-class _Entry(msgspec.Struct):
-    id: int
-    schema: str
 
 
 class Registered:
@@ -103,7 +96,7 @@ class Registered:
             return []  # as landing says of each of its messages
 
 
-def open_registry(source: Source) -> Registered | None:
+def registered(source: Source) -> Registered | None:
     """The registry of a source; ``None`` where it names none.
 
     Raises: UsageError for an address or an option that the client does not take; RegistryFault for a file.
@@ -111,23 +104,10 @@ def open_registry(source: Source) -> Registered | None:
     where = source.schema_registry
     if where is None:
         return None
-    if where.startswith(FILE):
-        return Registered(_from_file(Path(where.removeprefix(FILE))))
-    from ticdc_spark.wire.registry import SchemaRegistry
-
     options: dict[str, Any] = {
         key: int(text) if re.fullmatch(r"\d+", text) else text for key, text in source.schema_registry_options.items()
     }
-    return Registered(SchemaRegistry(where, options))
-
-
-def _from_file(path: Path) -> Mapping[int, str]:
-    """A registry's content: ``[{"id": 1, "schema": "…"}]``, as its REST API lists schemas."""
-    try:
-        entries = msgspec.json.decode(path.read_bytes(), type=list[_Entry])
-    except (OSError, msgspec.DecodeError) as error:
-        raise RegistryFault(f"schema registry {path}: {error}") from error
-    return {entry.id: entry.schema for entry in entries}
+    return Registered(open_registry(where, options))
 
 
 def _named(controls: Sequence[Control], number: int | None) -> list[TableName]:
@@ -142,4 +122,4 @@ def _pairs(controls: Sequence[Control]) -> set[SchemaIds]:
     return {msgspec.json.decode(event.control or "", type=SchemaIds) for event in controls if event.kind == SCHEMA_IDS}
 
 
-__all__ = ["Registered", "open_registry"]
+__all__ = ["Registered", "registered"]

@@ -23,7 +23,7 @@ class TopicReader:
         try:
             import confluent_kafka
         except ModuleNotFoundError as error:
-            raise UsageError("record needs the Kafka client: pip install 'ticdc-spark[kafka]'") from error
+            raise UsageError("reading topics needs the Kafka client: pip install 'ticdc-spark[kafka]'") from error
         self._kafka: Any = confluent_kafka
         self._servers = servers
         settings = {

@@ -131,7 +131,9 @@ def _split(url: str) -> tuple[str, str | None]:
     for address in filter(None, map(str.strip, url.split(","))):
         parts = urlsplit(address)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UsageError("a schema registry's URL begins with http:// or https:// and names a host")
+            raise UsageError(
+                "a schema registry is file:PATH, or a URL that begins with http:// or https:// and names a host"
+            )
         before, found, host = parts.netloc.rpartition("@")
         if found and user is None:
             name, _, password = before.partition(":")

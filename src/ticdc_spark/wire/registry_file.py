@@ -1,17 +1,21 @@
 """A schema registry kept in a file: a recorded topic takes its schemas along, and no server is needed.
 
 The file is a list of ``{"id", "subject", "version", "schema"}``, as a registry's REST API lists schemas; to read them,
-``id`` and ``schema`` are enough. Written as ``file:schemas.json`` wherever a registry's URL stands.
+``id`` and ``schema`` are enough. ``open_registry`` takes ``file:schemas.json`` where a registry's URL may stand.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from ticdc_spark.errors import RegistryFault
+from ticdc_spark.errors import RegistryFault, UsageError
+
+if TYPE_CHECKING:
+    from ticdc_spark.wire.registry import SchemaRegistry
 
 PREFIX = "file:"
 
@@ -75,3 +79,20 @@ class RegistryFile:
 
     def _fault(self, error: Exception) -> RegistryFault:
         return RegistryFault(f"schema registry {PREFIX}{self._path}: {error}")
+
+
+def open_registry(
+    where: str, options: Mapping[str, Any] | None = None, *, create: bool = False
+) -> RegistryFile | SchemaRegistry:
+    """The registry at ``file:PATH`` or a URL. ``options``: the client's. ``create``: a file may be made.
+
+    Raises: UsageError for a URL or an option that the client does not take, or where it is not installed; RegistryFault
+    for a file.
+    """
+    if where.startswith(PREFIX):
+        return RegistryFile(Path(where.removeprefix(PREFIX)), create=create)
+    try:
+        from ticdc_spark.wire.registry import SchemaRegistry
+    except ModuleNotFoundError as error:
+        raise UsageError("a schema registry needs its client: pip install 'ticdc-spark[kafka]'") from error
+    return SchemaRegistry(where, options)
