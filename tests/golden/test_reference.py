@@ -49,6 +49,7 @@ CONFIGS = [config for case in cases() for config in case.configs]
 SHUFFLED = {
     *("simple_json", "simple-json", "open", "canal_json_ext", "debezium_noschema_ext"),
     *("canal_json", "debezium_noschema", "avro", "avro_ext_watermark", "avro_precise_long", "debezium-avro"),
+    "avro-watermark",
 }
 """One configuration of each protocol and mode: the others differ in the bytes alone."""
 every_config = pytest.mark.parametrize("config", CONFIGS, ids=str)

@@ -1,11 +1,12 @@
 """Arrival mode without Spark: when a DDL is due, what is a replay, marks that only rise, and which mode a job has."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import msgspec
 import pytest
 
-from ticdc_spark.errors import UsageError
+from ticdc_spark.errors import DecisionNeeded, UsageError
 from ticdc_spark.model import SchemaChange
 from ticdc_spark.replicate.advance import Control, Rules
 from ticdc_spark.replicate.arrival_steps import (
@@ -16,8 +17,8 @@ from ticdc_spark.replicate.arrival_steps import (
     position,
     positioned,
 )
-from ticdc_spark.replicate.mode import as_read, of_job
-from ticdc_spark.replicate.progress import PartitionState, Pending, Progress, TableState
+from ticdc_spark.replicate.mode import as_read, hides, of_job, refuse_hidden, without_ddl
+from ticdc_spark.replicate.progress import PartitionState, Pending, Progress, QueuedDdl, TableState
 from ticdc_spark.replicate.timeline import Ddl, Rows, timelines
 from ticdc_spark.spark.envelopes import Summary
 
@@ -101,7 +102,9 @@ def test_marks_rise_within_a_batch_from_batch_to_batch_and_when_the_state_was_lo
     ("wanted", "protocol", "begun", "mode"),
     [
         (None, "simple", "", "barrier"),
-        (None, "avro", "", "arrival"),
+        (None, "debezium-avro", "", "arrival"),
+        (None, "avro", "", None),
+        ("barrier", "avro", "", "barrier"),
         (None, "debezium", "", None),
         ("arrival", "debezium", "", "arrival"),
         (None, "canal-json", "arrival", "arrival"),
@@ -113,7 +116,7 @@ def test_the_mode_of_a_job(wanted: Any, protocol: str, begun: Any, mode: str | N
 
 @pytest.mark.parametrize(
     ("wanted", "protocol", "begun"),
-    [("arrival", "open", ""), ("barrier", "avro", ""), ("barrier", "debezium", "arrival")],
+    [("arrival", "open", ""), ("barrier", "debezium-avro", ""), ("barrier", "debezium", "arrival")],
 )
 def test_a_mode_that_cannot_be(wanted: Any, protocol: str, begun: Any) -> None:
     with pytest.raises(UsageError, match="mode: found"):
@@ -128,3 +131,22 @@ def test_the_mode_that_messages_tell() -> None:
     assert as_read(some, at_end=False, waited=False) is None
     assert as_read(some, at_end=True, waited=False) == as_read(some, at_end=False, waited=True) == "arrival"
     assert as_read(marked, at_end=True, waited=True) == "barrier"
+    assert as_read(marked, at_end=False, waited=False, hidden=True) == "arrival"
+
+
+def test_deletes_without_commit_ts_leave_no_place_for_ddl(caplog: pytest.LogCaptureFixture) -> None:
+    controls = [copy(0), control("watermark", 0, 9, 60, None)]
+    assert without_ddl(EMPTY, controls, "debezium") == (EMPTY, controls)
+    assert not caplog.records
+    queued = QueuedDdl(change=CREATE, topic="a", partition=0, offset=3)
+    assert without_ddl(msgspec.structs.replace(EMPTY, ddls=(queued,)), controls, "avro") == (EMPTY, controls[1:])
+    assert "DDL is left out" in caplog.text
+
+
+@pytest.mark.parametrize(("hidden", "mode", "refused"), [(True, "barrier", True), (True, None, False)])
+def test_rows_without_commit_ts_have_no_place_among_watermarks(hidden: bool, mode: Any, refused: bool) -> None:
+    summaries = [control("summary", 0, 0, 0, Summary(rows=1, hidden=value)) for value in (False, hidden)]
+    assert hides(summaries) and not hides(summaries[:1])
+    refuse_hidden(summaries[:1], "barrier")
+    with pytest.raises(DecisionNeeded, match="without commitTs") if refused else nullcontext():
+        refuse_hidden(summaries, mode)

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
+from tests.unit.avro_examples import ROW, Registry, change
 from ticdc_spark.model import Envelope, Message, Watermark
-from ticdc_spark.protocols import decoder
+from ticdc_spark.protocols import avro, decoder
 from ticdc_spark.protocols.base import Encoder
 from ticdc_spark.protocols.open_encode import OpenConfig
 from ticdc_spark.protocols.open_encode import encoder as open_encoder
 from ticdc_spark.protocols.simple import SimpleConfig
 from ticdc_spark.protocols.simple import encoder as simple_encoder
-from ticdc_spark.spark.envelopes import LandingPlan, land
+from ticdc_spark.spark.envelopes import LandingPlan, Summary, land
 from ticdc_spark.workload import WorkloadConfig, dispatch, generate
 
 ENCODERS: dict[str, Encoder] = {"simple": simple_encoder(SimpleConfig()), "open": open_encoder(OpenConfig())}
@@ -23,7 +25,10 @@ CONFIG = WorkloadConfig(changes=400, ddl_every=20, partitions=2, key_change_shar
 
 
 def landed(protocol: str, batches: list[list[Message]]) -> list[dict[str, Any]]:
-    plan = LandingPlan(protocol=protocol, generation=1, batch=1, slots=8, floors={}, watermarks={})
+    return landed_by(LandingPlan(protocol=protocol, generation=1, batch=1, slots=8, floors={}, watermarks={}), batches)
+
+
+def landed_by(plan: LandingPlan, batches: list[list[Message]]) -> list[dict[str, Any]]:
     read = [
         pa.RecordBatch.from_pydict(
             {
@@ -54,6 +59,22 @@ def test_every_event_is_in_the_log(protocol: str, size: int) -> None:
         (row["partition"], row["offset"], row["seq"], names[row["kind"]]) for row in rows if row["kind"] != "summary"
     )
     assert found == expected
+
+
+@pytest.mark.parametrize("arrival", [True, False])
+def test_rows_without_commit_ts_are_told(arrival: bool) -> None:
+    ids = Registry()
+    to = avro.encoder(avro.AvroConfig(enable_tidb_extension=True, time_zone="UTC"), ids)
+    sent = list(to.rows([change("insert", ROW), change("delete", ROW)]))
+    plan = LandingPlan(
+        protocol="avro", generation=1, batch=1, slots=8, floors={}, watermarks={}, arrival=arrival, schemas=ids.schemas
+    )
+    for messages, hidden in ((sent, True), (sent[:1], False)):
+        places = [Message(topic="t", partition=0, offset=at, key=m.key, value=m.value) for at, m in enumerate(messages)]
+        rows = landed_by(plan, [places])
+        told = [msgspec.json.decode(row["control"], type=Summary) for row in rows if row["kind"] == "summary"]
+        assert any(summary.hidden for summary in told) == hidden
+        assert sum(summary.rows for summary in told) == (len(messages) if arrival else 1)
 
 
 def test_as_many_rows_as_messages_hide_no_watermark() -> None:

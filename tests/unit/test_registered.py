@@ -12,7 +12,8 @@ from ticdc_spark.protocols.avro_encode import encoder as avro
 from ticdc_spark.protocols.debezium_avro_encode import DebeziumAvroConfig
 from ticdc_spark.protocols.debezium_avro_encode import encoder as debezium_avro
 from ticdc_spark.replicate.advance import Control
-from ticdc_spark.replicate.registered import Registered
+from ticdc_spark.replicate.progress import Pending, Progress
+from ticdc_spark.replicate.registered import Registered, held_of
 from ticdc_spark.spark.envelopes import SCHEMA_IDS, SchemaIds
 from ticdc_spark.wire.confluent import schema_id
 
@@ -73,6 +74,22 @@ def test_avros_tables_are_named_by_their_schemas() -> None:
     registered, controls = landed("avro", table("c"))
     (known,) = registered.tables(controls)
     assert (known.schema, known.name, known.key) == ("a_db", "c", "2")
+
+
+def test_deletes_among_watermarks_name_a_schema_of_keys() -> None:
+    registered, controls = landed("avro", table("c", "more"))
+    deleted = control("summary", "a_db", "c", "1")
+    by_values = registered.told(Progress(job="j"), [*controls, deleted], None)
+    assert [known.key for known in by_values.schemas] == ["2"]
+    told = registered.told(Progress(job="j"), [*controls, deleted], "barrier")
+    assert {known.key: len(known.table.columns) for known in told.schemas if known.name == "c"} == {"2": 2, "1": 1}
+    pending = Pending(
+        batch=1, schema="a_db", name="c", schema_key="1", rows=1, min_ts=1, max_ts=1, topic="t", partition=0
+    )
+    later = registered.told(msgspec.structs.replace(Progress(job="j"), pending=(pending,)), [], "barrier")
+    assert [(known.name, known.key) for known in later.schemas] == [("c", "1")]
+    assert registered.told(told, [*controls, deleted], "barrier") == told
+    assert held_of(later.schemas[0].table, table("c", "more", "other")).columns == table("c").columns
 
 
 def test_schemas_that_are_none_of_debeziums_tell_no_table() -> None:

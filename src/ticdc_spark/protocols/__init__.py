@@ -25,12 +25,12 @@ ALIASES = {"open-protocol": "open"}
 """Other names that TiCDC's ``protocol`` option takes."""
 REGISTERED = {"avro": ("avro", "AvroDecoder"), "debezium-avro": ("debezium_avro", "DebeziumAvroDecoder")}
 """Protocols whose messages name schemas of a registry, to their module and decoder, made of the schemas' texts."""
-NO_WATERMARK = frozenset({"avro", "debezium-avro"})
+NO_WATERMARK = frozenset({"debezium-avro"})
 """Protocols that TiCDC sends without watermarks, whatever it is told."""
 HIDDEN_DELETES = frozenset({"avro"})
-"""Protocols whose deletes do not tell their commit_ts."""
-MAYBE_WATERMARK = frozenset({"canal-json", "debezium"})
-"""Protocols with watermarks only by ``enable-tidb-extension``."""
+"""Protocols whose deletes may not tell their commit_ts."""
+MAYBE_WATERMARK = frozenset({"avro", "canal-json", "debezium"})
+"""Protocols with watermarks only by ``enable-tidb-extension``; Avro by ``avro-enable-watermark`` besides."""
 NO_TIMEZONE = frozenset({"avro", "canal-json", "open"})
 """Protocols that send TIMESTAMP as local text without its zone."""
 

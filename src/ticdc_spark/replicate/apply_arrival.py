@@ -23,6 +23,7 @@ from ticdc_spark.replicate.context import COMMIT_TS, NO_MARK, Batch
 from ticdc_spark.replicate.evolve import Alter
 from ticdc_spark.replicate.inferred import follow
 from ticdc_spark.replicate.progress import Mark, TableState
+from ticdc_spark.replicate.registered import held_of
 from ticdc_spark.replicate.row_rejects import bad_rows, sort_out_rejects, stop
 from ticdc_spark.replicate.timeline import DDL_STEPS, Rows
 from ticdc_spark.sinks.base import ALWAYS, TIES, TableName
@@ -110,12 +111,7 @@ def _target(batch: Batch, state: TableState, keys: Sequence[str]) -> tuple[Table
 def _version(batch: Batch, name: TableName, key: str, target: Table) -> Table:
     """What rows with a schema key hold of the table: a column that came later has its default there."""
     known = batch.schemas.get((*name, key))
-    if known is None:
-        return target
-    there = {column.name.casefold() for column in known.columns}
-    return msgspec.structs.replace(
-        target, columns=tuple(column for column in target.columns if column.name.casefold() in there)
-    )
+    return target if known is None else held_of(known, target)
 
 
 def _prepared(batch: Batch, name: TableName, state: TableState, target: Table, mark: Mark) -> TableState:

@@ -21,6 +21,7 @@ from ticdc_spark.replicate.advance import ANY_VERSION, VALID_THEN
 from ticdc_spark.replicate.apply_direct import MOST_ROWS, apply_directly
 from ticdc_spark.replicate.context import NO_MARK, Batch
 from ticdc_spark.replicate.progress import Pending, TableState
+from ticdc_spark.replicate.registered import held_of
 from ticdc_spark.replicate.row_rejects import bad_rows, sort_out_rejects, stop
 from ticdc_spark.replicate.timeline import ROWS_APPENDED, ROWS_MERGED
 from ticdc_spark.sinks.base import ColumnChanges, TableName
@@ -187,9 +188,11 @@ def _versions(
         table = batch.schemas.get((*name, key)) or batch.schemas.get((*name, ANY_VERSION))
         if key == VALID_THEN and state.table is not None:
             table = state.table  # the stretch is cut at the table's DDLs
+        if table is not None and batch.registry is not None and state.table is not None:
+            table = held_of(table, state.table)
         if table is not None:
             found[key] = table
-    return dict(sorted(found.items(), key=lambda item: item[1].version or 0))
+    return dict(sorted(found.items(), key=lambda item: (item[1].version or 0, len(item[1].columns))))
 
 
 def _leave_out_unknown(

@@ -31,6 +31,9 @@ from ticdc_spark.mysql import NO_CONSTANT, default_value
 from ticdc_spark.sinks.base import ColumnChanges, TableName
 from ticdc_spark.spark.types import LakeColumn
 
+NAMED_OTHERWISE = "named otherwise"
+"""Kind of a DDL whose names are not those of the rows."""
+
 
 class Create(msgspec.Struct, frozen=True):
     """CREATE TABLE."""
@@ -88,6 +91,8 @@ Action: TypeAlias = Create | Drop | Truncate | Alter | CreateDatabase | DropData
 
 def action(change: SchemaChange) -> Action:
     """Say what a DDL does to the lake."""
+    if change.kind == NAMED_OTHERWISE:
+        return Refused("it has names with characters that Avro does not allow, which rows have in another form")
     try:
         statement = parse(change.query)
     except MessageError as error:

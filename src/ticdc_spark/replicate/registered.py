@@ -17,7 +17,7 @@ from ticdc_spark.protocols import debezium_avro
 from ticdc_spark.protocols.avro_schema import table_from_schemas
 from ticdc_spark.replicate.advance import Control
 from ticdc_spark.replicate.job import Source
-from ticdc_spark.replicate.progress import KnownSchema
+from ticdc_spark.replicate.progress import KnownSchema, Progress
 from ticdc_spark.sinks.base import TableName
 from ticdc_spark.spark.envelopes import SCHEMA_IDS, SchemaIds
 from ticdc_spark.wire.registry_file import open_registry
@@ -84,6 +84,21 @@ class Registered:
                     )
         return [*found.values()]
 
+    def told(self, progress: Progress, controls: Sequence[Control], mode: str | None) -> Progress:
+        """The progress with the tables of this batch's schemas; where watermarks bound a batch, those of the keys that
+        deletes name, too."""
+        known = {(schema.schema, schema.name, schema.key): schema for schema in progress.schemas}
+        for table in self.tables(controls):
+            known.setdefault((table.schema, table.name, table.key), table)
+        if mode == "barrier":
+            waiting = {(rows.schema, rows.name, rows.schema_key) for rows in progress.pending}
+            waiting |= {(e.schema, e.table, e.schema_key or "") for e in controls if e.kind == "summary"}
+            for schema, name, key in sorted(waiting - known.keys()):
+                for text in self.texts([key]).values():
+                    table_of_key = KnownSchema(schema=schema, name=name, key=key, table=table_from_schemas(text, None))
+                    known[schema, name, key] = table_of_key
+        return msgspec.structs.replace(progress, schemas=tuple(known.values()))
+
     def _tables(self, pair: SchemaIds, controls: Sequence[Control]) -> list[Table]:
         key, value = (None if number is None else self.known.get(number) for number in (pair.key, pair.value))
         try:
@@ -94,6 +109,14 @@ class Registered:
             return [debezium_avro.table_from_schemas(*name, key, value) for name in _named(controls, pair.value)]
         except MessageError:
             return []  # as landing says of each of its messages
+
+
+def held_of(schema: Table, table: Table) -> Table:
+    """What rows with a schema hold of a table's columns."""
+    there = {column.name.casefold() for column in schema.columns}
+    return msgspec.structs.replace(
+        table, columns=tuple(column for column in table.columns if column.name.casefold() in there)
+    )
 
 
 def registered(source: Source) -> Registered | None:

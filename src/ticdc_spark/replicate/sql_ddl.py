@@ -10,17 +10,24 @@ import msgspec
 from ticdc_spark.ddl import apply_ddl, ddl_tables, fold
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import SchemaChange, Table
+from ticdc_spark.protocols.avro_schema import sanitized
 from ticdc_spark.replicate.advance import ANY_VERSION
+from ticdc_spark.replicate.evolve import NAMED_OTHERWISE
 from ticdc_spark.replicate.progress import KnownSchema, QueuedDdl, TableState
 from ticdc_spark.sinks.base import TableName
 
 
 def with_schemas(
-    ddls: Sequence[QueuedDdl], states: Mapping[TableName, TableState], known: Sequence[KnownSchema]
+    ddls: Sequence[QueuedDdl],
+    states: Mapping[TableName, TableState],
+    known: Sequence[KnownSchema],
+    *,
+    sanitised: bool = False,
 ) -> list[QueuedDdl]:
     """Fill in the schemas of DDLs, in the order in which they are applied.
 
-    One whose table is not known, or whose SQL is not understood, stays without schemas, and is refused later on.
+    One whose table is not known, or whose SQL is not understood, stays without schemas, and is refused later on. So is,
+    with ``sanitised``, one that names what rows call otherwise (Avro).
     """
     tables: dict[TableName, Table] = {
         (schema.schema, schema.name): schema.table for schema in known if schema.key == ANY_VERSION
@@ -35,8 +42,22 @@ def with_schemas(
             if change.pre_table is not None:
                 tables.pop((change.pre_table.schema, change.pre_table.name), None)
             tables[change.table.schema, change.table.name] = change.table
+        if sanitised and _names(change) != {sanitized(name) for name in _names(change)}:
+            change = msgspec.structs.replace(change, kind=NAMED_OTHERWISE)
         filled.append(msgspec.structs.replace(ddl, change=change))
     return filled
+
+
+def _names(change: SchemaChange) -> set[str]:
+    """Every name in a DDL that rows have, too."""
+    try:
+        before, after = ddl_tables(change.query, change.schema)
+    except MessageError:
+        before = after = ()
+    names = {change.schema, change.name} | {name for table in (*before, *after) for name in table}
+    for table in filter(None, (change.table, change.pre_table)):
+        names |= {table.schema, table.name, *(column.name for column in table.columns)}
+    return names - {""}
 
 
 def _filled(change: SchemaChange, tables: dict[TableName, Table]) -> tuple[SchemaChange, dict[TableName, Table]]:

@@ -11,18 +11,19 @@ from ticdc_spark.errors import EnvironmentFault, RejectedMessage, SchemaMissing,
 from ticdc_spark.replicate import faults
 from ticdc_spark.replicate.advance import Advanced, Control, Rules, advance, describe_missing, due
 from ticdc_spark.replicate.apply import apply
-from ticdc_spark.replicate.arrival_steps import advance_arrived, committed_arrived, floors_of, position, positioned
+from ticdc_spark.replicate.arrival_steps import advance_arrived, committed_arrived, position, positioned
 from ticdc_spark.replicate.asked_schemas import with_asked_schemas
-from ticdc_spark.replicate.changelog import SLOTS, ChangeLog
+from ticdc_spark.replicate.changelog import ChangeLog
 from ticdc_spark.replicate.commit import committed, forget_before, held_tables, is_held
 from ticdc_spark.replicate.config import skip_ddl_line
 from ticdc_spark.replicate.context import Batch
 from ticdc_spark.replicate.evolve import Refused, action
 from ticdc_spark.replicate.filters import leave_out, skip_to_known
 from ticdc_spark.replicate.job import Job, KafkaSource
+from ticdc_spark.replicate.landing import landing_plan
 from ticdc_spark.replicate.late_rows import with_late_rows
 from ticdc_spark.replicate.lease import Lease
-from ticdc_spark.replicate.mode import Mode, as_read, of_job
+from ticdc_spark.replicate.mode import Mode, as_read, hides, of_job, refuse_hidden, without_ddl
 from ticdc_spark.replicate.progress import Offsets, Plan, Progress, QueuedDdl, Store, TableState
 from ticdc_spark.replicate.registered import Registered
 from ticdc_spark.replicate.report import BatchReport
@@ -32,7 +33,7 @@ from ticdc_spark.replicate.timeline import timelines
 from ticdc_spark.replicate.timer import Timer
 from ticdc_spark.sinks.base import Sink, TableName
 from ticdc_spark.sinks.iceberg import faults as sink_faults
-from ticdc_spark.spark.envelopes import LandingPlan, partition_key, table_id_key
+from ticdc_spark.spark.envelopes import LandingPlan
 from ticdc_spark.spark.sources import Source
 
 log = logging.getLogger(__name__)
@@ -186,21 +187,7 @@ class Steps:
         return any(not state.behind_since or now - state.behind_since >= timeout for state in behind)
 
     def _landing(self, number: int) -> LandingPlan:
-        progress = self.progress
-        arrival = self.mode == "arrival"
-        floors = floors_of(progress) if arrival else {(t.schema, t.name): t.applied for t in progress.tables}
-        return LandingPlan(
-            protocol=self.protocol,
-            generation=progress.generation,
-            batch=number,
-            slots=SLOTS,
-            floors={table_id_key(*name): floor for name, floor in floors.items()},
-            watermarks={partition_key(p.topic, p.partition): p.watermark for p in progress.partitions},
-            arrival=arrival,
-            claim_check_storage=self.job.source.claim_check_storage,
-            verify_checksum=self.job.verify_checksum,
-            schemas=None if self.registry is None else dict(self.registry.known),
-        )
+        return landing_plan(self.job, self.protocol, self.mode, self.progress, number, self.registry)
 
     def _advance(
         self,
@@ -219,18 +206,22 @@ class Steps:
         controls = leave_out(controls, self.job.tables)
         known = skip_to_known(self.job.schema.skip_to_known)
         folded = (number, controls, ends, listed, rules, known, named_after)
-        advanced = advance(self.progress, *folded)
+        refuse_hidden(controls, self.mode)
+        begun = self._told(controls)
+        advanced = advance(begun, *folded)
         if advanced.missing and self.job.source.upstream is not None:
-            advanced = advance(with_asked_schemas(self.progress, advanced.missing, self.job.source.upstream), *folded)
+            advanced = advance(with_asked_schemas(begun, advanced.missing, self.job.source.upstream), *folded)
         if self.mode is None:
-            self.mode = self._settled(as_read(advanced.progress, at_end=at_end, waited=waited))
+            read = as_read(advanced.progress, at_end=at_end, waited=waited, hidden=hides(controls))
+            self.mode = self._settled(read)
+            if self.mode == "barrier" and self.registry is not None:
+                advanced = advance(self._told(controls), *folded)
         if self.mode == "arrival":
-            if any(event.kind == "watermark" for event in controls):
+            if any(event.kind == "watermark" for event in controls) and not hides(controls):
                 log.warning("there are watermarks: a new job would run in mode barrier, which is exact")
             registered = None if self.registry is None else self.registry.tables(controls)
-            advanced = advance_arrived(
-                self.progress, number, controls, ends, listed, rules, registered, known, named_after
-            )
+            begun, controls = without_ddl(self.progress, controls, self.protocol)
+            advanced = advance_arrived(begun, number, controls, ends, listed, rules, registered, known, named_after)
         if advanced.rejects:
             advanced = self._decode_rejects(number, advanced, now)
         if advanced.late:
@@ -245,6 +236,9 @@ class Steps:
             resolved = resolved if self.mode == "arrival" else max(resolved, self.progress.applied)
             ddls = self._due(advanced.progress, resolved)
         return msgspec.structs.replace(advanced, resolved=resolved), ddls, refused
+
+    def _told(self, controls: Sequence[Control]) -> Progress:
+        return self.progress if self.registry is None else self.registry.told(self.progress, controls, self.mode)
 
     def _settled(self, mode: Mode | None) -> Mode | None:
         """Tell what was decided. Raises: UsageError where the run asks for what the mode does not have."""
@@ -261,7 +255,8 @@ class Steps:
     def _due(self, progress: Progress, resolved: int) -> list[QueuedDdl]:
         """The DDLs to apply, with their schemas."""
         states = {(table.schema, table.name): table for table in progress.tables}
-        return with_schemas(due(progress.ddls, resolved), states, progress.schemas)
+        sanitised = self.protocol == "avro"
+        return with_schemas(due(progress.ddls, resolved), states, progress.schemas, sanitised=sanitised)
 
     def _is_refused(self, ddl: QueuedDdl) -> bool:
         change = ddl.change

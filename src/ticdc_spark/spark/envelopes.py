@@ -109,6 +109,8 @@ class Summary(msgspec.Struct):
     """Certain ones: left out of the log."""
     late: int = 0
     """At or below the floor, and no certain replay."""
+    hidden: bool = False
+    """Whether some do not tell their commit_ts."""
 
 
 _HIGHEST = 2**63 - 1
@@ -261,6 +263,7 @@ def _sort_out(plan: LandingPlan, rows: pa.RecordBatch, summaries: _Summaries) ->
         key = tuple(group[name] for name in _GROUP)
         summary = summaries.setdefault(key, Summary())
         floor = plan.floors.get(table_id_key(key[2], key[3]), -1 if plan.arrival else 0)
+        summary.hidden |= not group["commit_ts_min"]
         if group["commit_ts_min"] > floor:
             summary.rows += group["commit_ts_count"]
             summary.inserts += group["inserts_sum"]

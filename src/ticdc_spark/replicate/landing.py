@@ -1,0 +1,30 @@
+"""What landing tasks must know of a job and its progress."""
+
+from ticdc_spark.protocols import HIDDEN_DELETES
+from ticdc_spark.replicate.arrival_steps import floors_of
+from ticdc_spark.replicate.changelog import SLOTS
+from ticdc_spark.replicate.job import Job
+from ticdc_spark.replicate.mode import Mode
+from ticdc_spark.replicate.progress import Progress
+from ticdc_spark.replicate.registered import Registered
+from ticdc_spark.spark.envelopes import LandingPlan, partition_key, table_id_key
+
+
+def landing_plan(
+    job: Job, protocol: str, mode: Mode | None, progress: Progress, batch: int, registry: Registered | None
+) -> LandingPlan:
+    """The plan of a batch. While the mode is not known, rows that hide their commit_ts are rows all the same."""
+    arrival = mode == "arrival" or (mode is None and protocol in HIDDEN_DELETES)
+    floors = floors_of(progress) if arrival else {(t.schema, t.name): t.applied for t in progress.tables}
+    return LandingPlan(
+        protocol=protocol,
+        generation=progress.generation,
+        batch=batch,
+        slots=SLOTS,
+        floors={table_id_key(*name): floor for name, floor in floors.items()},
+        watermarks={partition_key(p.topic, p.partition): p.watermark for p in progress.partitions},
+        arrival=arrival,
+        claim_check_storage=job.source.claim_check_storage,
+        verify_checksum=job.verify_checksum,
+        schemas=None if registry is None else dict(registry.known),
+    )
