@@ -10,7 +10,7 @@ import pytest
 
 from tests.golden.exceptions import Difference, unexplained, unneeded
 from tests.vectors import ROOT, Config, configs, needs_vectors
-from ticdc_spark.cli.source import avro_decoder
+from ticdc_spark.cli.decoders import avro_decoder
 from ticdc_spark.model import Checksum, Rejected, RowChange
 from ticdc_spark.protocols.base import Decoder, ReadOptions
 from ticdc_spark.protocols.checksums import Summer, verifier

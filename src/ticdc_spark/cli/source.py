@@ -7,22 +7,22 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar
 
 import click
 import msgspec
 
+from ticdc_spark.cli.decoders import decoder_of
 from ticdc_spark.errors import MessageError, UsageError
-from ticdc_spark.model import Envelope, Message, Table
+from ticdc_spark.model import Message
 from ticdc_spark.mysql import time_zone
-from ticdc_spark.protocols import ALIASES, PROTOCOLS, canonical, decoder
-from ticdc_spark.protocols.base import Decoder, ReadOptions
+from ticdc_spark.protocols import ALIASES, PROTOCOLS, canonical
+from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.protocols.detect import ENOUGH, detect
-from ticdc_spark.protocols.events import EventReader, OfRow
+from ticdc_spark.protocols.events import EventReader
 from ticdc_spark.protocols.handle_keys import Lookup
 from ticdc_spark.spark.topic_reader import Place, TopicReader
 from ticdc_spark.wire.claim_check import ClaimCheckStorage
-from ticdc_spark.wire.registry_file import open_registry
 
 _LOOKED_AT = 1000
 """Messages looked at before the protocol is given up."""
@@ -43,6 +43,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     claim_check_storage: str | None = None
     upstream: str | None = None
     verify_checksum: bool = False
+    debezium: dict[str, str] = {}
 
 
 class Opened(NamedTuple):
@@ -111,6 +112,15 @@ _OPTIONS = (
         metavar="URI",
         help="mysql://user:password@host:port of the source, to look up rows of which only the keys were sent.",
     ),
+    click.option(
+        "--debezium",
+        "debezium",
+        multiple=True,
+        callback=client_options,
+        metavar="KEY=VALUE",
+        help="How Debezium's own connector is configured, where messages have no schema block: decimal.handling.mode, "
+        "binary.handling.mode, bigint.unsigned.handling.mode, time.precision.mode; may be repeated.",
+    ),
     click.option("--verify-checksum", is_flag=True, help="Reject a row whose checksum is not that of its values."),
 )
 
@@ -150,7 +160,10 @@ def opened(source: Source, *, follow: bool = False) -> Iterator[Opened]:
         options = ReadOptions(source_timezone=source.source_timezone, verify_checksum=source.verify_checksum)
         storage = source.claim_check_storage
         fetch = ClaimCheckStorage(storage).fetch if storage is not None else None
-        with _decoder(protocol, source.schema_registry) as (of, of_row), _upstream(source.upstream) as lookup:
+        with (
+            decoder_of(protocol, source.schema_registry, source.debezium) as (of, of_row),
+            _upstream(source.upstream) as lookup,
+        ):
             reader = EventReader(of, options, of_row=of_row, fetch=fetch, lookup=lookup)
             yield Opened(protocol, messages, reader, total)
 
@@ -197,60 +210,10 @@ def _detected(messages: Iterator[Message], enough: int) -> tuple[str, Iterator[M
                 raise
 
 
-@contextmanager
-def _decoder(protocol: str, registry: str | None) -> Iterator[tuple[Decoder, OfRow | None]]:
-    make = _REGISTERED.get(protocol)
-    if make is None:
-        yield decoder(protocol), None
-        return
-    if registry is None:
-        raise UsageError("Avro messages are read with --schema-registry")
-    with open_registry(registry) as schemas:
-        yield make(schemas)
-
-
-def avro_decoder(schemas: Any) -> tuple[Decoder, OfRow]:
-    """The decoder of Avro, and what tells a row's table, with a registry's schemas or a mapping's."""
-    from ticdc_spark.protocols.avro import AvroDecoder, schema_ids, table_from_schemas
-
-    def of_row(message: Message, _: Envelope) -> Table:
-        key, value = (_schema(schemas, schema_ids(part, None)) for part in (message.key, message.value))
-        return table_from_schemas(key, value)
-
-    return cast(Decoder, AvroDecoder(schemas)), of_row
-
-
-def debezium_avro_decoder(schemas: Any) -> tuple[Decoder, OfRow]:
-    """The same of Debezium in Avro."""
-    from ticdc_spark.protocols.avro import schema_ids
-    from ticdc_spark.protocols.debezium_avro import DebeziumAvroDecoder, table_from_schemas
-
-    def of_row(message: Message, envelope: Envelope) -> Table:
-        key, value = (_schema(schemas, schema_ids(part, None)) for part in (message.key, message.value))
-        return table_from_schemas(envelope.schema, envelope.table, key, value or "")
-
-    return cast(Decoder, DebeziumAvroDecoder(schemas)), of_row
-
-
-_REGISTERED = {"avro": avro_decoder, "debezium-avro": debezium_avro_decoder}
-"""Protocols whose schemas stand at a registry."""
-
-
-def _schema(schemas: Any, ids: frozenset[int]) -> str | None:
-    for number in ids:
-        try:
-            return cast(str, schemas[number])
-        except KeyError as error:
-            raise MessageError(f"schema id {number} is not known to the registry") from error
-    return None
-
-
 __all__ = [
     "Opened",
     "Source",
-    "avro_decoder",
     "client_options",
-    "debezium_avro_decoder",
     "make_source",
     "opened",
     "place",

@@ -10,13 +10,14 @@ Source: the documentation of Debezium's connector for MySQL, "How MySQL data typ
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal
 
 import msgspec
 
-from ticdc_spark.errors import MessageError
+from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import ColumnType, Table, Value
 from ticdc_spark.mysql import canonical_decimal, fsp, is_bytes
 from ticdc_spark.protocols import debezium_reads as reads
@@ -39,6 +40,26 @@ class NativeModes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """``None``: told by the value, or bad where text of digits may be a number or base64."""
     bigint_unsigned_handling_mode: Literal["long", "precise"] = "long"
     time_precision_mode: Literal["adaptive_time_microseconds", "adaptive", "connect"] = "adaptive_time_microseconds"
+
+
+def read_modes(options: Mapping[str, str]) -> NativeModes:
+    """The configuration that Debezium's own properties tell, with ``.`` or ``-`` in their names.
+
+    Raises: UsageError for another property, or another value.
+    """
+    known = {field.name: field for field in msgspec.structs.fields(NativeModes)}
+    read = {}
+    for key, value in options.items():
+        field = known.get(re.sub("[.-]", "_", key))
+        if field is None:
+            allowed = ", ".join(name.replace("_", ".") for name in known)
+            raise UsageError(f"debezium has no property {key!r} that matters here; allowed: {allowed}")
+        try:
+            read[field.name] = msgspec.convert(value, field.type)
+        except msgspec.ValidationError as error:
+            allowed = ", ".join(re.findall(r"'([^']+)'", str(field.type)))
+            raise UsageError(f"debezium's {key} is {value!r}; allowed: {allowed}") from error
+    return NativeModes(**read)
 
 
 class Forms(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -8,6 +8,7 @@ from typing import Any
 from ticdc_spark.protocols import REGISTERED
 from ticdc_spark.replicate import job_file
 from ticdc_spark.replicate.job import (
+    NATIVE,
     FilesSource,
     IcebergSink,
     Identity,
@@ -106,8 +107,7 @@ def _source(raw: Mapping[str, Any], mistakes: Mistakes) -> Source | None:
         )
     if registry and "schema_registry" not in keys:
         mistakes.add("[source]", f"`{min(registry)}` is an option of a schema registry; write `schema-registry` too")
-    if keys.get("protocol") in REGISTERED and "schema_registry" not in keys:
-        mistakes.add("[source] schema-registry", "missing; Avro messages name schemas of a registry")
+    _suits_protocol(keys, mistakes)
     if mistakes.count > before:
         return None
     keys["schema_registry_options"] = {key.removeprefix("schema-registry."): text for key, text in registry.items()}
@@ -116,6 +116,16 @@ def _source(raw: Mapping[str, Any], mistakes: Mistakes) -> Source | None:
     if (keys.get("topics") is None) == (keys.get("topic_pattern") is None):
         mistakes.add("[source]", "exactly one of `topics` and `topic-pattern` must be set")
     return KafkaSource(**keys, options=options)
+
+
+def _suits_protocol(keys: Mapping[str, Any], mistakes: Mistakes) -> None:
+    """Look for keys that a named protocol needs, or that are another's."""
+    if keys.get("protocol") in REGISTERED and "schema_registry" not in keys:
+        mistakes.add("[source] schema-registry", "missing; Avro messages name schemas of a registry")
+    for name in NATIVE:
+        if name in keys and keys.get("protocol", "debezium") != "debezium":
+            what = f'is for protocol "debezium"; found "{keys["protocol"]}"'
+            mistakes.add(f"[source] {name.replace('_', '-')}", what)
 
 
 _OWN_KAFKA = {

@@ -27,6 +27,11 @@ from ticdc_spark.replicate.job_values import (
     Zone,
 )
 
+DecimalMode: TypeAlias = Literal["precise", "string", "double"]
+BinaryMode: TypeAlias = Literal["bytes", "base64", "base64-url-safe", "hex"]
+UnsignedMode: TypeAlias = Literal["long", "precise"]
+TimeMode: TypeAlias = Literal["adaptive_time_microseconds", "adaptive", "connect"]
+
 
 class FilesSource(Section, frozen=True, kw_only=True, tag="files", tag_field="kind"):
     """A recorded topic: a folder, or one file."""
@@ -42,6 +47,11 @@ class FilesSource(Section, frozen=True, kw_only=True, tag="files", tag_field="ki
     """Where the changefeed keeps rows that are too large: an absolute path once loaded, or a URI."""
     upstream: UpstreamUrl | None = None
     """The database to ask for rows of which only the key was sent."""
+    decimal_handling_mode: DecimalMode | None = None
+    """How Debezium's own connector is configured, as are the next three; for messages without a schema block."""
+    binary_handling_mode: BinaryMode | None = None
+    bigint_unsigned_handling_mode: UnsignedMode | None = None
+    time_precision_mode: TimeMode | None = None
 
 
 class KafkaSource(Section, frozen=True, kw_only=True, tag="kafka", tag_field="kind"):
@@ -60,11 +70,23 @@ class KafkaSource(Section, frozen=True, kw_only=True, tag="kafka", tag_field="ki
     """Where the changefeed keeps rows that are too large: an absolute path once loaded, or a URI."""
     upstream: UpstreamUrl | None = None
     """The database to ask for rows of which only the key was sent."""
+    decimal_handling_mode: DecimalMode | None = None
+    """How Debezium's own connector is configured, as are the next three; for messages without a schema block."""
+    binary_handling_mode: BinaryMode | None = None
+    bigint_unsigned_handling_mode: UnsignedMode | None = None
+    time_precision_mode: TimeMode | None = None
     options: dict[str, str] = msgspec.field(default_factory=dict)
     """Every ``kafka.…`` key of the section, with its prefix, as Spark's Kafka source takes it."""
 
 
 Source: TypeAlias = FilesSource | KafkaSource
+NATIVE = ("decimal_handling_mode", "binary_handling_mode", "bigint_unsigned_handling_mode", "time_precision_mode")
+"""Keys of a source that say how Debezium's own connector is configured."""
+
+
+def native_of(source: Source) -> dict[str, str]:
+    """Those of ``NATIVE`` that are set, as a job file has them."""
+    return {name.replace("_", "-"): value for name in NATIVE if (value := getattr(source, name)) is not None}
 
 
 class IcebergSink(Section, frozen=True, kw_only=True, tag="iceberg", tag_field="kind"):

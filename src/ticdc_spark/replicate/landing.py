@@ -3,7 +3,7 @@
 from ticdc_spark.protocols import HIDDEN_DELETES
 from ticdc_spark.replicate.arrival_steps import floors_of
 from ticdc_spark.replicate.changelog import SLOTS
-from ticdc_spark.replicate.job import Job
+from ticdc_spark.replicate.job import Job, native_of
 from ticdc_spark.replicate.mode import Mode
 from ticdc_spark.replicate.progress import Progress
 from ticdc_spark.replicate.registered import Registered
@@ -26,5 +26,6 @@ def landing_plan(
         arrival=arrival,
         claim_check_storage=job.source.claim_check_storage,
         verify_checksum=job.verify_checksum,
+        native=native_of(job.source),
         schemas=None if registry is None else dict(registry.known),
     )

@@ -11,9 +11,9 @@ from pathlib import Path
 import msgspec
 
 from ticdc_spark.errors import TicdcSparkError, UsageError
-from ticdc_spark.protocols import REGISTERED
+from ticdc_spark.protocols import REGISTERED, decoder
 from ticdc_spark.replicate.first_messages import detected
-from ticdc_spark.replicate.job import FilesSource, Job
+from ticdc_spark.replicate.job import FilesSource, Job, native_of
 from ticdc_spark.replicate.lease import Lease, acquire
 from ticdc_spark.replicate.lease_store import lease_store, this_process
 from ticdc_spark.replicate.progress import Offsets, Progress, Status, Store
@@ -101,6 +101,7 @@ def _open(job: Job, lease: Lease, until_ts: int | None, stop: threading.Event, *
             return None
         log.info("protocol: %s, by the first messages", found)
         protocol = found
+    decoder(protocol, native=native_of(job.source))  # UsageError for what another protocol has not
     if protocol not in REGISTERED:
         registry = None
     elif registry is None:

@@ -87,6 +87,8 @@ class LandingPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the checksums that messages carry are kept for ``rows``: of the new image, and TiCDC's own verdict."""
     schemas: dict[int, str] | None = None
     """Registered schemas by id, for Avro. The pairs of ids that messages name come back as control events."""
+    native: dict[str, str] = {}
+    """How Debezium's own connector is configured."""
 
 
 class SchemaIds(msgspec.Struct, frozen=True):
@@ -137,7 +139,7 @@ def land(plan: LandingPlan) -> ArrowTask:
     """Return the function for ``mapInArrow``: (topic, partition, offset, timestamp, key, value) to the log."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        protocol = decoder(plan.protocol, plan.schemas)
+        protocol = decoder(plan.protocol, plan.schemas, plan.native)
         open_message = protocol.open_message
         stored = None if plan.claim_check_storage is None else ClaimCheckStorage(plan.claim_check_storage)
         slots = _Slots(plan.slots)
