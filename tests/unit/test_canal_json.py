@@ -173,6 +173,22 @@ def test_unsigned_codes_depend_on_the_value() -> None:
     ]
 
 
+def test_types_and_codes_of_odd_names_and_of_some_columns() -> None:
+    """Codes are put into a text of all types: a percent sign stays, and a row may lack a column."""
+    table = parse_create("CREATE TABLE d.t (`%d` TINYINT UNSIGNED PRIMARY KEY, `a%` INT, b INT UNSIGNED)", "d")
+    rows: list[dict[str, Value]] = [{"%d": "200", "a%": "1", "b": "3000000000"}, {"%d": "1", "a%": None, "b": None}]
+    rows += [{"%d": "128", "b": "1"}, {"%d": "2", "a%": "1", "b": "4294967295"}]
+    codes = [{"%d": 5, "a%": 4, "b": -5}, {"%d": -6, "a%": 4, "b": 4}, {"%d": 5, "b": 4}, {"%d": -6, "a%": 4, "b": -5}]
+    changes = [RowChange(op="update", table=table, commit_ts=1 << 18, before=rows[0], after=row) for row in rows]
+    types = {"%d": "tinyint unsigned", "a%": "int", "b": "int unsigned"}
+    for row, code, written in zip(rows, codes, encoder().rows(changes), strict=True):
+        assert written.value is not None
+        found = json.loads(written.value)
+        assert (found["data"], found["sqlType"]) == ([row], code)
+        assert found["mysqlType"] == {name: types[name] for name in row}
+        assert found["old"] == [{name: rows[0][name] for name in row}]
+
+
 def test_old_has_all_or_the_changed_columns() -> None:
     assert sent(UPDATE)["old"][0].keys() == ROW.keys()
     assert sent(UPDATE, only_output_updated_columns=True)["old"] == [{"v": "x"}]

@@ -19,7 +19,6 @@ from ticdc_spark.model import Envelope, Rejected, Row, RowChange, SchemaChange, 
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.base import ReadOptions, decode
-from ticdc_spark.protocols.go_text import go_quote, go_unquote
 from ticdc_spark.protocols.open import DECODER, OpenConfig, encoder
 from ticdc_spark.protocols.open_ddl import ddl_type_code
 from ticdc_spark.protocols.open_frames import frame_key, frame_value, split_keys
@@ -205,6 +204,8 @@ IMAGE = {"id": {"t": 3, "f": 11, "v": 1}}
         (ROW_KEY, b"", "not an Open event"),
         (ROW_KEY, b"\xff\xff\xff\xff\xff\xff", "snappy"),
         ({**ROW_KEY, "t": 2}, {"q": 1}, "Expected `str`"),
+        (ROW_KEY, {"u": IMAGE, "p": {"t": 3, "v": [1]}}, "got `array` - at `$.v`"),
+        (ROW_KEY, {"u": IMAGE, "p": {"id": {"t": [1]}, "t": 3}}, "neither text nor number"),
     ],
 )
 def test_a_broken_event_says_why(key: Any, value: Any, reason: str) -> None:
@@ -242,6 +243,19 @@ def test_columns_without_a_name_are_left_out_where_there_is_doubt() -> None:
     assert json.loads(event.before) == {"x": {"t": 3, "f": 65, "v": 2}}
 
 
+def test_a_null_without_a_name_may_stand_beside_a_column_that_is_no_object() -> None:
+    event = one(ROW_KEY, {"u": {"a": None, "b": {"t": 3, "f": 65, "v": None}}, "p": {"t": 3, "f": 65, "v": 7}})
+    assert json.loads(event.before) == {"a": None, "b": {"t": 3, "f": 65, "v": 7}}
+
+
+def test_columns_of_one_name_with_a_columns_field_are_whole_only_with_a_value() -> None:
+    """Of a column that became NULL only its fields come: they are no names, though the table has columns of them."""
+    new = {"v": {"t": 3, "f": 65, "v": None}}
+    assert json.loads(one(ROW_KEY, {"u": new, "p": {"t": 3, "f": 65, "v": 7}}).before) == {
+        "v": {"t": 3, "f": 65, "v": 7}
+    }
+
+
 def test_the_last_of_repeated_key_fields_counts() -> None:
     """The new architecture writes ohk twice into claim-check keys."""
     key = b'{"ts":7,"scm":"s","tbl":"t","t":1,"ohk":true,"ohk":false,"ccl":"file:///x","ptn":9}'
@@ -267,17 +281,6 @@ def test_what_a_row_tells_of_its_table() -> None:
     for broken in (b"[]", b'{"a":{"t":255,"f":1}}', b'{"a":{"t":6,"f":1}}'):
         with pytest.raises(MessageError):
             table_from_row("d", "t", broken)
-
-
-@given(st.binary(max_size=40))
-def test_quoted_bytes_come_back(raw: bytes) -> None:
-    assert go_unquote(go_quote(raw)) == raw
-
-
-def test_bytes_are_quoted_as_go_quotes_them() -> None:
-    assert go_quote(b'a"\\\n\x00\x7f\xff' + "é\u200b\U000e0001你".encode()) == (
-        'a\\"\\\\\\n\\x00\\x7f\\xffé\\u200b\\U000e0001你'
-    )
 
 
 TABLE = parse_create(

@@ -240,7 +240,7 @@ def _number_default(_: ColumnType, default: str | int) -> Any:
 
 
 def _float_default(_: ColumnType, default: str | int) -> Any:
-    return go_float(canonical_float(str(default), 64))
+    return msgspec.Raw(go_float(canonical_float(str(default), 64)).encode())
 
 
 def _text_default(_: ColumnType, default: str | int) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -18,7 +18,8 @@ from ticdc_spark.model import Row, RowChange, SchemaChange, Table, Value
 from ticdc_spark.mysql import handle_key, tso_physical_ms
 from ticdc_spark.protocols.base import Encoded
 from ticdc_spark.protocols.canal_json_types import form, jdbc_type, type_name
-from ticdc_spark.protocols.go_text import escape_html
+from ticdc_spark.protocols.go_text import escape_html, escape_html_text, quote
+from ticdc_spark.protocols.json_writer import JsonWriter, Part
 from ticdc_spark.protocols.open_ddl import ddl_type_code
 from ticdc_spark.wire.compression import Compression, compress
 
@@ -156,14 +157,24 @@ class CanalJsonEncoder:
         return f"a row of {_name(change.table)} takes {size} bytes; max-message-bytes is {most}"
 
 
-class _Part(NamedTuple):
-    """A column: its name as JSON and what is written of it."""
+class _Column(NamedTuple):
+    """A column: its name as JSON, its code in ``sqlType`` (or how a value tells it) and its type in ``mysqlType``."""
 
     name: str
-    head: bytes
-    type_name: bytes
-    jdbc: Callable[[Value], int]
-    write: Callable[[Any], Any] | None
+    json: str
+    code: int | Callable[[Value], int]
+    type: str
+
+
+class _Types(NamedTuple):
+    """``sqlType`` and ``mysqlType`` of certain columns."""
+
+    form: str
+    """With a ``%d`` for each code that values tell."""
+    codes: list[tuple[str, Callable[[Value], int]]]
+
+    def of(self, row: Row) -> str:
+        return self.form % tuple([code(row[name]) for name, code in self.codes])
 
 
 class _RowWriter:
@@ -173,108 +184,94 @@ class _RowWriter:
         self._table = table
         self._config = config
         self._keys = frozenset(handle_key(table))
-        self._parts = [
-            _Part(
-                column.name,
-                _json(column.name) + b":",
-                _json(type_name(column.type, config.content_compatible)),
-                jdbc_type(column.type),
-                write(column.type, config.time_zone) if (write := form(column.type).write) else None,
-            )
-            for column in table.columns
-            if not column.virtual
+        columns = [column for column in table.columns if not column.virtual]
+        names = [quote(column.name) for column in columns]
+        self._columns = [
+            _Column(column.name, name, jdbc_type(column.type), quote(type_name(column.type, config.content_compatible)))
+            for column, name in zip(columns, names, strict=True)
         ]
-        self._names = {part.name for part in self._parts}
+        self._types = _types(self._columns)
+        self._images = JsonWriter(
+            table,
+            [
+                Part(column.name, name + ":", form(column.type).write(column.type, config.time_zone))
+                for column, name in zip(columns, names, strict=True)
+            ],
+        )
         self._head = (
-            b'{"id":0,"database":%b,"table":%b,"pkNames":%b,"isDdl":false,"type":"'
-            % tuple(map(_json, (table.schema, table.name, _primary_key(table))))
-        )  # fmt: skip
+            f'{{"id":0,"database":{quote(table.schema)},"table":{quote(table.name)},'
+            f'"pkNames":[{",".join(map(quote, _primary_key(table)))}],"isDdl":false,"type":"'
+        )
 
     def message(self, change: RowChange, *, keys_only: bool, location: str) -> bytes:
         """The message of a change, or of its handle key columns only."""
-        config = self._config
-        kind = _TYPES.get(change.op)
+        config, op = self._config, change.op
+        kind = _TYPES.get(op)
         if kind is None:
-            raise MessageError(f"canal-json has no message for {change.op!r}; allowed: {', '.join(_TYPES)}")
-        delete = change.op == "delete"
-        row = self._image(change.before if delete else change.after, kind, "before" if delete else "after")
-        only: Collection[str] = row.keys()
-        if keys_only or (delete and config.delete_only_output_handle_key_columns):
-            if not self._keys:
-                raise MessageError(f"{_name(self._table)} has no handle key")
+            raise MessageError(f"canal-json has no message for {op!r}; allowed: {', '.join(_TYPES)}")
+        row = self._image(change, "before" if op == "delete" else "after")
+        only: Collection[str] | None = None
+        if keys_only or (op == "delete" and config.delete_only_output_handle_key_columns):
             only = self._keys
-        parts = [part for part in self._parts if part.name in only and part.name in row]
-        old = b"null"
-        if change.op == "update":
-            before = self._image(change.before, kind, "before")
-            olds = parts
+            if not only:
+                raise MessageError(f"{_name(self._table)} has no handle key")
+        types, columns = self._types, self._columns
+        if not self._images.is_whole(row) or only is not None:
+            columns = [column for column in columns if column.name in row and (only is None or column.name in only)]
+            types = _types(columns)
+        old = "null"
+        if op == "update":
+            before, olds = self._image(change, "before"), only
             if config.only_output_updated_columns or config.content_compatible:
-                olds = [part for part in parts if before.get(part.name) != row[part.name]]
-            old = b"[" + _image(olds, before) + b"]"
-        value = b"".join(
-            (
-                self._head,
-                b'%b","es":%d,"ts":%d,"sql":"","sqlType":{'
-                % (kind.encode(), tso_physical_ms(change.commit_ts), config.build_ts()),
-                b",".join([part.head + b"%d" % part.jdbc(row[part.name]) for part in parts]),
-                b'},"mysqlType":{',
-                b",".join([part.head + part.type_name for part in parts]),
-                b'},"old":',
-                old,
-                b',"data":[',
-                _image(parts, row),
-                b"]",
-                self._extension(change, keys_only, location),
-                b"}",
-            )
+                olds = [column.name for column in columns if before.get(column.name) != row[column.name]]
+            elif types is not self._types:
+                olds = [column.name for column in columns]
+            old = f"[{self._images.write(before, olds)}]"
+        text = (
+            f'{self._head}{kind}","es":{tso_physical_ms(change.commit_ts)},"ts":{config.build_ts()},"sql":"",'
+            f'{types.of(row)},"old":{old},"data":[{self._images.write(row, only)}]'
+            f"{self._extension(change, keys_only, location)}}}"
         )
-        return compress(value, config.compression)
+        return compress(_as_go(text).encode(), config.compression)
 
-    def _image(self, row: Row | None, kind: str, which: str) -> Row:
+    def _image(self, change: RowChange, which: Literal["before", "after"]) -> Row:
+        row = change.before if which == "before" else change.after
         if row is None:
-            raise MessageError(f"{kind} of {_name(self._table)} without its {which} image")
-        if not row.keys() <= self._names:
-            raise MessageError(f"{_name(self._table)} has no column {sorted(row.keys() - self._names)}")
+            raise MessageError(f"{_TYPES[change.op]} of {_name(self._table)} without its {which} image")
         return row
 
-    def _extension(self, change: RowChange, keys_only: bool, location: str) -> bytes:
+    def _extension(self, change: RowChange, keys_only: bool, location: str) -> str:
         if not self._config.enable_tidb_extension:
-            return b""
-        more = b""
+            return ""
+        more = ""
         if location:
-            more = b',"claimCheckLocation":' + _json(location)
+            more = f',"claimCheckLocation":{quote(location)}'
         elif keys_only:
-            more = b',"onlyHandleKey":true'
-        return b',"_tidb":{"commitTs":%d%b}' % (change.commit_ts, more)
+            more = ',"onlyHandleKey":true'
+        return f',"_tidb":{{"commitTs":{change.commit_ts}{more}}}'
 
 
-def _image(parts: list[_Part], row: Row) -> bytes:
-    cells: list[bytes] = []
-    for part in parts:
-        if part.name in row:
-            value: Any = row[part.name]
-            if value is not None and part.write is not None:
-                value = part.write(value)
-            cells.append(part.head + _ENCODER.encode(value))
-    # once an image: names are escaped already, and nothing in them would be again
-    return _as_go(b"{" + b",".join(cells) + b"}")
+def _types(columns: Sequence[_Column]) -> _Types:
+    codes = [(column.name, column.code) for column in columns if callable(column.code)]
+    names = [column.json.replace("%", "%%") for column in columns]
+    sql = ",".join(
+        f"{name}:{'%d' if callable(column.code) else column.code}" for name, column in zip(names, columns, strict=True)
+    )
+    mysql = ",".join(f"{name}:{column.type.replace('%', '%%')}" for name, column in zip(names, columns, strict=True))
+    return _Types(f'"sqlType":{{{sql}}},"mysqlType":{{{mysql}}}', codes)
 
 
-def _json(value: Any) -> bytes:
-    return _as_go(_ENCODER.encode(value))
+def _as_go(json: str) -> str:
+    """A message as TiCDC's library for rows (not the one for DDL) writes it: no short forms of two characters."""
+    json = escape_html_text(json)
+    return _ESCAPE.sub(_long, json) if "\\b" in json or "\\f" in json else json
 
 
-def _as_go(json: bytes) -> bytes:
-    json = escape_html(json)
-    # TiCDC's library for rows (not the one for DDL) knows no short forms of these two
-    return _ESCAPE.sub(_long, json) if b"\\b" in json or b"\\f" in json else json
+_ESCAPE = re.compile(r"\\.", re.DOTALL)
+_LONG = {r"\b": r"\u0008", r"\f": r"\u000c"}
 
 
-_ESCAPE = re.compile(rb"\\.", re.DOTALL)
-_LONG = {rb"\b": rb"\u0008", rb"\f": rb"\u000c"}
-
-
-def _long(found: re.Match[bytes]) -> bytes:
+def _long(found: re.Match[str]) -> str:
     return _LONG.get(found[0], found[0])
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from json.encoder import encode_basestring
 from typing import Any, NamedTuple, TypeAlias
 
 from ticdc_spark.errors import MessageError
@@ -22,11 +23,11 @@ from ticdc_spark.mysql import (
     utc_timestamp,
 )
 from ticdc_spark.protocols.base import ReadOptions
-from ticdc_spark.protocols.go_text import json_text
+from ticdc_spark.protocols.go_text import quote
 from ticdc_spark.protocols.json_rows import Cell
+from ticdc_spark.protocols.json_writer import Write
 
 Read: TypeAlias = Callable[[Any], Value]
-Write: TypeAlias = Callable[[Any], Any]
 
 _VARCHAR, _CHAR, _BLOB, _CLOB, _BIT = 12, 1, 2004, 2005, -7
 _TINYINT, _SMALLINT, _INTEGER, _BIGINT, _DECIMAL = -6, 5, 4, -5, 3
@@ -39,7 +40,7 @@ class Form(NamedTuple):
     """The code in ``sqlType`` (``java.sql.Types``)."""
     read: Callable[[ColumnType, ReadOptions], Read] | None = None
     """``None``: the text is the canonical value."""
-    write: Callable[[ColumnType, str], Write] | None = None
+    write: Callable[[ColumnType, str], Write] = lambda *_: encode_basestring
     """From the column's type and the time zone."""
     wider: tuple[int, int] | None = None
     """An unsigned value above the first has the second for its code: the values decide, not the type."""
@@ -51,7 +52,7 @@ def _read_float(column_type: ColumnType, _: ReadOptions) -> Read:
 
 
 def _write_float(*_: object) -> Write:
-    return lambda text: format(Decimal(text), "f") if "e" in text else text
+    return lambda text: f'"{format(Decimal(text), "f") if "e" in text else text}"'
 
 
 def _read_integer(*_: object) -> Read:
@@ -71,7 +72,7 @@ def _read_timestamp(_: ColumnType, options: ReadOptions) -> Read:
 
 
 def _write_timestamp(_: ColumnType, zone: str) -> Write:
-    return lambda text: local_timestamp(text, zone)
+    return lambda text: encode_basestring(local_timestamp(text, zone))
 
 
 def _read_bytes(*_: object) -> Read:
@@ -85,11 +86,11 @@ def _read_bytes(*_: object) -> Read:
 
 
 def _write_bytes(*_: object) -> Write:
-    return lambda value: (value.encode() if isinstance(value, str) else value).decode("latin-1")
+    return lambda value: encode_basestring((value.encode() if isinstance(value, str) else value).decode("latin-1"))
 
 
 def _write_text(*_: object) -> Write:
-    return json_text
+    return quote
 
 
 def _text(jdbc: int) -> Form:
@@ -145,12 +146,12 @@ def cell(column_type: ColumnType, options: ReadOptions) -> Cell:
     return Cell(str | None, read(column_type, options) if read else None)
 
 
-def jdbc_type(column_type: ColumnType) -> Callable[[Value], int]:
-    """The code of a value in ``sqlType``; of unsigned integers it depends on the value."""
+def jdbc_type(column_type: ColumnType) -> int | Callable[[Value], int]:
+    """The code in ``sqlType``; of an unsigned integer, how its value tells it."""
     found = form(column_type)
     code, wider = found.jdbc, found.wider
     if wider is None or not column_type.unsigned:
-        return lambda _: code
+        return code
     limit, wide = wider
     return lambda value: wide if isinstance(value, str) and int(value) > limit else code
 

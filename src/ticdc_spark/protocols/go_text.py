@@ -4,33 +4,42 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
-
-import msgspec
+from json.encoder import encode_basestring
 
 from ticdc_spark.errors import MessageError
 
-_HTML = [(char.encode(), rb"\u%04x" % ord(char)) for char in "<>&\u2028\u2029"]
+_HTML = [(char, f"\\u{ord(char):04x}") for char in "<>&\u2028\u2029"]
+_HTML_BYTES = [(char.encode(), escape.encode()) for char, escape in _HTML]
 _BAD_BYTE = re.compile("[\udc80-\udcff]")
 _ESCAPED = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-7]{3})|(.))?", re.DOTALL)
+_ODD = re.compile(r'\\[^x"abfnrtv]')
+"""What begins an escape that Python reads otherwise, or one that only looks like it: of two backslashes the second."""
 _LETTERS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "\\": "\\", '"': '"'}
-_SHORT = {ord(char): "\\" + letter for letter, char in _LETTERS.items()}
 
 
 def escape_html(json: bytes) -> bytes:
     """JSON with ``<``, ``>``, ``&``, U+2028 and U+2029, which stand only inside strings, escaped."""
+    for char, escape in _HTML_BYTES:
+        if char in json:
+            json = json.replace(char, escape)
+    return json
+
+
+def escape_html_text(json: str) -> str:
+    """``escape_html`` of JSON that is not encoded yet, where it takes a tenth of the time."""
     for char, escape in _HTML:
         if char in json:
             json = json.replace(char, escape)
     return json
 
 
-def json_text(value: str | bytes) -> str | msgspec.Raw:
-    """Text for a JSON encoder; of bytes that are not UTF-8, each bad byte becomes ``\\ufffd``."""
+def quote(value: str | bytes) -> str:
+    """Text as JSON, without the escapes of HTML; of bytes that are not UTF-8, each bad byte becomes ``\\ufffd``."""
     if isinstance(value, str):
-        return value
+        return encode_basestring(value)
     # Go writes the escape for a bad byte, but the plain character where the text itself holds U+FFFD
-    pieces = (msgspec.json.encode(piece)[1:-1] for piece in _BAD_BYTE.split(value.decode("utf-8", "surrogateescape")))
-    return msgspec.Raw(b'"' + rb"\ufffd".join(pieces) + b'"')
+    pieces = (encode_basestring(piece)[1:-1] for piece in _BAD_BYTE.split(value.decode("utf-8", "surrogateescape")))
+    return '"' + r"\ufffd".join(pieces) + '"'
 
 
 def go_quote(value: bytes) -> str:
@@ -38,20 +47,24 @@ def go_quote(value: bytes) -> str:
     text = value.decode("utf-8", "surrogateescape")
     if text.isascii() and text.isprintable() and "\\" not in text and '"' not in text:
         return text
-    return "".join(map(_quoted, text))
+    return text.translate(_QUOTED)
 
 
-def _quoted(char: str) -> str:
-    code = ord(char)
-    if code in _SHORT:
-        return _SHORT[code]
-    if "\udc80" <= char <= "\udcff":
-        return f"\\x{code - 0xDC00:02x}"
-    if char.isprintable():
-        return char
-    if code < 0x20 or code == 0x7F:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+class _Quoted(dict[int, str]):
+    """What ``go_quote`` prints for a character: held of ASCII and of bad bytes (as surrogateescape has them)."""
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        if char.isprintable():
+            return char
+        if code < 0x20 or code == 0x7F:
+            return f"\\x{code:02x}"
+        return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+_QUOTED = _Quoted((code, f"\\x{code - 0xDC00:02x}") for code in range(0xDC80, 0xDD00))
+_QUOTED.update((code, _QUOTED[code]) for code in range(0x80))
+_QUOTED.update((ord(char), "\\" + letter) for letter, char in _LETTERS.items())
 
 
 def go_unquote(text: str) -> bytes:
@@ -61,6 +74,11 @@ def go_unquote(text: str) -> bytes:
     """
     if "\\" not in text:
         return text.encode()
+    if _ODD.search(text) is None:
+        try:
+            return text.encode().decode("unicode_escape").encode("latin-1")
+        except UnicodeDecodeError:  # of \x without two digits, or the last backslash: told below
+            pass
     parts, at = [], 0
     for found in _ESCAPED.finditer(text):
         parts.append(text[at : found.start()].encode())
@@ -83,14 +101,16 @@ def _unquoted(found: re.Match[str]) -> bytes:
     return chr(code).encode()
 
 
-def go_float(text: str) -> msgspec.Raw:
-    """As Go's ``encoding/json`` writes a float: an exponent below 1e-6 and from 1e21 on."""
+def go_float(text: str) -> str:
+    """A canonical float as Go's ``encoding/json`` writes it: an exponent below 1e-6 and from 1e21 on."""
+    if "e" not in text:  # the canonical form has none between 1e-4 and 1e16
+        return text
     number = Decimal(text)
     if number == 0 or Decimal("1e-6") <= abs(number) < Decimal("1e21"):
-        return msgspec.Raw(format(number, "f").encode())
+        return format(number, "f")
     sign, digits, _ = number.as_tuple()
     shown = "".join(map(str, digits)).rstrip("0") or "0"
     mantissa = shown[0] + ("." + shown[1:] if len(shown) > 1 else "")
     power = number.adjusted()
     exponent = f"e-{-power}" if power < 0 else f"e+{power:02d}"
-    return msgspec.Raw(("-" * sign + mantissa + exponent).encode())
+    return "-" * sign + mantissa + exponent

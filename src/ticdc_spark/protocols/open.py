@@ -29,6 +29,7 @@ from ticdc_spark.wire.compression import unpack
 
 _BAD_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _ROW, _DDL, _RESOLVED = 1, 2, 3
+_BRACE = ord("{")
 
 
 class WireKey(msgspec.Struct, gc=False):
@@ -116,35 +117,31 @@ def _event(raw_key: bytes, raw_value: bytes) -> Event:
 
 
 def _row(key: WireKey, row: WireRow) -> Event:
-    op: Op = "upsert"
-    before: bytes | None = None
-    after: bytes | None = bytes(row.u)
-    if old := bytes(row.p):
-        op = "update"
-    if deleted := bytes(row.d):
-        op, before = "delete", deleted
+    if not key.scm or not key.tbl:
+        return Rejected("a row without field `scm` or `tbl`")
+    op: Op
+    before: bytes | None
+    after: bytes | None
+    before, after = bytes(row.d), bytes(row.u)
+    old = bytes(row.p)
+    if before:
+        op = "delete"
         if after or old:
             return Rejected('a row with both "d" and "u" or "p"')
         after = None
     elif not after:
         return Rejected('a row with neither "u" nor "d"')
-    if not key.scm or not key.tbl:
-        return Rejected("a row without field `scm` or `tbl`")
-    if any(image is not None and not image.startswith(b"{") for image in (before, after, old or None)):
+    elif old:
+        op, before = "update", old
+    else:
+        op, before = "upsert", None
+    if (before is not None and before[0] != _BRACE) or (after is not None and after[0] != _BRACE):
         return Rejected("an image that is no JSON object")
-    if old and after:
-        before = whole_before(after, old)
-    return Envelope(
-        op=op,
-        schema=key.scm,
-        table=key.tbl,
-        commit_ts=key.ts,
-        before=before,
-        after=after,
-        table_id=key.ptn,
-        partial=key.ohk or bool(key.ccl),
-        claim_check=key.ccl or None,
-    )
+    if before and after:
+        before = whole_before(after, before)
+    partial = key.ohk or bool(key.ccl)
+    # by place, which is quicker than by name
+    return Envelope(op, key.scm, key.tbl, key.ts, before, after, key.ptn, "", partial, None, None, key.ccl or None)
 
 
 __all__ = ["DECODER", "OpenConfig", "OpenDecoder", "encoder"]

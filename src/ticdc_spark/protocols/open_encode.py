@@ -14,10 +14,10 @@ import msgspec
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Row, RowChange, SchemaChange, Table
 from ticdc_spark.protocols.base import Encoded
-from ticdc_spark.protocols.go_text import escape_html
+from ticdc_spark.protocols.go_text import escape_html, escape_html_text
 from ticdc_spark.protocols.open_ddl import ddl_type_code
 from ticdc_spark.protocols.open_frames import HEAD_BYTES, LENGTH_BYTES, frame_key, frame_value
-from ticdc_spark.protocols.open_rows import ImageWriter
+from ticdc_spark.protocols.open_rows import RowWriter
 from ticdc_spark.wire.compression import Compression, compress
 
 _ENCODER = msgspec.json.Encoder()
@@ -60,14 +60,14 @@ class OpenEncoder:
         Raises: MessageError for a change without an image it needs, and a change that stays larger than
         ``max_message_bytes``.
         """
-        writers: dict[int, ImageWriter] = {}
+        writers: dict[int, RowWriter] = {}
         batch: list[Pair] = []
         size = 0
         for change in changes:
             writer = writers.get(id(change.table))
             if writer is None:
                 # it keeps the table, so that its id is not given to another
-                writer = writers[id(change.table)] = ImageWriter(change.table, self._config.time_zone)
+                writer = writers[id(change.table)] = RowWriter(change.table, self._config.time_zone)
             key, value = self._pair(change, writer)
             more = len(key) + len(value) + 2 * LENGTH_BYTES
             if batch and (len(batch) >= self._config.max_batch_size or size + more > self._config.max_message_bytes):
@@ -97,7 +97,7 @@ class OpenEncoder:
     def _alone(self, key: bytes, value: bytes) -> Encoded:
         return Encoded(frame_key([key]), frame_value([compress(value, self._config.compression)]))
 
-    def _pair(self, change: RowChange, writer: ImageWriter) -> Pair:
+    def _pair(self, change: RowChange, writer: RowWriter) -> Pair:
         config = self._config
         pair = self._row(change, writer)
         if _size(pair) <= config.max_message_bytes:
@@ -116,21 +116,12 @@ class OpenEncoder:
             raise MessageError(self._too_large(change, small))
         return small
 
-    def _row(self, change: RowChange, writer: ImageWriter, *, keys_only: bool = False, location: str = "") -> Pair:
-        location = location or change.claim_check or ""
-        key = _key(
-            change.commit_ts,
-            1,
-            change.table.schema,
-            change.table.name,
-            rid=writer.row_id(change),
-            ptn=writer.partition(change),
-            ohk=(keys_only or change.partial) and not location,
-            ccl=location,
-        )
-        return key, compress(self._images(change, writer, keys_only), self._config.compression)
+    def _row(self, change: RowChange, writer: RowWriter, *, keys_only: bool = False, location: str = "") -> Pair:
+        key = writer.key(change, keys_only=keys_only or change.partial, location=location or change.claim_check or "")
+        value = escape_html_text(self._images(change, writer, keys_only)).encode()
+        return key, compress(value, self._config.compression)
 
-    def _images(self, change: RowChange, writer: ImageWriter, keys_only: bool) -> bytes:
+    def _images(self, change: RowChange, writer: RowWriter, keys_only: bool) -> str:
         config = self._config
         only: Collection[str] | None = writer.keys if keys_only else None
         if change.op == "delete":
@@ -138,17 +129,17 @@ class OpenEncoder:
                 only = writer.keys
                 if not only:
                     raise MessageError(f"{_name(change)} has no handle key to delete by")
-            return b'{"d":' + writer.image(_image(change, "before"), only) + b"}"
+            return f'{{"d":{writer.image(_image(change, "before"), only)}}}'
         after = _image(change, "after")
-        value = b'{"u":' + writer.image(after, only)
+        value = f'{{"u":{writer.image(after, only)}'
         if change.op == "update" and config.output_old_value:
             before = _image(change, "before")
             if config.only_output_updated_columns:
                 changed = [name for name in before if name not in after or before[name] != after[name]]
                 only = changed if only is None else [name for name in changed if name in only]
             if only is None or only:
-                value += b',"p":' + writer.image(before, only)
-        return value + b"}"
+                value += f',"p":{writer.image(before, only)}'
+        return value + "}"
 
     def _too_large(self, change: RowChange, pair: Pair) -> str:
         return (
@@ -184,12 +175,8 @@ class _Key(msgspec.Struct, omit_defaults=True):
     ts: int
     scm: str = ""
     tbl: str = ""
-    rid: int = 0
-    ptn: int = 0
     t: int = 0
-    ohk: bool = False
-    ccl: str = ""
 
 
-def _key(ts: int, t: int, scm: str = "", tbl: str = "", **more: Any) -> bytes:
-    return _json(_Key(ts=ts, scm=scm, tbl=tbl, t=t, **more))
+def _key(ts: int, t: int, scm: str = "", tbl: str = "") -> bytes:
+    return _json(_Key(ts=ts, scm=scm, tbl=tbl, t=t))

@@ -12,7 +12,13 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Column, ColumnType, Index, Table
 from ticdc_spark.protocols.open_types import BINARY, FORMS, HANDLE, NULLABLE, PRIMARY, UNSIGNED
 
+
+class _Object(msgspec.Struct, gc=False):
+    """Any JSON object; nothing of it is kept."""
+
+
 _CELLS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_NAMED = msgspec.json.Decoder(dict[str, _Object])
 
 
 def whole_before(after: bytes, changed: bytes) -> bytes:
@@ -22,18 +28,24 @@ def whole_before(after: bytes, changed: bytes) -> bytes:
     put back where the type code and flags leave no doubt which column it is; else the columns in doubt are left out.
     Raises: msgspec's errors if an image is no JSON object.
     """
-    new, old = _CELLS.decode(after), _CELLS.decode(changed)
-    if any(bytes(cell[:1]) != b"{" for cell in map(bytes, old.values())):
+    try:
+        if _NAMED.decode(changed).keys() >= _NAMED.decode(after).keys():
+            return changed
+        old = _CELLS.decode(changed)
+        doubtful = set[str]()
+    except msgspec.ValidationError:
         old, doubtful = _named(after, changed)
-        new = {name: cell for name, cell in new.items() if name not in doubtful}
-    elif old.keys() >= new.keys():
-        return changed
+    new = {name: cell for name, cell in _CELLS.decode(after).items() if name not in doubtful}
     return msgspec.json.encode({**new, **old})
 
 
-def _pairs(image: bytes) -> list[tuple[str, Any]]:
+class _Pairs(list[tuple[str, Any]]):
+    """A JSON object, which an array is not."""
+
+
+def _pairs(image: bytes) -> _Pairs:
     # msgspec does not keep repeated keys
-    found: list[tuple[str, Any]] = json.loads(image, object_pairs_hook=list, parse_float=_number, parse_int=_number)
+    found: _Pairs = json.loads(image, object_pairs_hook=_Pairs, parse_float=_number, parse_int=_number)
     return found
 
 
@@ -46,33 +58,43 @@ def _named(after: bytes, changed: bytes) -> tuple[dict[str, msgspec.Raw], set[st
     named: dict[str, msgspec.Raw] = {}
     nameless: list[dict[str, Any]] = []
     for name, cell in _pairs(changed):
-        if isinstance(cell, list):
-            named[name] = _object(dict(cell))
+        if isinstance(cell, _Pairs):
+            named[name] = _raw(_fields(cell))
+        elif isinstance(cell, list):
+            raise msgspec.ValidationError(f"Expected `object`, got `array` - at `$.{name}`")
         elif name == "t" or not nameless:
             nameless.append({name: cell})
         else:
             nameless[-1][name] = cell
     # what may have been meant, in the table's order, in which the nameless ones stand too
     candidates = [
-        (name, _sort(dict(cell)))
+        (name, _sort(fields))
         for name, cell in _pairs(after)
-        if name not in named and dict(cell).get("v", "") is None
+        if name not in named and isinstance(cell, _Pairs) and (fields := _fields(cell)).get("v", "") is None
     ]
     doubtful: set[str] = set()
     for sort, group in groupby(sorted(nameless, key=_sort), key=_sort):
         cells, names = list(group), [name for name, found in candidates if found == sort]
         if len(cells) == len(names):
-            named.update(zip(names, map(_object, cells), strict=True))
+            named.update(zip(names, map(_raw, cells), strict=True))
         else:
             doubtful.update(names)
     return named, doubtful
 
 
+def _fields(cell: _Pairs) -> dict[str, Any]:
+    fields = dict(cell)
+    for name, value in fields.items():
+        if isinstance(value, list):
+            raise msgspec.ValidationError(f"field `{name}` of a column is neither text nor number")
+    return fields
+
+
 def _sort(cell: dict[str, Any]) -> tuple[bytes, bytes]:
-    return bytes(cell.get("t", b"")), bytes(cell.get("f", b""))
+    return msgspec.json.encode(cell.get("t")), msgspec.json.encode(cell.get("f"))
 
 
-def _object(cell: dict[str, Any]) -> msgspec.Raw:
+def _raw(cell: dict[str, Any]) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(cell))
 
 

@@ -1,16 +1,13 @@
-"""Rows to images of the Open protocol: compiled once per table."""
+"""Rows to keys and images of the Open protocol: compiled once per table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import Any, NamedTuple
+from collections.abc import Collection
 
-import msgspec
-
-from ticdc_spark.errors import MessageError
-from ticdc_spark.model import Column, Index, Row, RowChange, Table
+from ticdc_spark.model import Column, Index, RowChange, Table
 from ticdc_spark.mysql import INTEGER_BITS, handle_key
-from ticdc_spark.protocols.go_text import escape_html
+from ticdc_spark.protocols.go_text import escape_html_text, quote
+from ticdc_spark.protocols.json_writer import JsonWriter, Part
 from ticdc_spark.protocols.open_types import (
     BINARY,
     GENERATED,
@@ -23,48 +20,39 @@ from ticdc_spark.protocols.open_types import (
     form,
 )
 
-_ENCODER = msgspec.json.Encoder()
 
-
-class _Part(NamedTuple):
-    """A column: what stands before its value, and how that is written."""
-
-    name: str
-    head: bytes
-    write: Callable[[Any], Any]
-
-
-class ImageWriter:
-    """Writes the images of one table."""
+class RowWriter:
+    """Writes the rows of one table: keys and images."""
 
     def __init__(self, table: Table, zone: str) -> None:
         self.table = table
         self.keys = frozenset(handle_key(table))
-        self._parts = [
-            _Part(column.name, _head(table, column, self.keys), form(column.type).write(column.type, zone))
-            for column in sorted(table.columns, key=lambda column: column.name)
-            if not column.virtual
-        ]
-        self._names = {part.name for part in self._parts}
         self._row_id = _row_id_column(table)
+        names = (("scm", table.schema), ("tbl", table.name))
+        self._names = escape_html_text("".join(f',"{field}":{quote(name)}' for field, name in names if name))
+        self._images = JsonWriter(
+            table,
+            [
+                Part(column.name, _head(table, column, self.keys), form(column.type).write(column.type, zone))
+                for column in sorted(table.columns, key=lambda column: column.name)
+                if not column.virtual
+            ],
+            tail="}",
+        )
+        self.image = self._images.write
 
-    def image(self, row: Row, only: Collection[str] | None) -> bytes:
-        """The image of a row, or of ``only`` these columns of it.
+    def key(self, change: RowChange, *, keys_only: bool, location: str) -> bytes:
+        """The key of a change; ``keys_only``: its images have handle key columns only."""
+        more = ',"ohk":true' if keys_only and not location else ""
+        if location:
+            more = escape_html_text(f',"ccl":{quote(location)}')
+        row_id, partition = self._handle(change), change.table_id
+        shown = f',"rid":{row_id}' if row_id else ""
+        if partition and partition != self.table.table_id:
+            shown += f',"ptn":{partition}'
+        return f'{{"ts":{change.commit_ts}{self._names}{shown},"t":1{more}}}'.encode()
 
-        Raises: MessageError if the row has a column that the table has not.
-        """
-        if not row.keys() <= self._names:
-            raise MessageError(
-                f"`{self.table.schema}`.`{self.table.name}` has no column {sorted(row.keys() - self._names)}"
-            )
-        cells = []
-        for name, head, write in self._parts:
-            if name in row and (only is None or name in only):
-                value = row[name]
-                cells.append(head + (b"null" if value is None else _ENCODER.encode(write(value))) + b"}")
-        return escape_html(b"{" + b",".join(cells) + b"}")
-
-    def row_id(self, change: RowChange) -> int:
+    def _handle(self, change: RowChange) -> int:
         """TiDB's handle where the row tells it: the value of an integer clustered primary key; else 0 (left out)."""
         row = change.after or change.before or {}
         value = row.get(self._row_id) if self._row_id else None
@@ -72,10 +60,6 @@ class ImageWriter:
             return 0
         handle = int(value)
         return handle - (1 << 64) if handle >= 1 << 63 else handle
-
-    def partition(self, change: RowChange) -> int:
-        """The physical id of a partition; 0 (left out) for a table without partitions."""
-        return 0 if change.table_id in (None, self.table.table_id) else change.table_id or 0
 
 
 def _indexes(table: Table) -> list[Index]:
@@ -93,10 +77,10 @@ def _row_id_column(table: Table) -> str | None:
     return None
 
 
-def _head(table: Table, column: Column, keys: Collection[str]) -> bytes:
-    handle = b'"h":true,' if column.name in keys else b""
+def _head(table: Table, column: Column, keys: Collection[str]) -> str:
+    handle = '"h":true,' if column.name in keys else ""
     code, flags = form(column.type).code, _flags(table, column, keys)
-    return _ENCODER.encode(column.name) + b':{"t":%d,%b"f":%d,"v":' % (code, handle, flags)
+    return f'{quote(column.name)}:{{"t":{code},{handle}"f":{flags},"v":'
 
 
 def _flags(table: Table, column: Column, keys: Collection[str]) -> int:

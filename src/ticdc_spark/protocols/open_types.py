@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Mapping
+from json.encoder import encode_basestring
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -18,11 +19,11 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import ColumnType, Value
 from ticdc_spark.mysql import canonical_float, is_bytes, local_timestamp, utc_timestamp
 from ticdc_spark.protocols.base import ReadOptions
-from ticdc_spark.protocols.go_text import go_float, go_quote, go_unquote, json_text
+from ticdc_spark.protocols.go_text import go_float, go_quote, go_unquote, quote
 from ticdc_spark.protocols.json_rows import Cell
+from ticdc_spark.protocols.json_writer import Write
 
 Read: TypeAlias = Callable[[Any], Value]
-Write: TypeAlias = Callable[[Any], Any]
 
 BINARY, HANDLE, GENERATED, PRIMARY, UNIQUE, MULTIPLE, NULLABLE, UNSIGNED = (1 << bit for bit in range(8))
 """Flags of a column; the document's "Flag"."""
@@ -71,8 +72,8 @@ class Form(NamedTuple):
     """The type codes that are read: of types with the same form."""
     wire: type[msgspec.Struct]
     read: Callable[[ColumnType, ReadOptions, frozenset[int]], Read]
-    write: Callable[[ColumnType, str], Write]
-    """From the column's type and the time zone."""
+    write: Callable[[ColumnType, str], Write | None]
+    """From the column's type and the time zone. ``None``: the canonical value is JSON."""
 
 
 def _checked(codes: frozenset[int], column_type: ColumnType, cell: Any) -> None:
@@ -172,38 +173,34 @@ def _read_large(column_type: ColumnType, _: ReadOptions, codes: frozenset[int]) 
     return read
 
 
-def _same(value: Any) -> Any:
-    return value
+def _write_plain(*_: object) -> Write:
+    return encode_basestring
 
 
-def _write_same(*_: object) -> Write:
-    return _same
+def _write_int(*_: object) -> None:
+    return None
 
 
-def _write_int(*_: object) -> Write:
-    return int
-
-
-def _write_float(column_type: ColumnType, _: str) -> Write:
+def _write_float(*_: object) -> Write:
     return go_float
 
 
 def _write_timestamp(_: ColumnType, zone: str) -> Write:
-    return lambda text: local_timestamp(text, zone)
+    return lambda text: encode_basestring(local_timestamp(text, zone))
 
 
 def _write_string(column_type: ColumnType, _: str) -> Write:
-    return go_quote if is_bytes(column_type) else json_text
+    return (lambda value: encode_basestring(go_quote(value))) if is_bytes(column_type) else quote
 
 
 def _write_large(*_: object) -> Write:
-    return lambda value: base64.b64encode(value.encode() if isinstance(value, str) else value).decode()
+    return lambda value: f'"{base64.b64encode(value.encode() if isinstance(value, str) else value).decode()}"'
 
 
 def _forms(
     wire: type[msgspec.Struct],
     read: Callable[[ColumnType, ReadOptions, frozenset[int]], Read],
-    write: Callable[[ColumnType, str], Write],
+    write: Callable[[ColumnType, str], Write | None],
     codes: Mapping[str, int],
     *more: int,
 ) -> dict[str, Form]:
@@ -224,13 +221,13 @@ FORMS: Mapping[str, Form] = {
     **_forms(IntCell, _read_int, _write_int, {"set": 248}),
     **_forms(FloatCell, _read_float, _write_float, {"float": 4}),
     **_forms(FloatCell, _read_float, _write_float, {"double": 5}),
-    **_forms(TextCell, _read_plain, _write_same, {"decimal": 246}, 0),
-    **_forms(TextCell, _read_plain, _write_same, {"date": 10}, 14),
-    **_forms(TextCell, _read_plain, _write_same, {"time": 11}),
-    **_forms(TextCell, _read_plain, _write_same, {"datetime": 12}),
+    **_forms(TextCell, _read_plain, _write_plain, {"decimal": 246}, 0),
+    **_forms(TextCell, _read_plain, _write_plain, {"date": 10}, 14),
+    **_forms(TextCell, _read_plain, _write_plain, {"time": 11}),
+    **_forms(TextCell, _read_plain, _write_plain, {"datetime": 12}),
     **_forms(TextCell, _read_timestamp, _write_timestamp, {"timestamp": 7}),
-    **_forms(TextCell, _read_plain, _write_same, {"json": 245}),
-    **_forms(TextCell, _read_plain, _write_same, {"vector": 225}),
+    **_forms(TextCell, _read_plain, _write_plain, {"json": 245}),
+    **_forms(TextCell, _read_plain, _write_plain, {"vector": 225}),
     **_forms(TextCell, _read_string, _write_string, _STRINGS),
     **_forms(BytesCell, _read_large, _write_large, _LARGE),
 }
