@@ -189,6 +189,14 @@ def test_types_and_codes_of_odd_names_and_of_some_columns() -> None:
         assert found["old"] == [{name: rows[0][name] for name in row}]
 
 
+def test_control_characters_have_no_short_forms() -> None:
+    table = parse_create("CREATE TABLE d.t (`\b` VARCHAR(9), b VARBINARY(9), j JSON)", "d")
+    row: dict[str, Value] = {"\b": "\f", "b": b"\b", "j": '"<"'}
+    (written,) = encoder().rows([RowChange(op="insert", table=table, commit_ts=1 << 18, after=row)])
+    assert written.value is not None
+    assert written.value.endswith(rb'"data":[{"\u0008":"\u000c","b":"\u0008","j":"\"\u003c\""}]}')
+
+
 def test_old_has_all_or_the_changed_columns() -> None:
     assert sent(UPDATE)["old"][0].keys() == ROW.keys()
     assert sent(UPDATE, only_output_updated_columns=True)["old"] == [{"v": "x"}]

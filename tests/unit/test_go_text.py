@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ticdc_spark.errors import MessageError
-from ticdc_spark.protocols.go_text import escape_html, escape_html_text, go_float, go_quote, go_unquote, quote
+from ticdc_spark.protocols.go_text import (
+    escape_html,
+    escape_html_text,
+    go_float,
+    go_quote,
+    go_unquote,
+    quote,
+    quote_long,
+)
 
 
 @given(st.binary(max_size=40))
@@ -71,3 +79,8 @@ def test_html_is_escaped_in_text_as_in_bytes(text: str) -> None:
 
 def test_bad_bytes_are_told_from_the_character_that_stands_for_them() -> None:
     assert quote('"\ufffd'.encode() + b"\xff") == r'"\"' + "\ufffd" + r'\ufffd"'
+
+
+def test_the_short_forms_of_two_characters_are_not_everyones() -> None:
+    assert quote_long("\b\f\n\\b") == r'"\u0008\u000c\n\\b"'
+    assert quote("\b\f\n\\b") == r'"\b\f\n\\b"'

@@ -6,7 +6,6 @@ One message per event, as Go writes JSON: ``<``, ``>``, ``&`` escaped. Columns s
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
@@ -18,7 +17,7 @@ from ticdc_spark.model import Row, RowChange, SchemaChange, Table, Value
 from ticdc_spark.mysql import handle_key, tso_physical_ms
 from ticdc_spark.protocols.base import Encoded
 from ticdc_spark.protocols.canal_json_types import form, jdbc_type, type_name
-from ticdc_spark.protocols.go_text import escape_html, escape_html_text, quote
+from ticdc_spark.protocols.go_text import escape_html, escape_html_text, quote_long
 from ticdc_spark.protocols.json_writer import JsonWriter, Part
 from ticdc_spark.protocols.open_ddl import ddl_type_code
 from ticdc_spark.wire.compression import Compression, compress
@@ -162,19 +161,20 @@ class _Column(NamedTuple):
 
     name: str
     json: str
-    code: int | Callable[[Value], int]
+    code: int | Callable[[Value], str]
     type: str
 
 
 class _Types(NamedTuple):
     """``sqlType`` and ``mysqlType`` of certain columns."""
 
-    form: str
-    """With a ``%d`` for each code that values tell."""
-    codes: list[tuple[str, Callable[[Value], int]]]
+    pieces: list[str]
+    """Every second is the place of a code that a value tells."""
+    codes: list[tuple[str, Callable[[Value], str]]]
 
     def of(self, row: Row) -> str:
-        return self.form % tuple([code(row[name]) for name, code in self.codes])
+        self.pieces[1::2] = [code(row[name]) for name, code in self.codes]
+        return "".join(self.pieces)
 
 
 class _RowWriter:
@@ -185,9 +185,11 @@ class _RowWriter:
         self._config = config
         self._keys = frozenset(handle_key(table))
         columns = [column for column in table.columns if not column.virtual]
-        names = [quote(column.name) for column in columns]
+        names = [quote_long(column.name) for column in columns]
         self._columns = [
-            _Column(column.name, name, jdbc_type(column.type), quote(type_name(column.type, config.content_compatible)))
+            _Column(
+                column.name, name, jdbc_type(column.type), quote_long(type_name(column.type, config.content_compatible))
+            )
             for column, name in zip(columns, names, strict=True)
         ]
         self._types = _types(self._columns)
@@ -199,8 +201,8 @@ class _RowWriter:
             ],
         )
         self._head = (
-            f'{{"id":0,"database":{quote(table.schema)},"table":{quote(table.name)},'
-            f'"pkNames":[{",".join(map(quote, _primary_key(table)))}],"isDdl":false,"type":"'
+            f'{{"id":0,"database":{quote_long(table.schema)},"table":{quote_long(table.name)},'
+            f'"pkNames":[{",".join(map(quote_long, _primary_key(table)))}],"isDdl":false,"type":"'
         )
 
     def message(self, change: RowChange, *, keys_only: bool, location: str) -> bytes:
@@ -216,9 +218,13 @@ class _RowWriter:
             if not only:
                 raise MessageError(f"{_name(self._table)} has no handle key")
         types, columns = self._types, self._columns
-        if not self._images.is_whole(row) or only is not None:
+        values = self._images.whole(row)
+        if values is None or only is not None:
             columns = [column for column in columns if column.name in row and (only is None or column.name in only)]
             types = _types(columns)
+            data = self._images.write(row, only)
+        else:
+            data = self._images.text(values)
         old = "null"
         if op == "update":
             before, olds = self._image(change, "before"), only
@@ -229,10 +235,11 @@ class _RowWriter:
             old = f"[{self._images.write(before, olds)}]"
         text = (
             f'{self._head}{kind}","es":{tso_physical_ms(change.commit_ts)},"ts":{config.build_ts()},"sql":"",'
-            f'{types.of(row)},"old":{old},"data":[{self._images.write(row, only)}]'
-            f"{self._extension(change, keys_only, location)}}}"
+            f'{types.of(row)},"old":{old},"data":[{data}]'
+            f"{self._extension(change, keys_only, location) if config.enable_tidb_extension else ''}}}"
         )
-        return compress(_as_go(text).encode(), config.compression)
+        value = escape_html_text(text).encode()
+        return value if config.compression == "none" else compress(value, config.compression)
 
     def _image(self, change: RowChange, which: Literal["before", "after"]) -> Row:
         row = change.before if which == "before" else change.after
@@ -241,38 +248,24 @@ class _RowWriter:
         return row
 
     def _extension(self, change: RowChange, keys_only: bool, location: str) -> str:
-        if not self._config.enable_tidb_extension:
-            return ""
         more = ""
         if location:
-            more = f',"claimCheckLocation":{quote(location)}'
+            more = f',"claimCheckLocation":{quote_long(location)}'
         elif keys_only:
             more = ',"onlyHandleKey":true'
         return f',"_tidb":{{"commitTs":{change.commit_ts}{more}}}'
 
 
 def _types(columns: Sequence[_Column]) -> _Types:
-    codes = [(column.name, column.code) for column in columns if callable(column.code)]
-    names = [column.json.replace("%", "%%") for column in columns]
-    sql = ",".join(
-        f"{name}:{'%d' if callable(column.code) else column.code}" for name, column in zip(names, columns, strict=True)
-    )
-    mysql = ",".join(f"{name}:{column.type.replace('%', '%%')}" for name, column in zip(names, columns, strict=True))
-    return _Types(f'"sqlType":{{{sql}}},"mysqlType":{{{mysql}}}', codes)
-
-
-def _as_go(json: str) -> str:
-    """A message as TiCDC's library for rows (not the one for DDL) writes it: no short forms of two characters."""
-    json = escape_html_text(json)
-    return _ESCAPE.sub(_long, json) if "\\b" in json or "\\f" in json else json
-
-
-_ESCAPE = re.compile(r"\\.", re.DOTALL)
-_LONG = {r"\b": r"\u0008", r"\f": r"\u000c"}
-
-
-def _long(found: re.Match[str]) -> str:
-    return _LONG.get(found[0], found[0])
+    pieces = ['"sqlType":{']
+    for at, column in enumerate(columns):
+        pieces[-1] += ("," if at else "") + column.json + ":"
+        if callable(column.code):
+            pieces += ["", ""]
+        else:
+            pieces[-1] += str(column.code)
+    pieces[-1] += '},"mysqlType":{' + ",".join(f"{column.json}:{column.type}" for column in columns) + "}"
+    return _Types(pieces, [(column.name, column.code) for column in columns if callable(column.code)])
 
 
 def _primary_key(table: Table) -> list[str]:

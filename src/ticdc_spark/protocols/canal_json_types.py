@@ -23,7 +23,7 @@ from ticdc_spark.mysql import (
     utc_timestamp,
 )
 from ticdc_spark.protocols.base import ReadOptions
-from ticdc_spark.protocols.go_text import quote
+from ticdc_spark.protocols.go_text import quote_long
 from ticdc_spark.protocols.json_rows import Cell
 from ticdc_spark.protocols.json_writer import Write
 
@@ -86,11 +86,11 @@ def _read_bytes(*_: object) -> Read:
 
 
 def _write_bytes(*_: object) -> Write:
-    return lambda value: encode_basestring((value.encode() if isinstance(value, str) else value).decode("latin-1"))
+    return lambda value: quote_long((value.encode() if isinstance(value, str) else value).decode("latin-1"))
 
 
 def _write_text(*_: object) -> Write:
-    return quote
+    return quote_long
 
 
 def _text(jdbc: int) -> Form:
@@ -119,7 +119,7 @@ FORMS: Mapping[str, Form] = {
     "time": Form(92),
     "datetime": Form(93),
     "timestamp": Form(93, _read_timestamp, _write_timestamp),
-    "json": Form(_VARCHAR),
+    "json": _text(_VARCHAR),
     "vector": Form(_VARCHAR),
     **dict.fromkeys(("varchar", "var_string"), _text(_VARCHAR)),
     "char": _text(_CHAR),
@@ -146,14 +146,14 @@ def cell(column_type: ColumnType, options: ReadOptions) -> Cell:
     return Cell(str | None, read(column_type, options) if read else None)
 
 
-def jdbc_type(column_type: ColumnType) -> int | Callable[[Value], int]:
+def jdbc_type(column_type: ColumnType) -> int | Callable[[Value], str]:
     """The code in ``sqlType``; of an unsigned integer, how its value tells it."""
     found = form(column_type)
     code, wider = found.jdbc, found.wider
     if wider is None or not column_type.unsigned:
         return code
-    limit, wide = wider
-    return lambda value: wide if isinstance(value, str) and int(value) > limit else code
+    limit, narrow, wide = wider[0], str(code), str(wider[1])
+    return lambda value: wide if isinstance(value, str) and int(value) > limit else narrow
 
 
 def type_name(column_type: ColumnType, content_compatible: bool) -> str:

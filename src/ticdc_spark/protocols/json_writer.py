@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 from ticdc_spark.errors import MessageError
-from ticdc_spark.model import Row, Table
+from ticdc_spark.model import Row, Table, Value
 
 Write: TypeAlias = Callable[[Any], str]
 """From a canonical value, never ``None``, to JSON."""
@@ -34,6 +34,7 @@ class JsonWriter:
         self._parts = parts
         self._tail = tail
         self._names = frozenset(part.name for part in parts)
+        self._count = len(parts)
         self._writes = [part.write for part in parts]
         # every second piece is a value's place
         self._pieces = ["{"]
@@ -45,28 +46,38 @@ class JsonWriter:
         several = len(names) > 1  # of one name, itemgetter gives no tuple
         self._get: Any = itemgetter(*names) if several else lambda row: tuple(row[name] for name in names)
 
-    def is_whole(self, row: Row) -> bool:
-        """Whether a row has all columns.
+    def whole(self, row: Row) -> tuple[Value, ...] | None:
+        """The values of a row that has all columns; ``None`` of one that lacks some.
 
-        Raises: MessageError if it has one that the table has not.
+        Raises: MessageError if it has a column that the table has not.
         """
-        if row.keys() == self._names:
-            return True
+        if len(row) == self._count:
+            try:
+                values: tuple[Value, ...] = self._get(row)
+            except KeyError:
+                pass
+            else:
+                return values
         if unknown := row.keys() - self._names:
             raise MessageError(f"{self._table} has no column {sorted(unknown)}")
-        return False
+        return None
 
     def write(self, row: Row, only: Collection[str] | None = None) -> str:
         """The image of a row, or of ``only`` these columns of it; ``<``, ``>`` and ``&`` stay as they are.
 
         Raises: MessageError if the row has a column that the table has not.
         """
-        if not self.is_whole(row) or only is not None:
+        values = self.whole(row)
+        if values is None or only is not None:
             return self._some(row, self._names if only is None else only)
+        return self.text(values)
+
+    def text(self, values: tuple[Any, ...]) -> str:
+        """The image of what ``whole`` gave."""
         pieces = self._pieces
         pieces[1::2] = [
             "null" if value is None else value if write is None else write(value)
-            for value, write in zip(self._get(row), self._writes)  # noqa: B905  quicker, and of one length
+            for value, write in zip(values, self._writes)  # noqa: B905  quicker, and of one length
         ]
         return "".join(pieces)
 
