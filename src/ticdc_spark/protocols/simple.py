@@ -19,6 +19,7 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Bootstrap, Envelope, Event, Op, Rejected, SchemaChange, Table, Watermark
 from ticdc_spark.protocols.base import Columns, ReadOptions, RowReader
 from ticdc_spark.protocols.simple_avro import MARK, read_message
+from ticdc_spark.protocols.simple_avro_envelope import read_envelope
 from ticdc_spark.protocols.simple_avro_rows import IMAGE
 from ticdc_spark.protocols.simple_avro_rows import row_reader as avro_row_reader
 from ticdc_spark.protocols.simple_encode import SimpleConfig, encoder
@@ -46,6 +47,8 @@ class SimpleDecoder:
         """Open one message: one event, or one ``Rejected`` that says what is wrong with it."""
         if not value:
             return (Rejected("a Simple message has a value; this one is " + ("null" if value is None else "empty")),)
+        if value[:1] == MARK and (usual := read_envelope(value)) is not None:
+            return (usual,)
         try:
             message = read_message(value) if value[:1] == MARK else _DECODER.decode(value)
         except MessageError as error:

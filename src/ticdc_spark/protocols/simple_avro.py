@@ -24,6 +24,7 @@ What a map holds is in ``simple_avro_rows``. Source: the vectors, read byte by b
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -47,6 +48,7 @@ MARK = b"\x16"
 _WATERMARK, _BOOTSTRAP, _DDL, _DML = MARK + b"\0\0", MARK + b"\2\2", MARK + b"\4\4", MARK + b"\6\6"
 _DDL_TYPES = ("CREATE", "ALTER", "ERASE", "RENAME", "TRUNCATE", "CINDEX", "DINDEX", "QUERY")
 _ROW_TYPES = ("INSERT", "UPDATE", "DELETE")
+_ROW_TYPE_BYTES = {name: write_long(number) for number, name in enumerate(_ROW_TYPES)}
 _UNSIGNED_32 = 2**32 - 1
 _read_location = optional(read_text)
 _read_flag = optional(read_boolean)
@@ -184,8 +186,8 @@ def _read_checksum(data: bytes, at: int) -> tuple[WireChecksum, int]:
 
 def write_message(message: WireMessage) -> bytes:
     """Write a message; its images are what ``simple_avro_rows.row_writer`` gives."""
-    version, build_ts = write_long(message.version), write_long(message.build_ts or 0)
-    commit_ts = write_long(message.commit_ts)
+    version, build_ts = write_long(message.version), _write_ts(message.build_ts or 0)
+    commit_ts = _write_ts(message.commit_ts)
     if message.type == "WATERMARK":
         return _WATERMARK + version + commit_ts + build_ts
     if message.type == "BOOTSTRAP":
@@ -200,13 +202,11 @@ def write_message(message: WireMessage) -> bytes:
         (
             _DML,
             version,
-            write_text(message.database),
-            write_text(message.table),
-            write_long(message.table_id),
-            write_long(_ROW_TYPES.index(message.type)),
+            _write_names(message.database, message.table, message.table_id),
+            _ROW_TYPE_BYTES[message.type],
             commit_ts,
             build_ts,
-            write_long(message.schema_version),
+            _write_ts(message.schema_version),
             b"\2" + write_text(location) if location else b"\0",
             b"\2\1" if message.handle_key_only else b"\0",
             _write_checksum(message.checksum),
@@ -214,6 +214,15 @@ def write_message(message: WireMessage) -> bytes:
             bytes(message.old) or b"\0",
         )
     )
+
+
+# rows of one transaction or of one millisecond follow each other, and those of a table have one version
+_write_ts = lru_cache(maxsize=4096)(write_long)
+
+
+@lru_cache(maxsize=4096)
+def _write_names(database: str, table: str, table_id: int) -> bytes:
+    return write_text(database) + write_text(table) + write_long(table_id)
 
 
 def _write_checksum(sums: WireChecksum | None) -> bytes:

@@ -30,10 +30,14 @@ from ticdc_spark.protocols.simple_avro_types import (
 from ticdc_spark.wire.avro_binary import (
     DOUBLE,
     FLOAT,
+    SHORT,
     Reader,
     read_block,
     read_bytes,
     read_long,
+    read_number,
+    read_text,
+    read_text_or_bytes,
     skip_number,
     write_bytes,
     write_long,
@@ -42,6 +46,8 @@ from ticdc_spark.wire.avro_binary import (
 
 IMAGE = b"\2"
 """How an image begins: the map's place in the union of null and map."""
+_TEXT, _NUMBER = 1, 2
+_SHAPES: Mapping[Reader[Any], int] = {read_text: _TEXT, read_text_or_bytes: _TEXT, read_number: _NUMBER}
 _Readers: TypeAlias = dict[bytes, tuple[int, Mapping[int, Reader[Value]] | None]]
 """A column's name to its place and its readers by branch; no readers: it is not wanted."""
 
@@ -69,9 +75,21 @@ def row_reader(table: Table, options: ReadOptions, only: frozenset[str] | None =
                 if found is None:
                     at = read_other(image, at, cells)
                     continue
-                place, read = found
+                place, read, shape = found
                 if read is None:
                     cells[place], at = None, value_at
+                    continue
+                # short text and numbers of one byte, the most common values, without a call more; a text beyond the
+                # image's end ends beyond it too, where the next byte is missed
+                head = image[value_at]
+                if shape == _TEXT and not head & 0x81:
+                    at = value_at + 1 + (head >> 1)
+                    try:
+                        cells[place] = str(image[value_at + 1 : at], "utf-8")
+                    except UnicodeDecodeError:
+                        cells[place], at = read(image, value_at)
+                elif shape == _NUMBER and head < 0x80:
+                    cells[place], at = SHORT[head], value_at + 1
                 else:
                     cells[place], at = read(image, value_at)
             count, at = read_block(image, at)
@@ -82,13 +100,16 @@ def row_reader(table: Table, options: ReadOptions, only: frozenset[str] | None =
     return image_reader(table, read_image)
 
 
-def _by_head(readers: _Readers) -> dict[bytes, tuple[int, Reader[Value] | None]]:
+def _by_head(readers: _Readers) -> dict[bytes, tuple[int, Reader[Value] | None, int]]:
     """Readers by all that stands before a value: its name, shorter than 64 bytes, and its branch. Null has none."""
-    heads: dict[bytes, tuple[int, Reader[Value] | None]] = {}
+    heads: dict[bytes, tuple[int, Reader[Value] | None, int]] = {}
     for name, (place, reads) in readers.items():
         if len(name) < 64 and reads is not None:
-            heads[write_bytes(name) + branch_byte(NULL)] = (place, None)
-            heads |= {write_bytes(name) + branch_byte(code): (place, read) for code, read in reads.items()}
+            heads[write_bytes(name) + branch_byte(NULL)] = (place, None, 0)
+            heads |= {
+                write_bytes(name) + branch_byte(code): (place, read, _SHAPES.get(read, 0))
+                for code, read in reads.items()
+            }
     return heads
 
 
@@ -126,10 +147,12 @@ def skip_map(data: bytes, at: int) -> int:
     while count:
         for _ in range(count):
             length = data[at]
-            if length >= 0x80 or length & 1:
-                at = skip_value(data, _skip_bytes(data, at))
-                continue
-            at = skip_value(data, at + 1 + (length >> 1))
+            at = _skip_bytes(data, at) if length & 0x81 else at + 1 + (length >> 1)
+            # short text in place; one beyond the end ends beyond it too, where the next byte is missed
+            if data[at] == STRING and not (length := data[at + 1]) & 0x81:
+                at += 2 + (length >> 1)
+            else:
+                at = skip_value(data, at)
         count, at = read_block(data, at)
     return at
 
@@ -168,19 +191,26 @@ def row_writer(table: Table, zone: str, only: Iterable[str] | None = None) -> Ca
     names = {column.name for column in table.columns}
     wanted = names if only is None else {*only}
     writes = [
-        (column.name, write_text(column.name), form(column.type).write(column.type, zone))
+        (column.name, name + branch_byte(NULL), form(column.type).write(column.type, zone, name))
         for column in table.columns
         if column.name in wanted
+        for name in (write_text(column.name),)
     ]
+    starts = [IMAGE + (write_long(count) if count else b"") for count in range(len(writes) + 1)]
 
     def write_row(row: Row) -> msgspec.Raw:
-        if not row.keys() <= names:
+        parts = [b""]
+        for name, null, write in writes:
+            value = row.get(name, MISSING)
+            if value is None:
+                parts.append(null)
+            elif value is not MISSING:
+                parts.append(write(value))
+        count = len(parts) - 1
+        if count != len(row) and not row.keys() <= names:
             raise MessageError(f"`{table.schema}`.`{table.name}` has no column {sorted(row.keys() - names)}")
-        parts = []
-        for name, head, write in writes:
-            if name in row:
-                value = row[name]
-                parts.append(head + b"\0" if value is None else head + write(value))
-        return msgspec.Raw(IMAGE + (write_long(len(parts)) if parts else b"") + b"".join(parts) + b"\0")
+        parts[0] = starts[count]
+        parts.append(b"\0")
+        return msgspec.Raw(b"".join(parts))
 
     return write_row

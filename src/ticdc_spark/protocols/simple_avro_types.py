@@ -11,6 +11,7 @@ Source: the Simple protocol document, table of mysqlType and Avro type; the vect
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from struct import Struct
 from typing import Any, NamedTuple, TypeAlias
 
 from ticdc_spark.errors import MessageError
@@ -37,6 +38,8 @@ from ticdc_spark.wire.avro_binary import (
 NULL, LONG, FLOATS, DOUBLES, STRING, BYTES, TIMESTAMP, UNSIGNED = range(0, 16, 2)
 """What stands before a value: its place in the union, doubled."""
 BRANCHES = ("null", "long", "float", "double", "string", "bytes", "Timestamp", "UnsignedBigint")
+SHORT_LENGTHS = 64
+"""Text shorter than this has a length of one byte."""
 Write: TypeAlias = Callable[[Any], bytes]
 
 
@@ -44,7 +47,8 @@ class Form(NamedTuple):
     """How a type is sent: the union's branches that it may come in, and how it is written."""
 
     read: Callable[[ColumnType, ReadOptions], Mapping[int, Reader[Value]]]
-    write: Callable[[ColumnType, str], Write]
+    write: Callable[[ColumnType, str, bytes], Write]
+    """Of a type, a time zone and what stands before the value's branch, which is written too."""
 
 
 def _read_unsigned(data: bytes, at: int) -> tuple[Value, int]:
@@ -89,47 +93,73 @@ def branch_byte(code: int) -> bytes:
     return code.to_bytes(1, "little")
 
 
-def _write_long(text: str) -> bytes:
-    return branch_byte(LONG) + write_long(wrapped(int(text)))
+def _long_writer(head: bytes) -> Write:
+    start = head + branch_byte(LONG)
+    return lambda text: start + write_long(int(text))
 
 
-def _write_unsigned(text: str) -> bytes:
-    return branch_byte(UNSIGNED) + write_long(wrapped(int(text)))
+def _wrapped_writer(head: bytes, branch: int = LONG) -> Write:
+    start = head + branch_byte(branch)
+    return lambda text: start + write_long(wrapped(int(text)))
 
 
-def _write_text(text: str | bytes) -> bytes:
-    return branch_byte(STRING) + write_text(text)
+def _unsigned_writer(head: bytes) -> Write:
+    return _wrapped_writer(head, UNSIGNED)
 
 
-def _write_bytes(raw: bytes) -> bytes:
-    return branch_byte(BYTES) + write_bytes(raw)
+def _text_writer(head: bytes) -> Write:
+    write = _after(head + branch_byte(STRING))
+    return lambda text: write(text.encode() if isinstance(text, str) else text)
 
 
-def _timestamp_writer(zone: str) -> Write:
-    head = branch_byte(TIMESTAMP) + write_text(zone)
-    return lambda text: head + write_text(local_timestamp(text, zone))
+def _after(start: bytes) -> Callable[[bytes], bytes]:
+    """A writer of bytes, their length before them, after what always stands there."""
+    starts = tuple(start + write_long(length) for length in range(SHORT_LENGTHS))
+
+    def write(raw: bytes) -> bytes:
+        length = len(raw)
+        return starts[length] + raw if length < SHORT_LENGTHS else start + write_bytes(raw)
+
+    return write
 
 
-def _form(readers: Mapping[int, Reader[Any]], write: Write) -> Form:
-    return Form(lambda *_: readers, lambda *_: write)
+def _bytes_writer(head: bytes) -> Write:
+    return _after(head + branch_byte(BYTES))
 
 
-_UNSIGNED_BIGINT = _form({UNSIGNED: _read_unsigned, LONG: _read_unsigned, STRING: _read_digits}, _write_unsigned)
-_SIGNED_NUMBER = _form({LONG: read_number}, _write_long)
-_BIT = _form({LONG: _read_unsigned, STRING: _read_digits}, _write_long)
-_INDEX = _form({LONG: _read_unsigned}, _write_long)
-_PLAIN = _form({STRING: read_text}, _write_text)
-_TEXT = _form({STRING: read_text_or_bytes}, _write_text)
-_RAW = _form({BYTES: read_bytes}, _write_bytes)
+def _timestamp_writer(head: bytes, zone: str) -> Write:
+    write = _after(head + branch_byte(TIMESTAMP) + write_text(zone))
+    return lambda text: write(local_timestamp(text, zone).encode())
+
+
+def _fixed_writer(branch: int, packed: Struct) -> Callable[[bytes], Write]:
+    def writer(head: bytes) -> Write:
+        start, pack = head + branch_byte(branch), packed.pack
+        return lambda text: start + pack(float(text))
+
+    return writer
+
+
+def _form(readers: Mapping[int, Reader[Any]], writer: Callable[[bytes], Write]) -> Form:
+    return Form(lambda *_: readers, lambda _, _zone, head: writer(head))
+
+
+_UNSIGNED_BIGINT = _form({UNSIGNED: _read_unsigned, LONG: _read_unsigned, STRING: _read_digits}, _unsigned_writer)
+_SIGNED_NUMBER = _form({LONG: read_number}, _long_writer)
+_BIT = _form({LONG: _read_unsigned, STRING: _read_digits}, _wrapped_writer)
+_INDEX = _form({LONG: _read_unsigned}, _wrapped_writer)
+_PLAIN = _form({STRING: read_text}, _text_writer)
+_TEXT = _form({STRING: read_text_or_bytes}, _text_writer)
+_RAW = _form({BYTES: read_bytes}, _bytes_writer)
 _FORMS: Mapping[str, Form] = {
     **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint", "year"), _SIGNED_NUMBER),
     "bit": _BIT,
     **dict.fromkeys(("enum", "set"), _INDEX),
     **dict.fromkeys(("decimal", "date", "datetime", "time", "json", "vector"), _PLAIN),
     **dict.fromkeys(("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "var_string"), _TEXT),
-    "float": _form({FLOATS: _read_float}, lambda text: branch_byte(FLOATS) + FLOAT.pack(float(text))),
-    "double": _form({DOUBLES: _read_double}, lambda text: branch_byte(DOUBLES) + DOUBLE.pack(float(text))),
-    "timestamp": Form(_timestamp_readers, lambda _, zone: _timestamp_writer(zone)),
+    "float": _form({FLOATS: _read_float}, _fixed_writer(FLOATS, FLOAT)),
+    "double": _form({DOUBLES: _read_double}, _fixed_writer(DOUBLES, DOUBLE)),
+    "timestamp": Form(_timestamp_readers, lambda _, zone, head: _timestamp_writer(head, zone)),
 }
 
 

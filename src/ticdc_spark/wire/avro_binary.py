@@ -182,17 +182,23 @@ def read_block(data: bytes, at: int) -> tuple[int, int]:
     return count, at
 
 
+_ONE_BYTE = tuple(byte.to_bytes(1, "little") for byte in range(0x80))
+
+
 def write_long(number: int) -> bytes:
     """An int or a long, -2**63 … 2**63-1."""
-    number = (number << 1) ^ (number >> 63)
+    return _write_zigzag((number << 1) ^ (number >> 63))
+
+
+def _write_zigzag(number: int) -> bytes:
     if number < 0x80:
-        return number.to_bytes(1, "little")
-    written = bytearray()
-    while number >= 0x80:
-        written.append(number & 0x7F | 0x80)
-        number >>= 7
-    written.append(number)
-    return bytes(written)
+        return _ONE_BYTE[number]
+    if number < 0x4000:
+        return bytes((number & 0x7F | 0x80, number >> 7))
+    if number < 0x20_0000:
+        return bytes((number & 0x7F | 0x80, number >> 7 & 0x7F | 0x80, number >> 14))
+    low = (number & 0x7F | 0x80, number >> 7 & 0x7F | 0x80, number >> 14 & 0x7F | 0x80)
+    return bytes(low) + _write_zigzag(number >> 21)
 
 
 def wrapped(number: int) -> int:
