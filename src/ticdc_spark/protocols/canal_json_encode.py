@@ -135,7 +135,7 @@ class CanalJsonEncoder:
         config = self._config
         location = change.claim_check or ""
         value = writer.message(change, keys_only=change.partial, location=location)
-        if self._fits(value):
+        if len(value) + _RECORD_OVERHEAD <= config.max_message_bytes:
             return value
         if config.large_message_handle == "none" or not config.enable_tidb_extension:
             raise MessageError(self._too_large(change, value))
@@ -144,12 +144,9 @@ class CanalJsonEncoder:
                 raise MessageError("large-message-handle claim-check needs a place to store messages")
             location = config.store(value)
         small = writer.message(change, keys_only=True, location=location)
-        if not self._fits(small):
+        if len(small) + _RECORD_OVERHEAD > config.max_message_bytes:
             raise MessageError(self._too_large(change, small))
         return small
-
-    def _fits(self, value: bytes) -> bool:
-        return len(value) + _RECORD_OVERHEAD <= self._config.max_message_bytes
 
     def _too_large(self, change: RowChange, value: bytes) -> str:
         size, most = len(value) + _RECORD_OVERHEAD, self._config.max_message_bytes

@@ -44,7 +44,7 @@ def quote(value: str | bytes) -> str:
 
 def quote_long(value: str | bytes) -> str:
     """``quote`` without the short forms ``\\b`` and ``\\f``, which TiCDC's library for rows of canal-json has not."""
-    json = quote(value)
+    json = encode_basestring(value) if isinstance(value, str) else quote(value)
     if "\\" in json and ("\\b" in json or "\\f" in json):
         return _ESCAPE.sub(_long, json)
     return json
