@@ -92,6 +92,13 @@ def test_names_of_any_length(name: str) -> None:
     assert decode(DECODER, None, sent.value, {key: table}) == [row]
 
 
+def test_a_length_of_more_bytes_than_it_needs_hides_no_names() -> None:
+    # taken for one of a byte, 0x82 would reach to the fields behind the filling
+    names = b"\x82\0s\2t"
+    filling = b"x" * (1 + 65 - len(names))
+    assert read_envelope(b"\x16\6\6\2" + names + filling + b"\2y" + b"\2\0\2\2\2\0\0\0\2\0\0") is None
+
+
 def test_numbers_of_ten_bytes() -> None:
     row = replace(CHANGES[0], commit_ts=2**63 - 1, table_id=2**62)
     (sent,) = TO.rows([row])
@@ -112,6 +119,7 @@ HEAD = b"\x16\6\6\2\2s\2t\2"
         (HEAD + b"\0\2\2\2\0\0\2\2\0\1\0\2\0\0", "a checksum of -1 and 0"),
         (HEAD + b"\0\2\2\2\0\0\0\2\0\2", "INSERT with an image that it should not have"),
         (HEAD + b"\4\2\2\2\0\0\0\2\0", "DELETE with an image that it should not have"),
+        (HEAD + b"\4\2\2\2\0\0\0\2\2\4id\2\2\0\0", "DELETE with an image that it should not have"),
         (HEAD + b"\2\2\2\2\0\0\0\2\0\0", "without field `old`"),
         (HEAD + b"\2\2\2\2\0\0\0\2\2\2a\x08" + write_long(2**40), "an Avro length of"),
         (HEAD + b"\2\2\2\2\0\0\0\2\2\2a\x08\x7e", "ends too early"),
@@ -139,6 +147,11 @@ def test_text_of_any_length_both_ways(text: str | bytes) -> None:
 def test_short_text_that_reaches_beyond_the_image_is_bad(end: bytes) -> None:
     table = one_column(mysql.parse_type("text charset utf8mb4"))
     assert "ends too early" in read([b"\2\2" + write_text("c") + b"\x08" + end], table).bad[0]
+
+
+def test_text_of_a_negative_length_is_bad() -> None:
+    table = one_column(mysql.parse_type("text charset utf8mb4"))
+    assert "an Avro length of -2" in read([b"\2\2" + write_text("c") + b"\x08\3x\0"], table).bad[0]
 
 
 @given(st.integers(-(2**63), 2**63 - 1) | st.integers(-(2**30), 2**30))
