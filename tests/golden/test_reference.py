@@ -173,17 +173,18 @@ def cell(column: dict[str, Any], value: Any, zone: str) -> Value:
     return bytes.fromhex(value["hex"]) if isinstance(value, dict) else _value({**column, "value": value}, zone)
 
 
-def in_types_of(config: Config, table: Table, truth: Table, row: Row) -> Row:
+def in_types_of(config: Config, kind: str, table: Table, truth: Table, row: Row) -> Row:
     """A row in the normal form of the types that a table was told to have, where Debezium's rows told it."""
-    if not config.protocol.startswith("debezium") or mode(config) != "registry":
+    if not config.protocol.startswith("debezium") or kind not in ("registry", "blocks"):
         return row
     told, kinds = ({column.name: column.type for column in found.columns} for found in (table, truth))
     return {name: as_told(kinds[name], told.get(name, kinds[name]), value) for name, value in row.items()}
 
 
-def differences(config: Config, applier: Applier) -> Iterator[Difference]:
-    """Table by table, row by row: rows are matched by handle key."""
-    where, expected = f"{config}:{mode(config)}/", final_tables(config)
+def differences(config: Config, applier: Applier, kind: str = "") -> Iterator[Difference]:
+    """Table by table, row by row: rows are matched by handle key. ``kind`` stands for the mode, if it is another."""
+    kind = kind or mode(config)
+    where, expected = f"{config}:{kind}/", final_tables(config)
     for reason in applier.rejects:
         yield Difference("reject", where, reason, None)
     for name in applier.lake.tables.keys() | expected.keys():
@@ -194,7 +195,7 @@ def differences(config: Config, applier: Applier) -> Iterator[Difference]:
             continue
         table, rows = applier.lake.tables[name]
         truth, wanted = expected[name]
-        wanted = [in_types_of(config, table, truth, row) for row in wanted]
+        wanted = [in_types_of(config, kind, table, truth, row) for row in wanted]
         key = handle_key(table) or tuple(column.name for column in truth.columns)
         visible = set(wanted[0]) if wanted else {column.name for column in truth.columns}
         actual = {

@@ -7,19 +7,12 @@ import pytest
 from msgspec.structs import replace
 
 from ticdc_spark.model import Bootstrap, Column, ColumnType, Rejected, SchemaChange, Table
-from ticdc_spark.replicate.advance import (
-    ANY_VERSION,
-    KEPT_VERSIONS,
-    Advanced,
-    Control,
-    Rules,
-    advance,
-    due,
-    forget_schemas,
-)
+from ticdc_spark.replicate.advance import Advanced, Rules, advance, due
 from ticdc_spark.replicate.commit import committed
+from ticdc_spark.replicate.control import Control
 from ticdc_spark.replicate.progress import KnownSchema, Offsets, PartitionState, Progress, TableState
-from ticdc_spark.spark.envelopes import Summary
+from ticdc_spark.replicate.schema_history import ANY_VERSION, KEPT_VERSIONS, forget_schemas
+from ticdc_spark.spark.envelopes import SCHEMA_BLOCK, Summary
 
 NOW = 1_000_000.0
 LIVE = Rules(idle_timeout=60.0, bounded=False, now=NOW)
@@ -59,6 +52,11 @@ def ddl(ts: int, query: str = "ALTER TABLE `a` ADD COLUMN b INT", partition: int
     change = SchemaChange(commit_ts=ts, query=query, kind="ALTER", schema="s", name="a", table=table(version=ts))
     text = msgspec.json.encode(change).decode()
     return control("ddl", ts, partition, offset, schema="s", table="a", control=text)
+
+
+def block(ts: int, key: str = "#b", name: str = "a") -> Control:
+    text = msgspec.json.encode(table(name, ts)).decode()
+    return control(SCHEMA_BLOCK, ts, schema="s", table=name, schema_key=key, control=text)
 
 
 def fold(progress: Progress, *controls: Control, ends: Offsets | None = None, **more: Any) -> Advanced:
@@ -264,3 +262,19 @@ def test_a_partition_is_remembered_with_its_offset() -> None:
         ("u", 1): 0,
     }
     assert isinstance(progress.partitions[0], PartitionState)
+
+
+def test_a_schema_block_tells_no_table_where_there_are_watermarks() -> None:
+    """Rows that were landed before the mode was known name their blocks; DDL tells their table all the same."""
+    controls = (rows(100, 200, key="#b"), block(100), watermark(500))
+    advanced = fold(Progress(job="j"), *controls)
+    assert advanced.resolved == 99 and [one.schema_key for one in advanced.missing] == ["#b"]
+    state = TableState(schema="s", name="a", table=table())
+    assert fold(Progress(job="j", tables=(state,)), *controls).resolved == 499
+
+
+def test_the_first_row_of_a_block_counts() -> None:
+    first = fold(Progress(job="j"), block(300), block(100), block(200), block(50, key="#c")).progress
+    assert {known.key: known.since for known in first.schemas} == {"#b": 100, "#c": 50}
+    again = fold(first, block(90), block(400)).progress
+    assert {known.key: (known.since, known.table.version) for known in again.schemas}["#b"] == (90, 90)

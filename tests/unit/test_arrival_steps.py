@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from ticdc_spark.errors import DecisionNeeded, UsageError
-from ticdc_spark.model import SchemaChange
-from ticdc_spark.replicate.advance import Control, Rules
+from ticdc_spark.model import SchemaChange, Table
+from ticdc_spark.replicate.advance import Rules
 from ticdc_spark.replicate.arrival_steps import (
     EVERYTHING,
     advance_arrived,
@@ -17,10 +17,11 @@ from ticdc_spark.replicate.arrival_steps import (
     position,
     positioned,
 )
+from ticdc_spark.replicate.control import Control
 from ticdc_spark.replicate.mode import as_read, hides, of_job, refuse_hidden, without_ddl
 from ticdc_spark.replicate.progress import PartitionState, Pending, Progress, QueuedDdl, TableState
 from ticdc_spark.replicate.timeline import Ddl, Rows, timelines
-from ticdc_spark.spark.envelopes import Summary
+from ticdc_spark.spark.envelopes import SCHEMA_BLOCK, Summary
 
 RULES = Rules(idle_timeout=60.0, bounded=False, now=1000.0)
 EMPTY = Progress(job="job")
@@ -150,3 +151,14 @@ def test_rows_without_commit_ts_have_no_place_among_watermarks(hidden: bool, mod
     refuse_hidden(summaries[:1], "barrier")
     with pytest.raises(DecisionNeeded, match="without commitTs") if refused else nullcontext():
         refuse_hidden(summaries, mode)
+
+
+def test_a_schema_block_tells_a_table_without_ddl() -> None:
+    table = Table(schema="s", name="t", columns=(), version=60)
+    block = msgspec.structs.replace(control(SCHEMA_BLOCK, 0, 0, 60, table), schema_key="#b")
+    rows = msgspec.structs.replace(control("summary", 0, 0, 60, Summary(rows=1, min_ts=60, max_ts=60)), schema_key="#b")
+    ends = {("a", 0): 5}
+    waiting = advance_arrived(EMPTY, 1, [rows], ends, ends, RULES)
+    assert waiting.resolved == 59 and [one.schema_key for one in waiting.missing] == ["#b"]
+    told = advance_arrived(EMPTY, 1, [rows, block], ends, ends, RULES)
+    assert told.resolved == EVERYTHING and not told.missing

@@ -1,6 +1,7 @@
 """When a partition without newer watermarks no longer holds the others back."""
 
-from ticdc_spark.replicate.advance import Advanced, Control, Rules, advance
+from ticdc_spark.replicate.advance import Advanced, Rules, advance
+from ticdc_spark.replicate.control import Control
 from ticdc_spark.replicate.progress import Progress
 
 ENDS = {("t", 0): 5, ("t", 1): 5}

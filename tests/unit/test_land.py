@@ -10,14 +10,16 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.avro_examples import ROW, Registry, change
-from ticdc_spark.model import Envelope, Message, Watermark
+from tests.unit.debezium_connect import change as change_of
+from tests.unit.debezium_connect import field
+from ticdc_spark.model import Envelope, Message, Table, Watermark
 from ticdc_spark.protocols import avro, decoder
 from ticdc_spark.protocols.base import Encoder
 from ticdc_spark.protocols.open_encode import OpenConfig
 from ticdc_spark.protocols.open_encode import encoder as open_encoder
 from ticdc_spark.protocols.simple import SimpleConfig
 from ticdc_spark.protocols.simple import encoder as simple_encoder
-from ticdc_spark.spark.envelopes import LandingPlan, Summary, land
+from ticdc_spark.spark.envelopes import SCHEMA_BLOCK, LandingPlan, Summary, land
 from ticdc_spark.workload import WorkloadConfig, dispatch, generate
 
 ENCODERS: dict[str, Encoder] = {"simple": simple_encoder(SimpleConfig()), "open": open_encoder(OpenConfig())}
@@ -75,6 +77,32 @@ def test_rows_without_commit_ts_are_told(arrival: bool) -> None:
         told = [msgspec.json.decode(row["control"], type=Summary) for row in rows if row["kind"] == "summary"]
         assert any(summary.hidden for summary in told) == hidden
         assert sum(summary.rows for summary in told) == (len(messages) if arrival else 1)
+
+
+def test_each_schema_block_is_told_once_with_its_first_row() -> None:
+    first, second = field("id", "int32"), field("name", "string")
+    about = {"topic": "t", "partition": 0, "key": None}
+    values = [
+        change_of("c", None, {"id": 1}, [first]),
+        change_of("c", None, {"id": 2}, [first]),
+        change_of("c", None, {"id": 3, "name": "x"}, [first, second]),
+        change_of("c", None, {"id": 4}, [field("id", "map")]),  # not understood
+        change_of("c", None, {"id": 5}, []),
+    ]
+    plan = LandingPlan(protocol="debezium", generation=1, batch=1, slots=8, floors={}, watermarks={}, block_keys=True)
+    messages = [Message(offset=at, value=value, **about) for at, value in enumerate(values)]  # type: ignore[arg-type]
+    for size in (1, 2, 5):
+        rows = landed_by(plan, [messages[at : at + size] for at in range(0, len(messages), size)])
+        blocks = [row for row in rows if row["kind"] == SCHEMA_BLOCK]
+        tables = [msgspec.json.decode(row["control"], type=Table) for row in blocks]
+        assert [[column.name for column in table.columns] for table in tables] == [["id"], ["id", "name"]]
+        assert [(row["schema"], row["table"], row["slot"]) for row in blocks] == [("inventory", "items", -1)] * 2
+        keys = [row["schema_key"] for row in rows if row["kind"] == "row"]
+        assert keys[0] == keys[1] == blocks[0]["schema_key"] and keys[2] == blocks[1]["schema_key"]
+        assert keys[4] == "" and all(key.startswith("#") for key in keys[:4])
+    bare = msgspec.structs.replace(plan, block_keys=False)
+    rows = landed_by(bare, [messages])
+    assert {row["kind"] for row in rows} == {"row", "summary"} and {row["schema_key"] for row in rows} == {""}
 
 
 def test_as_many_rows_as_messages_hide_no_watermark() -> None:

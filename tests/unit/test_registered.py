@@ -11,7 +11,7 @@ from ticdc_spark.protocols.avro_encode import AvroConfig
 from ticdc_spark.protocols.avro_encode import encoder as avro
 from ticdc_spark.protocols.debezium_avro_encode import DebeziumAvroConfig
 from ticdc_spark.protocols.debezium_avro_encode import encoder as debezium_avro
-from ticdc_spark.replicate.advance import Control
+from ticdc_spark.replicate.control import Control
 from ticdc_spark.replicate.progress import Pending, Progress
 from ticdc_spark.replicate.registered import Registered, held_of
 from ticdc_spark.spark.envelopes import SCHEMA_IDS, SchemaIds

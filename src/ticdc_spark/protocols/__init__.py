@@ -40,20 +40,29 @@ def canonical(name: str) -> str:
     return ALIASES.get(name, name)
 
 
-def decoder(name: str, schemas: Mapping[int, str] | None = None, native: Mapping[str, str] | None = None) -> Decoder:
+def decoder(
+    name: str,
+    schemas: Mapping[int, str] | None = None,
+    native: Mapping[str, str] | None = None,
+    *,
+    block_keys: bool = False,
+) -> Decoder:
     """Load a protocol's decoder by name.
 
     ``schemas``: texts by id, for the protocols whose messages name schemas of a registry. ``native``: how Debezium's
     own connector is configured, see ``debezium_native.read_modes``; for another protocol there must be none.
+    ``block_keys``: Debezium's schema keys are hashes of schema blocks.
 
     Raises: UsageError when there is no protocol of that name, and for a property that it has not.
     """
     name = canonical(name)
-    if native:
+    if native or (block_keys and name == "debezium"):
         if name != "debezium":
-            raise UsageError(f"`{next(iter(native))}` is a property of Debezium's connectors; the protocol is {name}")
+            raise UsageError(
+                f"`{next(iter(native or ()))}` is a property of Debezium's connectors; the protocol is {name}"
+            )
         debezium = import_module("ticdc_spark.protocols.debezium")
-        return cast(Decoder, debezium.DebeziumDecoder(modes=debezium.read_modes(native)))
+        return cast(Decoder, debezium.DebeziumDecoder(block_keys=block_keys, modes=debezium.read_modes(native or {})))
     if name not in PROTOCOLS:
         raise UsageError(f"protocol {name!r} is not known; allowed: {', '.join(sorted(PROTOCOLS))}")
     if name in REGISTERED and schemas is not None:

@@ -27,6 +27,8 @@ _PAYLOAD_BEHIND = b'},"payload":'
 _AT_PAYLOAD = len(_PAYLOAD_FIRST)
 _SOURCE_BYTES = 200
 """TiCDC's ``source``, which a payload begins with, is longer; in a shorter one the block is not found quickly."""
+BLOCK_MARK = "#"
+"""What the schema key of a block begins with."""
 _KEY_BYTES = 8
 _NONE: tuple[bytes, None] = b"", None
 
@@ -56,7 +58,7 @@ class Block:
     @cached_property
     def key(self) -> str:
         """A hash of its bytes, which says which schema reads a row."""
-        return blake2b(self.raw, digest_size=_KEY_BYTES).hexdigest()
+        return BLOCK_MARK + blake2b(self.raw, digest_size=_KEY_BYTES).hexdigest()
 
     @property
     def schema(self) -> WireField:

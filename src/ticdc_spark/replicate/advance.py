@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from ticdc_spark.model import Bootstrap, Rejected, SchemaChange, Table
+from ticdc_spark.model import SchemaChange
+from ticdc_spark.replicate.control import Control, Reject, reject_of
 from ticdc_spark.replicate.progress import (
     Hold,
-    KnownSchema,
     Offsets,
     PartitionState,
     Pending,
@@ -20,39 +20,8 @@ from ticdc_spark.replicate.progress import (
     QueuedDdl,
     TableState,
 )
+from ticdc_spark.replicate.schema_history import ANY_VERSION, VALID_THEN, effective, is_block, known_schemas
 from ticdc_spark.spark.envelopes import Summary
-
-ANY_VERSION = "*"
-"""Schema key of a schema from ``[schema] file``: it reads the rows whose own version no message tells."""
-VALID_THEN = ""
-"""Schema key of the protocols whose rows name no schema: the one that is valid at their commit_ts reads them."""
-KEPT_VERSIONS = 8
-"""Schema versions kept per table beyond those that waiting rows or DDLs need."""
-
-
-class Control(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of the change log's control slot."""
-
-    kind: str
-    topic: str
-    partition: int
-    offset: int
-    seq: int
-    schema: str
-    table: str
-    schema_key: str | None
-    commit_ts: int
-    control: str | None
-
-
-class Reject(msgspec.Struct, frozen=True, kw_only=True):
-    """A message, or a row of it, that cannot be read; where it stands and why."""
-
-    topic: str
-    partition: int
-    offset: int
-    seq: int
-    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,14 +69,14 @@ def advance(
     pending, replays, late = waiting_rows(progress, batch, ordered)
     tables = seen_tables(progress, ordered)
     partitions, resolved, hold = _resolve(progress, read, listed, rules)
-    known = {(schema.schema, schema.name, schema.key) for schema in schemas}
+    known = {(schema.schema, schema.name, schema.key) for schema in schemas if not is_block(schema.key)}
     known |= {(*name, VALID_THEN) for name in named_after(ddls)}
     known |= {(table.schema, table.name, VALID_THEN) for table in tables if table.table is not None}
     floors = {(table.schema, table.name): table.applied for table in tables}
     missing = tuple(
         rows
         for rows in pending
-        if not known & {(rows.schema, rows.name, key) for key in (rows.schema_key, ANY_VERSION)}
+        if not known & {(rows.schema, rows.name, key) for key in (effective(rows.schema_key), ANY_VERSION)}
         and not left_out(rows.schema, rows.name)
         and rows.min_ts <= resolved
         and rows.max_ts > floors.get((rows.schema, rows.name), 0)
@@ -216,44 +185,6 @@ def _resolve(
     return tuple(marked), watermark - 1, hold
 
 
-def known_schemas(progress: Progress, controls: Sequence[Control]) -> tuple[KnownSchema, ...]:
-    """The history of schemas, with those of this batch's messages."""
-    known = {(schema.schema, schema.name, schema.key): schema for schema in progress.schemas}
-    for event in controls:
-        if event.kind == "bootstrap":
-            _remember(known, msgspec.json.decode(event.control or "", type=Bootstrap).table, 0)
-        elif event.kind == "ddl":
-            change = msgspec.json.decode(event.control or "", type=SchemaChange)
-            for table in (change.pre_table, change.table):
-                if table is not None:
-                    _remember(known, table, change.commit_ts)
-    return tuple(known.values())
-
-
-def _remember(known: dict[tuple[str, str, str], KnownSchema], table: Table, since: int) -> None:
-    key = "" if table.version is None else str(table.version)
-    known.setdefault(
-        (table.schema, table.name, key),
-        KnownSchema(schema=table.schema, name=table.name, key=key, table=table, since=since),
-    )
-
-
-def forget_schemas(progress: Progress) -> tuple[KnownSchema, ...]:
-    """Drop versions that nothing can need any more, so that the history does not grow with time."""
-    waiting = {(rows.schema, rows.name, rows.schema_key) for rows in progress.pending}
-    by_table: dict[tuple[str, str], list[KnownSchema]] = {}
-    for schema in progress.schemas:
-        by_table.setdefault((schema.schema, schema.name), []).append(schema)
-    gone = {(table.schema, table.name) for table in progress.tables if table.dropped and not table.kept}
-    kept: list[KnownSchema] = []
-    for name, versions in by_table.items():
-        versions.sort(key=lambda schema: (schema.table.version or 0, schema.since))
-        newest = versions[-1:] if name in gone else versions[-KEPT_VERSIONS:]
-        needed = {ANY_VERSION, *(key for schema, table, key in waiting if (schema, table) == name)}
-        kept += [version for version in versions if version in newest or version.key in needed]
-    return tuple(kept)
-
-
 def _ddls(progress: Progress, controls: Sequence[Control]) -> tuple[QueuedDdl, ...]:
     queue = {identity(ddl.change): ddl for ddl in progress.ddls}
     for event in controls:
@@ -312,12 +243,4 @@ def seen_tables(progress: Progress, controls: Sequence[Control]) -> tuple[TableS
         if (table.schema, table.name) in topics
         else table
         for table in progress.tables
-    )
-
-
-def reject_of(event: Control) -> Reject:
-    """Where an unreadable message stands, and why it is one."""
-    rejected = msgspec.json.decode(event.control or "", type=Rejected)
-    return Reject(
-        topic=event.topic, partition=event.partition, offset=event.offset, seq=event.seq, reason=rejected.reason
     )

@@ -17,7 +17,6 @@ from ticdc_spark.errors import DecisionNeeded, SinkFault
 from ticdc_spark.model import Table
 from ticdc_spark.protocols import HIDDEN_DELETES
 from ticdc_spark.replicate import faults
-from ticdc_spark.replicate.advance import ANY_VERSION, VALID_THEN
 from ticdc_spark.replicate.apply_ddl import alter
 from ticdc_spark.replicate.context import COMMIT_TS, NO_MARK, Batch
 from ticdc_spark.replicate.evolve import Alter
@@ -25,6 +24,7 @@ from ticdc_spark.replicate.inferred import follow
 from ticdc_spark.replicate.progress import Mark, TableState
 from ticdc_spark.replicate.registered import held_of
 from ticdc_spark.replicate.row_rejects import bad_rows, sort_out_rejects, stop
+from ticdc_spark.replicate.schema_history import ANY_VERSION, VALID_THEN
 from ticdc_spark.replicate.timeline import DDL_STEPS, Rows
 from ticdc_spark.sinks.base import ALWAYS, TIES, TableName
 from ticdc_spark.sinks.iceberg import quote
@@ -68,7 +68,7 @@ def apply_arrived(batch: Batch, step: Rows, mark: Mark) -> None:
         raise DecisionNeeded(message)
     newest = max(min(rows.max_ts, step.upto) for rows in waiting)
     if batch.mark(name) < mark:
-        plan = batch.read_plan({key: _version(batch, name, key, target) for key in keys}, data)
+        plan = batch.read_plan({key: _version(batch, name, key, target, followed) for key in keys}, data)
         wanted = LogRows(
             generation=batch.log.generation,
             batches=frozenset(rows.batch for rows in waiting),
@@ -96,21 +96,26 @@ def apply_arrived(batch: Batch, step: Rows, mark: Mark) -> None:
 
 
 def _target(batch: Batch, state: TableState, keys: Sequence[str]) -> tuple[Table | None, tuple[str, ...]]:
-    """The table that holds what is there and what comes; and the registered schemas that it has followed then."""
+    """The table that holds what is there and what comes; and the schemas without DDL that it has followed then."""
     name = (state.schema, state.name)
     table, followed = state.table, state.schema_keys
     if batch.registry is None:
-        return table or batch.schemas.get((*name, ANY_VERSION)), followed
-    for key in sorted((key for key in keys if key not in followed and (*name, key) in batch.schemas), key=int):
+        table = table or batch.schemas.get((*name, ANY_VERSION))
+        if table is not None and not followed:
+            return table, followed  # told by DDL, a file or the upstream: blocks have nothing to add
+    new_keys = [key for key in keys if key not in followed and (*name, key) in batch.schemas]
+    for key in sorted(new_keys, key=lambda key: batch.schemas[*name, key].version or int(key)):
         new = batch.schemas[*name, key]
-        table = new if table is None else follow(table, new, batch.job.schema_change)
+        if table is None or batch.registry is not None or (new.version or 0) >= (table.version or 0):
+            # an older block is of a partition that is behind
+            table = new if table is None else follow(table, new, batch.job.schema_change)
         followed = (*followed, key)
     return table, followed
 
 
-def _version(batch: Batch, name: TableName, key: str, target: Table) -> Table:
+def _version(batch: Batch, name: TableName, key: str, target: Table, followed: Sequence[str] = ()) -> Table:
     """What rows with a schema key hold of the table: a column that came later has its default there."""
-    known = batch.schemas.get((*name, key))
+    known = batch.schemas.get((*name, key)) if batch.registry is not None or followed else None
     return target if known is None else held_of(known, target)
 
 
@@ -206,6 +211,8 @@ def _deletes(batch: Batch, session: SparkSession, wanted: LogRows, plan: ReadPla
     """Of keys that were deleted, by messages that the log still has: the commit_ts of the last delete in ``_GONE``."""
     every = msgspec.structs.replace(wanted, batches=None)
     raw = batch.log.rows(session, every).where(sf.col("op").isin("delete", "update"))
+    if batch.registry is None:  # keys are read by the table as it is now, whatever rows were made of
+        raw = raw.withColumn("schema_key", sf.lit(VALID_THEN))
     raw = raw.where(sf.col("schema_key").isin(*plan.tables))
     loosely = read_rows(msgspec.structs.replace(plan, strict=False))
     keys = [quote(column.name) for column in plan.columns if column.key]

@@ -211,7 +211,7 @@ def alter(batch: Batch, act: Alter, mark: Mark, commit_ts: int) -> None:
     for rewrite in plan.rewrites:
         _rewrite(batch, new, rewrite, (ts, step + 1))
         step += 3
-    batch.states[new] = msgspec.structs.replace(state, table=act.table, applied=ts)
+    batch.states[new] = msgspec.structs.replace(state, table=act.table, applied=ts, schema_keys=())
 
 
 def _rename(batch: Batch, old: TableName, new: TableName, mark: Mark) -> None:

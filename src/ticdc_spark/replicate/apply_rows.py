@@ -17,12 +17,12 @@ from pyspark.sql import functions as sf
 from ticdc_spark.errors import DecisionNeeded, SinkFault
 from ticdc_spark.model import Table
 from ticdc_spark.replicate import faults
-from ticdc_spark.replicate.advance import ANY_VERSION, VALID_THEN
 from ticdc_spark.replicate.apply_direct import MOST_ROWS, apply_directly
 from ticdc_spark.replicate.context import NO_MARK, Batch
 from ticdc_spark.replicate.progress import Pending, TableState
 from ticdc_spark.replicate.registered import held_of
 from ticdc_spark.replicate.row_rejects import bad_rows, sort_out_rejects, stop
+from ticdc_spark.replicate.schema_history import ANY_VERSION, VALID_THEN, effective, is_block
 from ticdc_spark.replicate.timeline import ROWS_APPENDED, ROWS_MERGED
 from ticdc_spark.sinks.base import ColumnChanges, TableName
 from ticdc_spark.sinks.iceberg import quote
@@ -186,7 +186,9 @@ def _versions(
     found = {}
     for key in keys:
         table = batch.schemas.get((*name, key)) or batch.schemas.get((*name, ANY_VERSION))
-        if key == VALID_THEN and state.table is not None:
+        if is_block(key):
+            table = batch.schemas.get((*name, VALID_THEN)) or batch.schemas.get((*name, ANY_VERSION))
+        if effective(key) == VALID_THEN and state.table is not None:
             table = state.table  # the stretch is cut at the table's DDLs
         if table is not None and batch.registry is not None and state.table is not None:
             table = held_of(table, state.table)

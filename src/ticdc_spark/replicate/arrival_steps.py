@@ -14,20 +14,16 @@ import msgspec
 
 from ticdc_spark.model import SchemaChange
 from ticdc_spark.replicate.advance import (
-    ANY_VERSION,
-    VALID_THEN,
     Advanced,
-    Control,
     Rules,
     describe_missing,
     identity,
-    known_schemas,
     read_partitions,
-    reject_of,
     seen_tables,
     waiting_rows,
 )
 from ticdc_spark.replicate.commit import committed
+from ticdc_spark.replicate.control import Control, reject_of
 from ticdc_spark.replicate.evolve import action, names
 from ticdc_spark.replicate.progress import (
     DdlFloor,
@@ -40,6 +36,7 @@ from ticdc_spark.replicate.progress import (
     QueuedDdl,
     TableState,
 )
+from ticdc_spark.replicate.schema_history import ANY_VERSION, VALID_THEN, is_block, known_schemas
 from ticdc_spark.replicate.timeline import DDL_STEPS, Ddl, Step
 from ticdc_spark.sinks.base import TableName
 
@@ -79,7 +76,11 @@ def advance_arrived(
     bound, hold = _bound(ddls, progress, rules)
     missing: tuple[Pending, ...] = ()
     if registered is None:
-        named = {(known.schema, known.name) for known in schemas.values() if known.key in (ANY_VERSION, VALID_THEN)}
+        named = {
+            (known.schema, known.name)
+            for known in schemas.values()
+            if known.key in (ANY_VERSION, VALID_THEN) or is_block(known.key)
+        }
         named |= named_after(ddls) | {(table.schema, table.name) for table in tables if table.table is not None}
         missing = tuple(
             rows

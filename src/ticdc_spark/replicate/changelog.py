@@ -11,7 +11,7 @@ import msgspec
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from ticdc_spark.replicate.advance import Control, Reject
+from ticdc_spark.replicate.control import Control, Reject
 from ticdc_spark.sinks.base import TableName
 from ticdc_spark.sinks.iceberg import faults, quote
 from ticdc_spark.sinks.iceberg_files import LogTableFiles

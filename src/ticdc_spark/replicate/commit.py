@@ -6,9 +6,9 @@ import msgspec
 
 from ticdc_spark.model import SchemaChange
 from ticdc_spark.mysql import tso_physical_ms
-from ticdc_spark.replicate.advance import forget_schemas
 from ticdc_spark.replicate.evolve import action, names
 from ticdc_spark.replicate.progress import BatchTime, Pending, Progress, QueuedDdl, TableState
+from ticdc_spark.replicate.schema_history import forget_schemas
 from ticdc_spark.sinks.base import TableName
 
 DROPPED_KEPT_MS = 30 * 86_400_000

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from ticdc_spark.replicate.advance import Control
+from ticdc_spark.replicate.control import Control
 from ticdc_spark.replicate.table_filter import table_filter
 
 

@@ -1,4 +1,4 @@
-"""Schema changes that no DDL tells (Avro): from one schema of a table to the next. Pure.
+"""Schema changes that no DDL tells (Avro, Debezium's schema blocks): from one schema of a table to the next. Pure.
 
 A registry's schema says which columns there are now, not what was done. Columns that are new are added, and old rows
 take their defaults. Whatever else two schemas differ by may have been one of several DDLs: a column that is gone and
@@ -8,7 +8,8 @@ in any schema.
 
 The caller follows a schema that it sees for the first time, unless its id is below that of the table's newest: that
 is an older one, from a partition that is behind. A registry gives an old id again when a table returns to an old
-schema, so rows of a schema seen before are read into the columns that are there now, replays or not.
+schema, so rows of a schema seen before are read into the columns that are there now, replays or not. A schema block has
+no id: what comes first is told by the commit_ts of its first row, which stands for its version.
 """
 
 from __future__ import annotations

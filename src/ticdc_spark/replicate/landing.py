@@ -26,6 +26,7 @@ def landing_plan(
         arrival=arrival,
         claim_check_storage=job.source.claim_check_storage,
         verify_checksum=job.verify_checksum,
+        block_keys=protocol == "debezium" and mode != "barrier",
         native=native_of(job.source),
         schemas=None if registry is None else dict(registry.known),
     )

@@ -13,7 +13,7 @@ import msgspec
 
 from ticdc_spark.errors import DecisionNeeded, UsageError
 from ticdc_spark.protocols import HIDDEN_DELETES, MAYBE_WATERMARK, NO_WATERMARK
-from ticdc_spark.replicate.advance import Control
+from ticdc_spark.replicate.control import Control
 from ticdc_spark.replicate.progress import Progress
 from ticdc_spark.spark.envelopes import Summary
 

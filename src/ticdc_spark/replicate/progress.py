@@ -66,7 +66,7 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
     topics: tuple[str, ...] = ()
     """Topics that its messages came from."""
     schema_keys: tuple[str, ...] = ()
-    """Registered schemas that ``table`` has followed (Avro)."""
+    """Registered schemas (Avro) or schema blocks (Debezium) that ``table`` has followed; none where DDL tells it."""
 
 
 class Pending(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Table
 from ticdc_spark.protocols import debezium_avro
 from ticdc_spark.protocols.avro_schema import table_from_schemas
-from ticdc_spark.replicate.advance import Control
+from ticdc_spark.replicate.control import Control
 from ticdc_spark.replicate.job import Source
 from ticdc_spark.replicate.progress import KnownSchema, Progress
 from ticdc_spark.sinks.base import TableName

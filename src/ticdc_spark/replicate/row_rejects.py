@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from ticdc_spark.errors import EnvironmentFault, RejectedMessage, SinkFault
-from ticdc_spark.replicate.advance import Reject
 from ticdc_spark.replicate.context import Batch
+from ticdc_spark.replicate.control import Reject
 from ticdc_spark.replicate.progress import TableState
 from ticdc_spark.sinks.base import TableName
 from ticdc_spark.sinks.iceberg import faults as sink_faults

@@ -7,8 +7,8 @@ import msgspec
 
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import MessageError, UsageError
-from ticdc_spark.replicate.advance import ANY_VERSION
 from ticdc_spark.replicate.progress import KnownSchema, Progress
+from ticdc_spark.replicate.schema_history import ANY_VERSION
 
 
 def with_schema_files(progress: Progress, files: Sequence[Path]) -> Progress:

@@ -11,9 +11,9 @@ from ticdc_spark.ddl import apply_ddl, ddl_tables, fold
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import SchemaChange, Table
 from ticdc_spark.protocols.avro_schema import sanitized
-from ticdc_spark.replicate.advance import ANY_VERSION
 from ticdc_spark.replicate.evolve import NAMED_OTHERWISE
 from ticdc_spark.replicate.progress import KnownSchema, QueuedDdl, TableState
+from ticdc_spark.replicate.schema_history import ANY_VERSION
 from ticdc_spark.sinks.base import TableName
 
 

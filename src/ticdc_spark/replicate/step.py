@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from ticdc_spark.errors import EnvironmentFault, RejectedMessage, SchemaMissing, UnsupportedDdl, UsageError
 from ticdc_spark.replicate import faults
-from ticdc_spark.replicate.advance import Advanced, Control, Rules, advance, describe_missing, due
+from ticdc_spark.replicate.advance import Advanced, Rules, advance, describe_missing, due
 from ticdc_spark.replicate.apply import apply
 from ticdc_spark.replicate.arrival_steps import advance_arrived, committed_arrived, position, positioned
 from ticdc_spark.replicate.asked_schemas import with_asked_schemas
@@ -17,6 +17,7 @@ from ticdc_spark.replicate.changelog import ChangeLog
 from ticdc_spark.replicate.commit import committed, forget_before, held_tables, is_held
 from ticdc_spark.replicate.config import skip_ddl_line
 from ticdc_spark.replicate.context import Batch
+from ticdc_spark.replicate.control import Control
 from ticdc_spark.replicate.evolve import Refused, action
 from ticdc_spark.replicate.filters import leave_out, skip_to_known
 from ticdc_spark.replicate.job import Job, KafkaSource

@@ -15,57 +15,19 @@ from ticdc_spark.model import Bootstrap, Envelope, Event, Rejected, SchemaChange
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.checksums import expected
 from ticdc_spark.protocols.claim_check import whole_messages
+from ticdc_spark.spark.log_schema import CONTROL_SLOT, LOG_DDL, LOG_SCHEMA
+from ticdc_spark.spark.schema_events import (
+    SCHEMA_BLOCK,
+    SCHEMA_IDS,
+    Blocks,
+    Heads,
+    SchemaIds,
+    block_rows,
+    head,
+    schema_id_rows,
+)
 from ticdc_spark.spark.tasks import ArrowTask, in_worker
 from ticdc_spark.wire.claim_check import ClaimCheckStorage
-from ticdc_spark.wire.confluent import HEAD, MAGIC, schema_id
-
-SCHEMA_IDS = "schema_ids"
-"""Kind of the control events that name registered schemas."""
-CONTROL_SLOT = -1
-"""The log's slot of everything that the driver reads; rows of tables are in slots from 0."""
-
-LOG_SCHEMA = pa.schema(
-    [
-        ("generation", pa.int32()),
-        ("batch", pa.int64()),
-        ("slot", pa.int32()),
-        ("kind", pa.string()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("seq", pa.int32()),
-        ("op", pa.string()),
-        ("schema", pa.string()),
-        ("table", pa.string()),
-        ("table_id", pa.int64()),
-        ("schema_key", pa.string()),
-        ("commit_ts", pa.int64()),
-        ("partial", pa.bool_()),
-        ("key", pa.binary()),
-        ("before", pa.binary()),
-        ("after", pa.binary()),
-        ("control", pa.string()),
-        ("checksum", pa.int64()),
-        ("corrupted", pa.bool_()),
-    ]
-)
-"""The change log. ``kind``: row, late (a row at or below its table's floor that may be late), ddl, watermark,
-bootstrap, rejected, summary. ``control``: JSON of what the kind carries. A rejected message keeps its bytes in
-``key`` and ``after``. ``seq`` counts the events of one message."""
-
-LOG_DDL = ", ".join(
-    f"`{field.name}` {kind}"
-    for field, kind in zip(
-        LOG_SCHEMA,
-        [
-            *("int", "bigint", "int", "string", "string", "int", "bigint", "int", "string", "string"),
-            *("string", "bigint", "string", "bigint", "boolean", "binary", "binary", "binary", "string"),
-            *("bigint", "boolean"),
-        ],
-        strict=True,
-    )
-)
-"""The same in Spark's words."""
 
 
 class LandingPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,13 +51,8 @@ class LandingPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Registered schemas by id, for Avro. The pairs of ids that messages name come back as control events."""
     native: dict[str, str] = {}
     """How Debezium's own connector is configured."""
-
-
-class SchemaIds(msgspec.Struct, frozen=True):
-    """The schemas of a message's key and value, by their ids; what a control event of kind ``SCHEMA_IDS`` holds."""
-
-    key: int | None
-    value: int | None
+    block_keys: bool = False
+    """Debezium: schema keys are hashes of schema blocks, whose tables come back as control events."""
 
 
 class Summary(msgspec.Struct):
@@ -139,39 +96,35 @@ def land(plan: LandingPlan) -> ArrowTask:
     """Return the function for ``mapInArrow``: (topic, partition, offset, timestamp, key, value) to the log."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        protocol = decoder(plan.protocol, plan.schemas, plan.native)
+        protocol = decoder(plan.protocol, plan.schemas, plan.native, block_keys=plan.block_keys)
         open_message = protocol.open_message
         stored = None if plan.claim_check_storage is None else ClaimCheckStorage(plan.claim_check_storage)
         slots = _Slots(plan.slots)
         summaries: _Summaries = {}
-        heads: dict[_Heads, None] = {}
+        heads: dict[Heads, None] = {}
+        blocks = Blocks()
         for batch in batches:
             keys, values = batch.column("key").to_pylist(), batch.column("value").to_pylist()
             if plan.schemas is not None:
-                heads |= dict.fromkeys(zip(map(_head, keys), map(_head, values), strict=True))
+                heads |= dict.fromkeys(zip(map(head, keys), map(head, values), strict=True))
             opened = [open_message(key, value) for key, value in zip(keys, values, strict=True)]
             envelopes, origin, seqs, others = _sides(opened)
             if any(event.claim_check for event in envelopes):
                 whole = whole_messages(protocol, opened, None if stored is None else stored.fetch)
                 envelopes, origin, seqs, others = _sides(whole)
+            if plan.block_keys and (told := blocks.of(envelopes, origin, values)):
+                yield block_rows(plan.generation, plan.batch, told)
             if envelopes:
                 rows = _log_rows(plan, batch, envelopes, origin, seqs, slots)
                 yield _sort_out(plan, rows, summaries)
             if others:
                 yield _controls(plan, batch, others, keys, values)
         if heads:
-            yield _schema_id_rows(plan, heads)
+            yield schema_id_rows(plan.generation, plan.batch, heads)
         if summaries:
             yield _summary_rows(plan, summaries)
 
     return in_worker(run)
-
-
-_Heads = tuple[bytes | None, bytes | None]
-
-
-def _head(part: bytes | None) -> bytes | None:
-    return None if part is None or len(part) < HEAD or part[:1] != MAGIC else part[:HEAD]
 
 
 class _Slots(dict[tuple[str, str], int]):
@@ -352,27 +305,6 @@ def _control(
             raise AssertionError(message)
 
 
-def _schema_id_rows(plan: LandingPlan, heads: Iterable[_Heads]) -> pa.RecordBatch:
-    rows = [
-        {
-            "generation": plan.generation,
-            "batch": plan.batch,
-            "slot": CONTROL_SLOT,
-            "kind": SCHEMA_IDS,
-            "topic": "",
-            "partition": 0,
-            "offset": -1,
-            "seq": 0,
-            "commit_ts": 0,
-            "schema": "",
-            "table": "",
-            "control": msgspec.json.encode(SchemaIds(*(None if h is None else schema_id(h) for h in pair))).decode(),
-        }
-        for pair in heads
-    ]
-    return pa.RecordBatch.from_pylist(rows, schema=LOG_SCHEMA)
-
-
 def _summary_rows(plan: LandingPlan, summaries: _Summaries) -> pa.RecordBatch:
     rows = [
         {
@@ -389,3 +321,19 @@ def _summary_rows(plan: LandingPlan, summaries: _Summaries) -> pa.RecordBatch:
         for key, summary in summaries.items()
     ]
     return pa.RecordBatch.from_pylist(rows, schema=LOG_SCHEMA)
+
+
+__all__ = [
+    "CONTROL_SLOT",
+    "LOG_DDL",
+    "LOG_SCHEMA",
+    "SCHEMA_BLOCK",
+    "SCHEMA_IDS",
+    "LandingPlan",
+    "SchemaIds",
+    "Summary",
+    "land",
+    "partition_key",
+    "slot_of",
+    "table_id_key",
+]
