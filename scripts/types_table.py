@@ -70,7 +70,7 @@ def page() -> str:
 
 def _row(name: str, kind: ColumnType, value: Value) -> str:
     shown = value.hex() if isinstance(value, bytes) else value or ""
-    branch = BRANCHES[avro_form(kind).write(kind, ZONE)(value)[0] // 2]
+    branch = BRANCHES[avro_form(kind).write(kind, ZONE, b"")(value)[0] // 2]
     wire = wire_type(kind, decimal_string=False, unsigned_string=False)
     lake = lake_type(kind, LakeOptions())
     cells = [name.removesuffix(" charset utf8mb4"), shown, *_sent(kind, value)]

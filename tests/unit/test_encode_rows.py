@@ -35,7 +35,10 @@ from ticdc_spark.spark.types import LakeOptions, arrow_type, lake_columns, to_ar
 
 OF_DEBEZIUM = next(wire for wire in WIRES if wire.name == "debezium")
 RAW = RawImages(protocol="simple")
-OPTIONS: Mapping[str, Mapping[str, str]] = {"debezium": {}}
+OPTIONS: Mapping[str, Mapping[str, str]] = {
+    "debezium": {},
+    "debezium-avro": {"avro-bigint-unsigned-handling-mode": "string"},
+}
 TABLE = Table(
     schema="s",
     name="t",
