@@ -9,8 +9,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 _EVERY = 0.5
+
+
+class Processors(NamedTuple):
+    """Seconds of one stretch of work: by the clock, and of the processors by Python workers and by the JVM."""
+
+    clock: float
+    workers: float
+    jvm: float
 
 
 @dataclass(slots=True)
@@ -44,6 +53,24 @@ def measured() -> Iterator[Measured]:
         result.cpu = sum(seconds - before.get(pid, 0.0) for pid, seconds in latest.items())
 
 
+@contextmanager
+def processors() -> Iterator[list[Processors]]:
+    """Measure what the processes below this one do meanwhile; the result is there at the end."""
+    result: list[Processors] = []
+    before, began = _by_name(), time.monotonic()
+    yield result
+    clock, after = time.monotonic() - began, _by_name()
+    result.append(Processors(clock, after["python"] - before["python"], after["java"] - before["java"]))
+
+
+def _by_name() -> dict[str, float]:
+    """Processor seconds of the JVM and of all else below this process, ended children included."""
+    found = {"java": 0.0, "python": 0.0}
+    for pid, name in _descendants(os.getpid()):
+        found["java" if name == "java" else "python"] += _seconds(pid, 4)
+    return found
+
+
 def _sample(result: Measured, latest: dict[int, float], over: threading.Event) -> None:
     while True:
         latest.update(_cpu())
@@ -61,14 +88,17 @@ def _sample(result: Measured, latest: dict[int, float], over: threading.Event) -
 
 def _cpu() -> dict[int, float]:
     """Processor seconds of each process that lives; those of a worker that ended are lost with it."""
-    found = {}
-    for pid in (os.getpid(), *(pid for pid, _ in _descendants(os.getpid()))):
-        try:
-            fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-        except OSError:
-            continue
-        found[pid] = sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
-    return found
+    pids = (os.getpid(), *(pid for pid, _ in _descendants(os.getpid())))
+    return {pid: seconds for pid in pids if (seconds := _seconds(pid, 2))}
+
+
+def _seconds(pid: int, kinds: int) -> float:
+    """User's and system's of a process; with 4 ``kinds``, also those of its children that ended. 0 if it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11 : 11 + kinds])) / os.sysconf("SC_CLK_TCK")
 
 
 def _descendants(root: int) -> list[tuple[int, str]]:

@@ -142,7 +142,7 @@ class _Version:
             if len(columns.absent.get(column.name, ())) < count
         ]
         names = [name for name, _ in sent]
-        rows: list[Any] = [dict(zip(names, row, strict=True)) for row in zip(*(c for _, c in sent), strict=True)]
+        rows: list[Any] = [dict(zip(names, row, strict=False)) for row in zip(*(c for _, c in sent), strict=True)]
         rows = rows or [{} for _ in range(count)]
         for name in columns.absent.keys() & {*names}:
             for at in columns.absent[name]:

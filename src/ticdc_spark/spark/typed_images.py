@@ -94,8 +94,7 @@ def _conversion(column: LakeColumn) -> tuple[Callable[[pa.Array], pa.Array], Cel
         case "bool":
             return _number, None
         case "float" | "double":
-            # Arrow's text is the shortest of that width; only its form is another
-            return _text, partial(canonical_float, bits=64)
+            return _text, _float
         case "date":
             return _text, partial(_fixed, length=_DATE)
         case "local" | "instant":
@@ -127,6 +126,13 @@ def _times(array: pa.Array) -> pa.Array:
 
 def _decimal(number: Decimal) -> str:
     return format(number, "f")
+
+
+def _float(text: str) -> str:
+    # Arrow's text is the shortest of that width; only the form of large and small numbers is another
+    if "e" not in text and "n" not in text and "0.0000" not in text:
+        return text
+    return canonical_float(text, 64)
 
 
 def _fixed(text: str, length: int) -> str:

@@ -1,0 +1,239 @@
+"""How fast the protocols are read and written inside Spark, with one task at a time, beside their code alone.
+
+    python -m benchmarks.codecs_spark [--rows 20000] [--protocol open]
+
+Rows are those of one table of the workload's shop, and the same inside and outside.
+
+- decode: messages in a Parquet file are opened and typed in one ``mapInArrow``, and the columns thrown away.
+- encode: typed columns in a Parquet file, as structs of the images, become messages, which are thrown away.
+
+A pass is a Spark job. Of the passes the fastest counts, each way of counting for itself: by the clock; by processor
+time of the Python worker, which other work on the machine disturbs little; and the JVM's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pyspark
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sql
+
+from benchmarks.codec_subjects import MemoryRegistry
+from benchmarks.codecs import OPTIONS, Readers, decode, rate, shop_changes
+from benchmarks.measure import Processors, processors
+from ticdc_spark.model import Envelope, RowChange, Table
+from ticdc_spark.mysql import handle_key
+from ticdc_spark.protocols import decoder
+from ticdc_spark.protocols.base import Decoder, Encoded
+from ticdc_spark.protocols.convert import TARGETS, target_encoder
+from ticdc_spark.spark.encode import CHANGE_COLUMNS, TypedImages
+from ticdc_spark.spark.encode_plan import encoded, plan_encoding
+from ticdc_spark.spark.envelopes import LOG_SCHEMA, LandingPlan, land
+from ticdc_spark.spark.rows import ReadPlan, read_rows, rows_ddl
+from ticdc_spark.spark.session import open_session
+from ticdc_spark.spark.tasks import ArrowTask, chain
+from ticdc_spark.spark.types import LakeOptions, arrow_type, lake_columns, to_arrow
+
+TABLE = "products"
+"""Nine columns: integers, decimals, floats, text, SET and JSON."""
+PASSES = 3
+REPEATED = 5
+"""How often the rows of a pass outside Spark stand in one inside, where a job has costs of its own."""
+LAKE = LakeOptions()
+
+
+class Subject(NamedTuple):
+    protocol: str
+    options: Mapping[str, str]
+
+
+_STRINGS = {"avro-decimal-handling-mode": "string", "avro-bigint-unsigned-handling-mode": "string"}
+SUBJECTS = {
+    "open": Subject("open", {}),
+    "simple_json": Subject("simple", {}),
+    "simple_avro": Subject("simple", {"encoding-format": "avro"}),
+    "debezium_ext": Subject("debezium", {}),
+    "avro_ext_string": Subject("avro", _STRINGS),
+    "canal_json_ext": Subject("canal-json", {}),
+}
+"""With the TiDB extension where there is one, as ``convert`` writes them."""
+
+
+class Speed(NamedTuple):
+    """Rows a second: alone by processor time; in Spark by the clock, the worker's processor time and the JVM's."""
+
+    alone: float
+    clock: float
+    worker: float
+    jvm: float
+
+
+class Bench:
+    """One table's changes, and Spark."""
+
+    def __init__(self, spark: SparkSession, changes: Sequence[RowChange], folder: Path, seconds: float) -> None:
+        self.spark = spark
+        self.changes = changes
+        self.folder = folder
+        self.seconds = seconds
+        self.table: Table = changes[0].table
+        self.columns = lake_columns(self.table, handle_key(self.table), LAKE)
+        _write(folder / "typed.parquet", self._typed())
+
+    def measure(self, name: str, subject: Subject) -> tuple[Speed, Speed]:
+        """Decode and encode."""
+        registry = MemoryRegistry() if TARGETS[subject.protocol].needs_registry else None
+        encoder = target_encoder(subject.protocol, subject.options, registry)
+        messages = list(encoder.rows(self.changes))
+        texts = None if registry is None else registry.schemas
+        protocol = decoder(subject.protocol, texts)
+        readers = Readers(protocol, [self.table])
+        count = len(self.changes)
+        alone = rate(count, lambda: decode(protocol, readers, messages), self.seconds)
+        reading = Speed(
+            alone, *self.passes(self.decoded(name, subject.protocol, protocol, texts, messages), sql.count("*"))
+        )
+        alone = rate(count, lambda: all(encoder.rows(self.changes)), self.seconds)
+        key = (self.table.schema, self.table.name, "")
+        images = TypedImages(columns=self.columns)
+        plan = plan_encoding(subject.protocol, subject.options, {key: self.table}, images, registry)
+        typed = self.spark.read.parquet(str(self.folder / "typed.parquet"))
+        return reading, Speed(alone, *self.passes(encoded(typed, plan), sql.sum("rows")))
+
+    def decoded(
+        self, name: str, protocol: str, reader: Decoder, schemas: dict[int, str] | None, messages: Sequence[Encoded]
+    ) -> DataFrame:
+        path = self.folder / f"{name}.parquet"
+        _write(path, _recorded(messages))
+        events = [event for one in messages for event in reader.open_message(one.key, one.value)]
+        keys = {event.schema_key for event in events if isinstance(event, Envelope)}
+        landing = LandingPlan(
+            protocol=protocol, generation=1, batch=1, slots=1, floors={}, watermarks={}, arrival=True, schemas=schemas
+        )
+        reading = ReadPlan(
+            protocol=protocol,
+            tables=dict.fromkeys(keys, self.table),
+            columns=self.columns,
+            options=OPTIONS,
+            lake=LAKE,
+            strict=True,
+            schemas=schemas,
+        )
+        task = chain(land(landing), _only_rows(read_rows(reading)))
+        return self.spark.read.parquet(str(path)).mapInArrow(task, rows_ddl(self.columns))
+
+    def passes(self, frame: DataFrame, rows: Column) -> Sequence[float]:
+        """The clock, the worker, the JVM; ``rows`` tells how many rows were handled, in a first, uncounted pass."""
+        wanted, found = len(self.changes) * REPEATED, frame.select(rows).first()
+        if found is None or found[0] != wanted:
+            raise SystemExit(f"{found} rows of {wanted}")
+        spent = [self._once(frame) for _ in range(PASSES)]
+        return [wanted / max(min(way), 0.01) for way in zip(*spent, strict=True)]
+
+    @staticmethod
+    def _once(frame: DataFrame) -> Processors:
+        with processors() as spent:
+            frame.write.format("noop").mode("overwrite").save()
+        return spent[0]
+
+    def _typed(self) -> pa.Table:
+        """The changes with images of typed columns; a partial update of the lake's own columns is no matter here."""
+        fields = [pa.field(column.name, arrow_type(column.type)) for column in self.columns]
+        converters = [(column.source, to_arrow(column, LAKE)) for column in self.columns]
+        sides = []
+        for images in ([change.before for change in self.changes], [change.after for change in self.changes]):
+            cells = [convert([image and image[source] for image in images])[0] for source, convert in converters]
+            mask = pa.array([image is None for image in images])
+            sides.append(pa.StructArray.from_arrays(cells, fields=fields, mask=mask))
+        count = len(self.changes)
+        told = {
+            "topic": pa.repeat("shop", count),
+            "partition": pa.repeat(pa.scalar(0, pa.int32()), count),
+            "offset": pa.array(range(count), pa.int64()),
+            "seq": pa.repeat(pa.scalar(0, pa.int32()), count),
+            "op": pa.array([change.op for change in self.changes]),
+            "schema": pa.repeat(self.table.schema, count),
+            "table": pa.repeat(self.table.name, count),
+            "table_id": pa.array([change.table_id for change in self.changes], pa.int64()),
+            "schema_key": pa.repeat("", count),
+            "commit_ts": pa.array([change.commit_ts for change in self.changes], pa.int64()),
+            "partial": pa.repeat(pa.scalar(value=False), count),
+        }
+        return pa.table([*told.values(), *sides], names=list(CHANGE_COLUMNS))
+
+
+def _write(path: Path, rows: pa.Table) -> None:
+    pq.write_table(pa.concat_tables([rows] * REPEATED), path, compression="none")
+
+
+def _recorded(messages: Sequence[Encoded]) -> pa.Table:
+    count = len(messages)
+    return pa.table(
+        {
+            "topic": pa.repeat("shop", count),
+            "partition": pa.repeat(pa.scalar(0, pa.int32()), count),
+            "offset": pa.array(range(count), pa.int64()),
+            "timestamp": pa.nulls(count, pa.int64()),
+            "key": pa.array([one.key for one in messages], pa.binary()),
+            "value": pa.array([one.value for one in messages], pa.binary()),
+        }
+    )
+
+
+def _only_rows(task: ArrowTask) -> ArrowTask:
+    """The same task on the rows of a log that also has summaries."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        kind = LOG_SCHEMA.get_field_index("kind")
+        return task(batch for batch in batches if pc.all(pc.equal(batch.column(kind), "row")).as_py())
+
+    return run
+
+
+def report(found: Mapping[str, tuple[Speed, Speed]]) -> str:
+    """The results in Markdown."""
+    names = "alone | worker | JVM | clock"
+    lines = [f"| | decode: {names} | encode: {names} |", "|---|" + "---:|" * 8]
+    for name, speeds in found.items():
+        cells = [f"{value:,.0f}" for one in speeds for value in (one.alone, one.worker, one.jvm, one.clock)]
+        lines.append("| " + " | ".join([name, *cells]) + " |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser("benchmarks.codecs_spark", description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--rows", type=int, default=20_000, help="row changes in a pass outside Spark")
+    parser.add_argument("--seconds", type=float, default=1.0, help="for each figure outside Spark")
+    parser.add_argument("--protocol", choices=SUBJECTS, action="append")
+    arguments = parser.parse_args()
+    # of six tables
+    changes = [change for change in shop_changes(arguments.rows * 7) if change.table.name == TABLE][: arguments.rows]
+    if len(changes) < arguments.rows:
+        raise SystemExit(f"{len(changes)} changes of {TABLE}, fewer than --rows")
+    spark = open_session("bench", {"spark.master": "local[1]"}, ())
+    spark.sparkContext.setLogLevel("ERROR")
+    found: dict[str, tuple[Speed, Speed]] = {}
+    with tempfile.TemporaryDirectory(prefix="ticdc-bench-") as folder:
+        bench = Bench(spark, changes, Path(folder), arguments.seconds)
+        for name in arguments.protocol or SUBJECTS:
+            print(f"{name} …", file=sys.stderr)
+            found[name] = bench.measure(name, SUBJECTS[name])
+    spark.stop()
+    versions = f"Spark {pyspark.__version__} on local[1], Python {platform.python_version()}"
+    print(f"{versions}; rows/s of {len(changes):,} rows outside Spark, {REPEATED} times as many inside.\n")
+    print(report(found))
+
+
+if __name__ == "__main__":
+    main()
