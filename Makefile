@@ -6,10 +6,10 @@ export PYTHON
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --no-input --disable-pip-version-check
 
-.PHONY: help setup demo test test-all check format lock bench bench-codecs clean
+.PHONY: help setup demo test test-all check format lock bench bench-codecs bench-codecs-spark clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 26
 
 setup: .venv/installed ## make .venv with everything that is needed, pinned
 	@true
@@ -54,6 +54,9 @@ bench: setup ## measure
 
 bench-codecs: setup ## measure reading and writing of the protocols, without Spark
 	@$(BIN)/python -m benchmarks.codecs --go
+
+bench-codecs-spark: setup ## the same in tasks of Spark, one at a time
+	@$(BIN)/python -m benchmarks.codecs_spark
 
 clean: ## remove everything that was made here
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

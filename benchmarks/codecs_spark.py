@@ -63,6 +63,7 @@ SUBJECTS = {
     "simple_json": Subject("simple", {}),
     "simple_avro": Subject("simple", {"encoding-format": "avro"}),
     "debezium_ext": Subject("debezium", {}),
+    "debezium_avro_string": Subject("debezium-avro", _STRINGS),
     "avro_ext_string": Subject("avro", _STRINGS),
     "canal_json_ext": Subject("canal-json", {}),
 }

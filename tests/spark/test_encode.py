@@ -16,6 +16,7 @@ from tests.golden import test_avro, test_canal_json, test_debezium_encode, test_
 from tests.golden.exceptions import Difference, unexplained
 from tests.golden.test_open import equal
 from tests.golden.test_reference import final_tables
+from tests.unit.avro_examples import Registry
 from tests.vectors import Config, case, needs_vectors
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Column, RowChange, Table
@@ -165,6 +166,26 @@ def test_encoded_messages_equal_the_bytes_sent(spark: SparkSession, name: str, c
     source, config = (case("tiflow", name).config(one) for one in (SOURCES.get(config_name, config_name), config_name))
     found = list(differences(config, again(spark, source, config)))
     assert unexplained(RULES_OF.get(config.protocol, config.protocol.removesuffix("-protocol")), found) == []
+
+
+def test_debezium_avro_tells_the_changes_that_it_was_made_from(spark: SparkSession) -> None:
+    """No vector has its bytes for these rows."""
+    source = case("tiflow", "smoke").config("simple_json")
+    frame, tables = changes(spark, source, source)
+    registry = Registry()
+    told = {"avro-bigint-unsigned-handling-mode": "string"}
+    plan = plan_encoding("debezium-avro", told, tables, RawImages(protocol="simple"), registry)
+    reader = decoder("debezium-avro", registry.schemas)
+    sent = [seq for one in rows(source) for seq in one.seqs]
+    for number, row in zip(sent, encoded(frame, plan).collect(), strict=True):
+        truth = source.truth[number]
+        assert isinstance(truth, RowChange)
+        table = tables[truth.table.schema, truth.table.name, str(truth.table.version)]
+        known = {(table.schema, table.name, str(key)): table for key in registry.schemas}
+        (change,) = decode(reader, bytes(row.key), bytes(row.value), known, UTC)
+        assert isinstance(change, RowChange), change
+        assert (change.op, change.commit_ts) == (truth.op, truth.commit_ts)
+        assert (change.before, change.after) == (truth.before, truth.after)
 
 
 def test_tables_of_the_lake_become_inserts(spark: SparkSession) -> None:

@@ -39,6 +39,7 @@ OPTIONS: Mapping[str, Mapping[str, str]] = {
     "debezium": {},
     "debezium-avro": {"avro-bigint-unsigned-handling-mode": "string"},
 }
+"""Where there is no time zone to tell."""
 TABLE = Table(
     schema="s",
     name="t",
