@@ -189,6 +189,8 @@ def test_canonical_float_refuses(text: str) -> None:
         mysql.canonical_float(text, 64)
     with pytest.raises(MessageError):
         mysql.canonical_float("3500000000" + "0" * 29, 32)
+    with pytest.raises(MessageError):
+        mysql.canonical_float("1e39", 32)
 
 
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))

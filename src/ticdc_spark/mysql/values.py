@@ -7,7 +7,6 @@ text; bytes are ``bytes``.
 from __future__ import annotations
 
 import enum
-import math
 import re
 import struct
 from typing import Final, TypeAlias
@@ -65,23 +64,31 @@ def canonical_float(text: str, bits: int) -> str:
         number = float(text)
     except ValueError as error:
         raise MessageError(f"{text!r} is no number") from error
-    # six digits survive 32 bits unchanged, so a short text needs no search for its shortest form
-    if bits == 32 and len(text) > 7:
-        number = _shortest_32(number, text)
-    if not math.isfinite(number):
-        raise MessageError(f"{text!r} is not a finite number")
+    return float_text(number, bits)
+
+
+def float_text(number: float, bits: int) -> str:
+    """The same of a number.
+
+    Raises: MessageError when it is no finite number of that width.
+    """
     short = repr(number)
+    # six digits survive 32 bits unchanged, so a short text within their range needs no search for the shortest
+    if bits == 32 and (len(short) > 7 or "e" in short):
+        short = repr(_shortest_32(number))
     if "e" in short:
         mantissa, exponent = short.split("e")
         return f"{mantissa}e{int(exponent)}"
+    if "n" in short:  # inf, nan
+        raise MessageError(f"{short} is not a finite number")
     return short.removesuffix(".0")
 
 
-def _shortest_32(number: float, text: str) -> float:
+def _shortest_32(number: float) -> float:
     try:
         packed = _FLOAT32.pack(number)
     except OverflowError as error:
-        raise MessageError(f"{text!r} is beyond a 32-bit float") from error
+        raise MessageError(f"{number!r} is beyond a 32-bit float") from error
     exact: float = _FLOAT32.unpack(packed)[0]
     for digits in range(1 if abs(exact) < _SMALLEST_NORMAL_32 else 6, 9):
         candidate = float(f"{exact:.{digits}g}")

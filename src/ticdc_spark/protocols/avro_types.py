@@ -23,6 +23,7 @@ from ticdc_spark.mysql import (
     canonical_float,
     canonical_integer,
     enum_name,
+    float_text,
     is_bytes,
     local_timestamp,
     parse_type,
@@ -97,17 +98,17 @@ def _read_digits(data: bytes, at: int) -> tuple[Value, int]:
 
 def _read_float(data: bytes, at: int) -> tuple[Value, int]:
     number, at = read_fixed(data, at, FLOAT)
-    return canonical_float(repr(number), 32), at
+    return float_text(number, 32), at
 
 
 def _read_wide_float(data: bytes, at: int) -> tuple[Value, int]:
     number, at = read_fixed(data, at, DOUBLE)
-    return canonical_float(repr(number), 32), at
+    return float_text(number, 32), at
 
 
 def _read_double(data: bytes, at: int) -> tuple[Value, int]:
     number, at = read_fixed(data, at, DOUBLE)
-    return canonical_float(repr(number), 64), at
+    return float_text(number, 64), at
 
 
 def _read_bit(data: bytes, at: int) -> tuple[Value, int]:

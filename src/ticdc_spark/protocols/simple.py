@@ -20,8 +20,8 @@ from ticdc_spark.model import Bootstrap, Envelope, Event, Op, Rejected, SchemaCh
 from ticdc_spark.protocols.base import Columns, ReadOptions, RowReader
 from ticdc_spark.protocols.simple_avro import MARK, read_message
 from ticdc_spark.protocols.simple_avro_envelope import read_envelope
-from ticdc_spark.protocols.simple_avro_rows import IMAGE
 from ticdc_spark.protocols.simple_avro_rows import row_reader as avro_row_reader
+from ticdc_spark.protocols.simple_avro_types import IMAGE
 from ticdc_spark.protocols.simple_encode import SimpleConfig, encoder
 from ticdc_spark.protocols.simple_message import (
     VERSION,
@@ -68,10 +68,9 @@ class SimpleDecoder:
 
         def read(images: Sequence[bytes | None]) -> Columns:
             first = next((image for image in images if image), b"")
-            if first[:1] != IMAGE:
-                columns = read_json(images)
-                if not columns.bad:  # an Avro image would be bad JSON
-                    return columns
+            columns = read_avro(images) if first[:1] == IMAGE else read_json(images)
+            if not columns.bad:  # an image of the other encoding would be bad
+                return columns
             avro = [image if image is not None and image[:1] == IMAGE else None for image in images]
             if not any(avro):
                 return read_json(images)

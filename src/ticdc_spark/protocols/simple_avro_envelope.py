@@ -11,7 +11,8 @@ from functools import lru_cache
 
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Checksum, Envelope, Op
-from ticdc_spark.protocols.simple_avro_rows import IMAGE, skip_map
+from ticdc_spark.protocols.simple_avro_rows import skip_map
+from ticdc_spark.protocols.simple_avro_types import IMAGE
 from ticdc_spark.wire.avro_binary import read_long, read_text
 
 _START = b"\x16\6\6\2"

@@ -14,11 +14,13 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Column, Row, Table, Value
 from ticdc_spark.protocols.avro_images import MISSING, image_reader
 from ticdc_spark.protocols.base import ReadOptions, RowReader
+from ticdc_spark.protocols.simple_avro_columns import columns_reader
 from ticdc_spark.protocols.simple_avro_types import (
     BRANCHES,
     BYTES,
     DOUBLES,
     FLOATS,
+    IMAGE,
     LONG,
     NULL,
     STRING,
@@ -44,8 +46,6 @@ from ticdc_spark.wire.avro_binary import (
     write_text,
 )
 
-IMAGE = b"\2"
-"""How an image begins: the map's place in the union of null and map."""
 _TEXT, _NUMBER = 1, 2
 _SHAPES: Mapping[Reader[Any], int] = {read_text: _TEXT, read_text_or_bytes: _TEXT, read_number: _NUMBER}
 _Readers: TypeAlias = dict[bytes, tuple[int, Mapping[int, Reader[Value]] | None]]
@@ -67,6 +67,8 @@ def row_reader(table: Table, options: ReadOptions, only: frozenset[str] | None =
 
     def read_image(image: bytes) -> Sequence[Any]:
         cells = [*start]
+        if image[0] != 2:
+            raise MessageError(f"an image that begins with 0x{image[0]:02x}; Avro's begin with 0x02")
         count, at = read_block(image, 1)
         while count:
             for _ in range(count):
@@ -97,7 +99,8 @@ def row_reader(table: Table, options: ReadOptions, only: frozenset[str] | None =
             raise MessageError(f"an image with {len(image) - at} bytes behind its end")
         return cells
 
-    return image_reader(table, read_image)
+    reads = [readers[column.name.encode()][1] for column in table.columns]
+    return image_reader(table, read_image, columns_reader([*readers], reads, strict=only is None))
 
 
 def _by_head(readers: _Readers) -> dict[bytes, tuple[int, Reader[Value] | None, int]]:

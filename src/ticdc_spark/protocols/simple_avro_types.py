@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import ColumnType, Value
-from ticdc_spark.mysql import canonical_float, canonical_integer, fsp, is_bytes, local_timestamp, utc_timestamp
+from ticdc_spark.mysql import canonical_integer, float_text, fsp, is_bytes, local_timestamp, utc_timestamp
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.wire.avro_binary import (
     DOUBLE,
@@ -37,6 +37,8 @@ from ticdc_spark.wire.avro_binary import (
 
 NULL, LONG, FLOATS, DOUBLES, STRING, BYTES, TIMESTAMP, UNSIGNED = range(0, 16, 2)
 """What stands before a value: its place in the union, doubled."""
+IMAGE = b"\2"
+"""How an image begins: the map's place in the union of null and map."""
 BRANCHES = ("null", "long", "float", "double", "string", "bytes", "Timestamp", "UnsignedBigint")
 SHORT_LENGTHS = 64
 """Text shorter than this has a length of one byte."""
@@ -51,7 +53,8 @@ class Form(NamedTuple):
     """Of a type, a time zone and what stands before the value's branch, which is written too."""
 
 
-def _read_unsigned(data: bytes, at: int) -> tuple[Value, int]:
+def read_unsigned(data: bytes, at: int) -> tuple[Value, int]:
+    """A number of 64 bits without a sign, as text; it was sent wrapped."""
     number, at = read_long(data, at)
     return str(number & MASK_64), at
 
@@ -61,14 +64,16 @@ def _read_digits(data: bytes, at: int) -> tuple[Value, int]:
     return canonical_integer(text), at
 
 
-def _read_float(data: bytes, at: int) -> tuple[Value, int]:
+def read_float(data: bytes, at: int) -> tuple[Value, int]:
+    """A float of 32 bits, as its shortest text."""
     number, at = read_fixed(data, at, FLOAT)
-    return canonical_float(repr(number), 32), at
+    return float_text(number, 32), at
 
 
-def _read_double(data: bytes, at: int) -> tuple[Value, int]:
+def read_double(data: bytes, at: int) -> tuple[Value, int]:
+    """A float of 64 bits, as its shortest text."""
     number, at = read_fixed(data, at, DOUBLE)
-    return canonical_float(repr(number), 64), at
+    return float_text(number, 64), at
 
 
 def _timestamp_readers(column_type: ColumnType, options: ReadOptions) -> Mapping[int, Reader[Value]]:
@@ -144,10 +149,10 @@ def _form(readers: Mapping[int, Reader[Any]], writer: Callable[[bytes], Write]) 
     return Form(lambda *_: readers, lambda _, _zone, head: writer(head))
 
 
-_UNSIGNED_BIGINT = _form({UNSIGNED: _read_unsigned, LONG: _read_unsigned, STRING: _read_digits}, _unsigned_writer)
+_UNSIGNED_BIGINT = _form({UNSIGNED: read_unsigned, LONG: read_unsigned, STRING: _read_digits}, _unsigned_writer)
 _SIGNED_NUMBER = _form({LONG: read_number}, _long_writer)
-_BIT = _form({LONG: _read_unsigned, STRING: _read_digits}, _wrapped_writer)
-_INDEX = _form({LONG: _read_unsigned}, _wrapped_writer)
+_BIT = _form({LONG: read_unsigned, STRING: _read_digits}, _wrapped_writer)
+_INDEX = _form({LONG: read_unsigned}, _wrapped_writer)
 _PLAIN = _form({STRING: read_text}, _text_writer)
 _TEXT = _form({STRING: read_text_or_bytes}, _text_writer)
 _RAW = _form({BYTES: read_bytes}, _bytes_writer)
@@ -157,8 +162,8 @@ _FORMS: Mapping[str, Form] = {
     **dict.fromkeys(("enum", "set"), _INDEX),
     **dict.fromkeys(("decimal", "date", "datetime", "time", "json", "vector"), _PLAIN),
     **dict.fromkeys(("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "var_string"), _TEXT),
-    "float": _form({FLOATS: _read_float}, _fixed_writer(FLOATS, FLOAT)),
-    "double": _form({DOUBLES: _read_double}, _fixed_writer(DOUBLES, DOUBLE)),
+    "float": _form({FLOATS: read_float}, _fixed_writer(FLOATS, FLOAT)),
+    "double": _form({DOUBLES: read_double}, _fixed_writer(DOUBLES, DOUBLE)),
     "timestamp": Form(_timestamp_readers, lambda _, zone, head: _timestamp_writer(head, zone)),
 }
 
