@@ -197,6 +197,35 @@ def test_control_characters_have_no_short_forms() -> None:
     assert written.value.endswith(rb'"data":[{"\u0008":"\u000c","b":"\u0008","j":"\"\u003c\""}]}')
 
 
+def test_columns_stand_in_the_tables_order_whatever_the_rows() -> None:
+    def turned(row: dict[str, Value], *without: str) -> dict[str, Value]:
+        return {name: row[name] for name in reversed(row) if name not in without}
+
+    insert = RowChange(op="insert", table=T, commit_ts=5, after=turned(ROW))
+    update = RowChange(op="update", table=T, commit_ts=5, before=turned(ROW, "u"), after=turned(CHANGED, "b"))
+    found = [json.loads(one.value or b"") for one in encoder().rows([UPDATE, insert, update, UPDATE])]
+    whole, fewer = list(ROW), [name for name in ROW if name != "b"]
+    assert [[list(one[field]) for field in ("sqlType", "mysqlType")] for one in found] == [
+        [names, names] for names in (whole, whole, fewer, whole)
+    ]
+    assert [list(one["data"][0]) for one in found] == [whole, whole, fewer, whole]
+    assert [one["old"] and list(one["old"][0]) for one in found] == [whole, None, ["id", "v", "ts"], whole]
+    assert found[0] == found[3]
+
+
+def test_text_is_escaped_as_tidbs_writer_does() -> None:
+    table = parse_create("CREATE TABLE d.`<t>` (`<id>` INT PRIMARY KEY, v VARCHAR(9), `\\b` VARCHAR(9))", "d")
+    rows: list[dict[str, Value]] = [
+        {"<id>": "1", "v": v, "\\b": "\\f"} for v in ("&\u2028", "\b\f\\b", b"<\xff", b"\xff\b")
+    ]
+    changes = [RowChange(op="insert", table=table, commit_ts=5, after=row) for row in rows]
+    values = [(one.value or b"").partition(b'"data":')[2] for one in encoder().rows(changes)]
+    start, end = rb'[{"\u003cid\u003e":"1","v":"', rb'","\\b":"\\f"}]}'
+    assert values == [
+        start + text + end for text in (rb"\u0026\u2028", rb"\u0008\u000c\\b", rb"\u003c\ufffd", rb"\ufffd\u0008")
+    ]
+
+
 def test_old_has_all_or_the_changed_columns() -> None:
     assert sent(UPDATE)["old"][0].keys() == ROW.keys()
     assert sent(UPDATE, only_output_updated_columns=True)["old"] == [{"v": "x"}]
@@ -241,6 +270,8 @@ def test_large_rows_go_elsewhere_or_are_refused() -> None:
         (RowChange(op="insert", table=T, commit_ts=5), "without its after image"),
         (RowChange(op="upsert", table=T, commit_ts=5, after=ROW), "no message for 'upsert'"),
         (RowChange(op="insert", table=T, commit_ts=5, after={"no": "1"}), "has no column ['no']"),
+        (RowChange(op="update", table=T, commit_ts=5, before={**ROW, "no": "1"}, after=ROW), "has no column ['no']"),
+        (RowChange(op="insert", table=T, commit_ts=5, after={**ROW, "no": "1"}), "has no column ['no']"),
     ],
 )
 def test_a_change_that_cannot_be_written_says_why(change: RowChange, reason: str) -> None:
