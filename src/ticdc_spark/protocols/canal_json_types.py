@@ -23,7 +23,7 @@ from ticdc_spark.mysql import (
     utc_timestamp,
 )
 from ticdc_spark.protocols.base import ReadOptions
-from ticdc_spark.protocols.go_text import quote_long
+from ticdc_spark.protocols.go_text import decimal_float, quote_long
 from ticdc_spark.protocols.json_rows import Cell
 from ticdc_spark.protocols.json_writer import Write
 
@@ -52,7 +52,7 @@ def _read_float(column_type: ColumnType, _: ReadOptions) -> Read:
 
 
 def _write_float(*_: object) -> Write:
-    return lambda text: f'"{format(Decimal(text), "f") if "e" in text else text}"'
+    return lambda text: f'"{decimal_float(text) or format(Decimal(canonical_float(text, 64)), "f")}"'
 
 
 def _read_integer(*_: object) -> Read:

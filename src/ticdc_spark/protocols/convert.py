@@ -31,6 +31,7 @@ from ticdc_spark.protocols.open_encode import OpenConfig
 from ticdc_spark.protocols.open_encode import encoder as open_protocol
 from ticdc_spark.protocols.simple_encode import SimpleConfig
 from ticdc_spark.protocols.simple_encode import encoder as simple
+from ticdc_spark.protocols.write_changes import UNWRITABLE
 from ticdc_spark.wire.claim_check import ClaimCheckStorage
 
 Partition: TypeAlias = tuple[str, int]
@@ -188,7 +189,7 @@ class Converter:
                 yield from self._schema(found, change.table)
         try:
             encoded: list[Encoded | None] = list(self._to.rows(changes))
-        except MessageError:
+        except UNWRITABLE:
             # one of them; each alone, then
             for found, change in zip(run, changes, strict=True):
                 yield from self._attempt(found, partial(self._rows, change))
@@ -230,7 +231,7 @@ class Converter:
     def _attempt(self, found: Found, make: Callable[[], Sequence[Encoded | None]]) -> Iterator[Message | Rejected]:
         try:
             encoded = make()
-        except MessageError as error:
+        except UNWRITABLE as error:
             yield Rejected(f"cannot be written: {error}")
             return
         yield from self._messages(found, encoded)

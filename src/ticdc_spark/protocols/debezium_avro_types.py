@@ -99,10 +99,7 @@ def _writer(column_type: ColumnType, nullable: bool, avro: str) -> Write:
         return lambda mask: write_text(set_names(column_type, mask))
     if avro == "string":
         return write_text
-    json = form(column_type).write(column_type, nullable)
-    if json is None:
-        return lambda text: write_long(int(text))
-    return _number(json)
+    return _number(form(column_type).write(column_type, nullable))
 
 
 def _number(json: Callable[[Any], str]) -> Write:

@@ -140,7 +140,7 @@ class _Image(NamedTuple):
     """How rows with certain columns are written."""
 
     get: Callable[[Row], tuple[Any, ...]]
-    writes: tuple[Write | None, ...]
+    writes: tuple[Write, ...]
     parts: list[str]
     """The object in pieces: every second is a value's place."""
     keys: tuple[int, ...]
@@ -209,7 +209,7 @@ class _RowWriter:
         _, writes, parts, _, _ = image
         try:
             cells = [
-                "null" if value is None else value if write is None else write(value)
+                "null" if value is None else write(value)
                 for value, write in zip(values, writes)  # noqa: B905  quicker, and of one length
             ]
         except MessageError as error:

@@ -236,12 +236,11 @@ def _constant(column: Column) -> str | None:
         return double(text)
     if name == "year":
         return text if int(text) else "2000"
-    write = form(column_type).write(column_type, column.nullable)
-    if write is None or name not in _WRITTEN:
+    if name not in _WRITTEN:
         return quote(text)
     if text.upper().startswith("CURRENT_TIMESTAMP"):
         return '"1970-01-01T00:00:00Z"' if name == "timestamp" else "0"
-    return write(text)
+    return form(column_type).write(column_type, column.nullable)(text)
 
 
 __all__ = ["DDL_KEY_SCHEMA", "DDL_SCHEMA", "row_schemas", "schema_name", "tidb_type", "watermark_schemas"]

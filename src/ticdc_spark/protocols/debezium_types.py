@@ -25,8 +25,8 @@ class Form(NamedTuple):
     jdbc: int
     """The code in ``tableChanges`` (``java.sql.Types``)."""
     connect: Connects
-    write: Callable[[ColumnType, bool], Write | None]
-    """From the column's type and whether it is nullable. ``None``: the canonical value is what is written."""
+    write: Callable[[ColumnType, bool], Write]
+    """From the column's type and whether it is nullable."""
 
 
 def _integer_form(jdbc: int, kind: str, unsigned: str) -> Form:

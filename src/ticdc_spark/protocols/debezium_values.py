@@ -18,6 +18,8 @@ from typing import Any, NamedTuple, TypeAlias
 from ticdc_spark import mysql
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import ColumnType
+from ticdc_spark.protocols.go_text import decimal_float, integer
+from ticdc_spark.wire.avro_binary import wrapped
 
 Write: TypeAlias = Callable[[Any], str]
 """From a canonical value, never ``None``, to JSON."""
@@ -108,18 +110,15 @@ def _with(kind: str, name: str, parameter: str, value: str) -> Connect:
     return Connect(kind, name, 1, (parameter, value))
 
 
-def write_integer(column_type: ColumnType, nullable: bool) -> Write | None:
+def write_integer(column_type: ColumnType, nullable: bool) -> Write:
     """The number; a BIGINT UNSIGNED from 2^63 on becomes negative, for the type is int64."""
-    if column_type.name != "bigint" or not column_type.unsigned:
-        return None
+    if column_type.name == "bigint" and column_type.unsigned:
+        return _wrapped
+    return integer
 
-    def write(text: str) -> str:
-        if len(text) < 19:  # fewer digits than 2^63 has
-            return text
-        number = int(text)
-        return text if number < 1 << 63 else str(number - (1 << 64))
 
-    return write
+def _wrapped(text: str) -> str:
+    return str(wrapped(int(integer(text))))
 
 
 def double(text: str) -> str:
@@ -132,7 +131,7 @@ def double(text: str) -> str:
 
 def write_float(column_type: ColumnType, nullable: bool) -> Write:
     """A float: the shortest text of its 32 bits, or of its 64."""
-    return lambda text: double(text) if "e" in text else text
+    return lambda text: decimal_float(text) or double(mysql.canonical_float(text, 64))
 
 
 def write_decimal(column_type: ColumnType, nullable: bool) -> Write:
@@ -154,7 +153,7 @@ def write_bit(column_type: ColumnType, nullable: bool) -> Write:
     size = (length + 7) // 8
 
     def write(text: str) -> str:
-        number = int(text)
+        number = int(integer(text))
         if number >> length:
             # also where a message without a schema does not tell the length
             raise MessageError(f"{text} has more than {length} bits")
@@ -252,9 +251,9 @@ def _text(value: str | bytes) -> str:
     return _without_short(json) if "\\" in json else json
 
 
-def write_year(column_type: ColumnType, nullable: bool) -> Write | None:
+def write_year(column_type: ColumnType, nullable: bool) -> Write:
     """The number."""
-    return None
+    return integer
 
 
 def write_document(column_type: ColumnType, nullable: bool) -> Write:

@@ -7,6 +7,7 @@ from decimal import Decimal
 from json.encoder import encode_basestring
 
 from ticdc_spark.errors import MessageError
+from ticdc_spark.mysql import canonical_float
 
 _HTML = [(char, f"\\u{ord(char):04x}") for char in "<>&\u2028\u2029"]
 _HTML_BYTES = [(char.encode(), escape.encode()) for char, escape in _HTML]
@@ -117,10 +118,33 @@ def _unquoted(found: re.Match[str]) -> bytes:
     return chr(code).encode()
 
 
+def integer(text: str) -> str:
+    """An integer as JSON. Readers hand on a number's text as it came: nothing but a number may get into a message.
+
+    Raises: MessageError for a text that is none.
+    """
+    try:
+        return str(int(text))
+    except ValueError as error:
+        raise MessageError(f"{text!r} is no integer") from error
+
+
+def decimal_float(text: str) -> str | None:
+    """A float's text if it is JSON without an exponent, as the canonical form is between 1e-4 and 1e16."""
+    return text if _DECIMAL_FLOAT(text) else None
+
+
+_DECIMAL_FLOAT = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?").fullmatch
+
+
 def go_float(text: str) -> str:
-    """A canonical float as Go's ``encoding/json`` writes it: an exponent below 1e-6 and from 1e21 on."""
-    if "e" not in text:  # the canonical form has none between 1e-4 and 1e16
-        return text
+    """A float as Go's ``encoding/json`` writes it: an exponent below 1e-6 and from 1e21 on.
+
+    Raises: MessageError for a text that is none.
+    """
+    if plain := decimal_float(text):
+        return plain
+    text = canonical_float(text, 64)
     number = Decimal(text)
     if number == 0 or Decimal("1e-6") <= abs(number) < Decimal("1e21"):
         return format(number, "f")

@@ -19,7 +19,7 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import ColumnType, Value
 from ticdc_spark.mysql import canonical_float, is_bytes, local_timestamp, utc_timestamp
 from ticdc_spark.protocols.base import ReadOptions
-from ticdc_spark.protocols.go_text import go_float, go_quote, go_unquote, quote
+from ticdc_spark.protocols.go_text import go_float, go_quote, go_unquote, integer, quote
 from ticdc_spark.protocols.json_rows import Cell
 from ticdc_spark.protocols.json_writer import Write
 
@@ -72,8 +72,8 @@ class Form(NamedTuple):
     """The type codes that are read: of types with the same form."""
     wire: type[msgspec.Struct]
     read: Callable[[ColumnType, ReadOptions, frozenset[int]], Read]
-    write: Callable[[ColumnType, str], Write | None]
-    """From the column's type and the time zone. ``None``: the canonical value is JSON."""
+    write: Callable[[ColumnType, str], Write]
+    """From the column's type and the time zone."""
 
 
 def _checked(codes: frozenset[int], column_type: ColumnType, cell: Any) -> None:
@@ -177,8 +177,8 @@ def _write_plain(*_: object) -> Write:
     return encode_basestring
 
 
-def _write_int(*_: object) -> None:
-    return None
+def _write_int(*_: object) -> Write:
+    return integer
 
 
 def _write_float(*_: object) -> Write:
@@ -200,7 +200,7 @@ def _write_large(*_: object) -> Write:
 def _forms(
     wire: type[msgspec.Struct],
     read: Callable[[ColumnType, ReadOptions, frozenset[int]], Read],
-    write: Callable[[ColumnType, str], Write | None],
+    write: Callable[[ColumnType, str], Write],
     codes: Mapping[str, int],
     *more: int,
 ) -> dict[str, Form]:
