@@ -13,6 +13,7 @@ from tests.spark.lake import lake, read_table, replicate, write_job
 from tests.spark.simple_topic import ddl, insert, table
 from ticdc_spark.errors import RejectedMessage, SchemaMissing
 from ticdc_spark.model import Column, ColumnType
+from ticdc_spark.protocols import canal_json
 from ticdc_spark.protocols.simple import SimpleConfig, encoder
 
 V = Column(
@@ -75,3 +76,16 @@ def test_a_schema_that_no_message_tells_is_asked_for(spark: SparkSession, folder
     with pytest.raises(SchemaMissing, match=r"`s`\.`gone`"):  # that table is not there either
         replicate(job)
     assert [row["v"] for row in read_table(lake(spark, folder), "s", "t")] == ["a"]
+
+
+def test_and_where_there_are_no_watermarks(spark: SparkSession, folder: Path, server: Server) -> None:
+    """canal-json from the middle of a topic: no message tells that ``v`` is no text of any length."""
+    canal = canal_json.encoder(canal_json.CanalJsonConfig())
+    sent = canal.rows([insert(T, 20 << 18, id="1", v="a"), insert(T, 21 << 18, id="2", v="b")])
+    lines = [Line("topic", 0, at, None, None, one.value) for at, one in enumerate(sent)]
+    source = write_json(folder / "topic" / "0.jsonl", lines).parent
+    more = 'schema-timeout = "0s"\nmode = "arrival"'
+    with pytest.raises(SchemaMissing, match=r"`s`\.`t`"):
+        replicate(write_job(folder, source, more, "canal-json"))
+    replicate(write_job(folder, source, more, "canal-json", f'upstream = "{server.uri}"'))
+    assert sorted(row["v"] for row in read_table(lake(spark, folder), "s", "t")) == ["a", "b"]

@@ -100,7 +100,7 @@ def _target(batch: Batch, state: TableState, keys: Sequence[str]) -> tuple[Table
     name = (state.schema, state.name)
     table, followed = state.table, state.schema_keys
     if batch.registry is None:
-        table = table or batch.schemas.get((*name, ANY_VERSION))
+        table = table or batch.schemas.get((*name, ANY_VERSION)) or batch.schemas.get((*name, VALID_THEN))
         if table is not None and not followed:
             return table, followed  # told by DDL, a file or the upstream: blocks have nothing to add
     new_keys = [key for key in keys if key not in followed and (*name, key) in batch.schemas]

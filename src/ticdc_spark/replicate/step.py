@@ -209,20 +209,19 @@ class Steps:
         folded = (number, controls, ends, listed, rules, known, named_after)
         refuse_hidden(controls, self.mode)
         begun = self._told(controls)
-        advanced = advance(begun, *folded)
-        if advanced.missing and self.job.source.upstream is not None:
-            advanced = advance(with_asked_schemas(begun, advanced.missing, self.job.source.upstream), *folded)
         if self.mode is None:
-            read = as_read(advanced.progress, at_end=at_end, waited=waited, hidden=hides(controls))
+            read = as_read(advance(begun, *folded).progress, at_end=at_end, waited=waited, hidden=hides(controls))
             self.mode = self._settled(read)
-            if self.mode == "barrier" and self.registry is not None:
-                advanced = advance(self._told(controls), *folded)
+            begun = self._told(controls)
         if self.mode == "arrival":
             if any(event.kind == "watermark" for event in controls) and not hides(controls):
                 log.warning("there are watermarks: a new job would run in mode barrier, which is exact")
             registered = None if self.registry is None else self.registry.tables(controls)
             begun, controls = without_ddl(self.progress, controls, self.protocol)
-            advanced = advance_arrived(begun, number, controls, ends, listed, rules, registered, known, named_after)
+            arrived = (number, controls, ends, listed, rules, registered, known, named_after)
+            advanced = self._asked(begun, lambda progress: advance_arrived(progress, *arrived))
+        else:
+            advanced = self._asked(begun, lambda progress: advance(progress, *folded))
         if advanced.rejects:
             advanced = self._decode_rejects(number, advanced, now)
         if advanced.late:
@@ -237,6 +236,13 @@ class Steps:
             resolved = resolved if self.mode == "arrival" else max(resolved, self.progress.applied)
             ddls = self._due(advanced.progress, resolved)
         return msgspec.structs.replace(advanced, resolved=resolved), ddls, refused
+
+    def _asked(self, begun: Progress, fold: Callable[[Progress], Advanced]) -> Advanced:
+        """Fold once, and again with what the upstream tells of the schemas that were missing."""
+        advanced, upstream = fold(begun), self.job.source.upstream
+        if advanced.missing and upstream is not None:
+            advanced = fold(with_asked_schemas(begun, advanced.missing, upstream))
+        return advanced
 
     def _told(self, controls: Sequence[Control]) -> Progress:
         return self.progress if self.registry is None else self.registry.told(self.progress, controls, self.mode)
