@@ -21,7 +21,6 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import ColumnType, Value
 from ticdc_spark.mysql import (
     canonical_float,
-    canonical_integer,
     enum_name,
     float_text,
     is_bytes,
@@ -31,6 +30,7 @@ from ticdc_spark.mysql import (
     set_names,
     utc_timestamp,
 )
+from ticdc_spark.protocols.avro_reads import read_digits, read_double, read_float, read_unsigned
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.protocols.go_text import go_float
 from ticdc_spark.wire.avro_binary import (
@@ -40,7 +40,6 @@ from ticdc_spark.wire.avro_binary import (
     Reader,
     read_bytes,
     read_fixed,
-    read_long,
     read_number,
     read_text,
     read_text_or_bytes,
@@ -86,29 +85,9 @@ class Form(NamedTuple):
     read_default: Callable[[Any], str | int]
 
 
-def _read_unsigned(data: bytes, at: int) -> tuple[Value, int]:
-    number, at = read_long(data, at)
-    return str(number & MASK_64), at
-
-
-def _read_digits(data: bytes, at: int) -> tuple[Value, int]:
-    text, at = read_text(data, at)
-    return canonical_integer(text), at
-
-
-def _read_float(data: bytes, at: int) -> tuple[Value, int]:
-    number, at = read_fixed(data, at, FLOAT)
-    return float_text(number, 32), at
-
-
 def _read_wide_float(data: bytes, at: int) -> tuple[Value, int]:
     number, at = read_fixed(data, at, DOUBLE)
     return float_text(number, 32), at
-
-
-def _read_double(data: bytes, at: int) -> tuple[Value, int]:
-    number, at = read_fixed(data, at, DOUBLE)
-    return float_text(number, 64), at
 
 
 def _read_bit(data: bytes, at: int) -> tuple[Value, int]:
@@ -284,13 +263,13 @@ _FORMS: Mapping[tuple[str, str], Form] = {
     ("INT UNSIGNED", "long"): Form(_column("int unsigned"), *_INTEGER),
     ("BIGINT", "long"): Form(_column("bigint"), *_INTEGER),
     ("BIGINT UNSIGNED", "long"): Form(
-        _column("bigint unsigned"), _always(_read_unsigned), _long, _number_default, _unsigned_default
+        _column("bigint unsigned"), _always(read_unsigned), _long, _number_default, _unsigned_default
     ),
-    ("BIGINT UNSIGNED", "string"): Form(_column("bigint unsigned"), _always(_read_digits), _text, _text_default, _same),
+    ("BIGINT UNSIGNED", "string"): Form(_column("bigint unsigned"), _always(read_digits), _text, _text_default, _same),
     ("YEAR", "int"): Form(_column("year"), *_INTEGER),
-    ("FLOAT", "float"): Form(_column("float"), _always(_read_float), _packed(FLOAT), _float_default, _same),
+    ("FLOAT", "float"): Form(_column("float"), _always(read_float), _packed(FLOAT), _float_default, _same),
     ("FLOAT", "double"): Form(_column("float"), _always(_read_wide_float), _packed(DOUBLE), _float_default, _same),
-    ("DOUBLE", "double"): Form(_column("double"), _always(_read_double), _packed(DOUBLE), _float_default, _same),
+    ("DOUBLE", "double"): Form(_column("double"), _always(read_double), _packed(DOUBLE), _float_default, _same),
     ("DECIMAL", "bytes"): Form(_decimal_column, _decimal_reader, decimal_writer, None, _same),
     ("DECIMAL", "string"): Form(_decimal_column, _always(read_text), _text, _text_default, _same),
     ("BIT", "bytes"): Form(

@@ -15,8 +15,9 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Value
 from ticdc_spark.mysql import float_text
 from ticdc_spark.protocols.avro_images import MISSING, Many, ReadMany
+from ticdc_spark.protocols.avro_reads import read_double, read_float, read_unsigned
 from ticdc_spark.protocols.simple_avro_scan import Bytes, Names, Places, Scan, scan
-from ticdc_spark.protocols.simple_avro_types import NULL, read_double, read_float, read_unsigned
+from ticdc_spark.protocols.simple_avro_types import NULL
 from ticdc_spark.wire.avro_binary import Reader, read_bytes, read_number, read_text, read_text_or_bytes
 
 _CHUNK = 4096

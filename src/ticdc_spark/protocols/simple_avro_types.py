@@ -16,16 +16,14 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import ColumnType, Value
-from ticdc_spark.mysql import canonical_integer, float_text, fsp, is_bytes, local_timestamp, utc_timestamp
+from ticdc_spark.mysql import fsp, is_bytes, local_timestamp, utc_timestamp
+from ticdc_spark.protocols.avro_reads import read_digits, read_double, read_float, read_unsigned
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.wire.avro_binary import (
     DOUBLE,
     FLOAT,
-    MASK_64,
     Reader,
     read_bytes,
-    read_fixed,
-    read_long,
     read_number,
     read_text,
     read_text_or_bytes,
@@ -51,29 +49,6 @@ class Form(NamedTuple):
     read: Callable[[ColumnType, ReadOptions], Mapping[int, Reader[Value]]]
     write: Callable[[ColumnType, str, bytes], Write]
     """Of a type, a time zone and what stands before the value's branch, which is written too."""
-
-
-def read_unsigned(data: bytes, at: int) -> tuple[Value, int]:
-    """A number of 64 bits without a sign, as text; it was sent wrapped."""
-    number, at = read_long(data, at)
-    return str(number & MASK_64), at
-
-
-def _read_digits(data: bytes, at: int) -> tuple[Value, int]:
-    text, at = read_text(data, at)
-    return canonical_integer(text), at
-
-
-def read_float(data: bytes, at: int) -> tuple[Value, int]:
-    """A float of 32 bits, as its shortest text."""
-    number, at = read_fixed(data, at, FLOAT)
-    return float_text(number, 32), at
-
-
-def read_double(data: bytes, at: int) -> tuple[Value, int]:
-    """A float of 64 bits, as its shortest text."""
-    number, at = read_fixed(data, at, DOUBLE)
-    return float_text(number, 64), at
 
 
 def _timestamp_readers(column_type: ColumnType, options: ReadOptions) -> Mapping[int, Reader[Value]]:
@@ -149,9 +124,9 @@ def _form(readers: Mapping[int, Reader[Any]], writer: Callable[[bytes], Write]) 
     return Form(lambda *_: readers, lambda _, _zone, head: writer(head))
 
 
-_UNSIGNED_BIGINT = _form({UNSIGNED: read_unsigned, LONG: read_unsigned, STRING: _read_digits}, _unsigned_writer)
+_UNSIGNED_BIGINT = _form({UNSIGNED: read_unsigned, LONG: read_unsigned, STRING: read_digits}, _unsigned_writer)
 _SIGNED_NUMBER = _form({LONG: read_number}, _long_writer)
-_BIT = _form({LONG: read_unsigned, STRING: _read_digits}, _wrapped_writer)
+_BIT = _form({LONG: read_unsigned, STRING: read_digits}, _wrapped_writer)
 _INDEX = _form({LONG: read_unsigned}, _wrapped_writer)
 _PLAIN = _form({STRING: read_text}, _text_writer)
 _TEXT = _form({STRING: read_text_or_bytes}, _text_writer)
