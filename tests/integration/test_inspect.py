@@ -6,6 +6,9 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from tests.kafka_broker import Broker, Record
@@ -39,10 +42,22 @@ def test_topics_are_read_to_their_end(broker: Broker, topic_name: str, folder: P
     assert done.returncode == 1 and "no topic 'no.such'" in done.stderr
 
 
+@contextmanager
+def following(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """``inspect --follow``; ended whatever happens, and by SIGINT even where a parent ignores it (``nohup … &``)."""
+    default = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    command = [*START, "inspect", "--follow", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=default) as running:
+        try:
+            yield running
+        finally:
+            running.kill()
+
+
 def test_a_topic_is_followed(broker: Broker, topic_name: str) -> None:
     broker.create_topic(topic_name, 1)
     kafka = ["--bootstrap-servers", broker.servers, "--topic", topic_name]
-    with subprocess.Popen([*START, "inspect", "--follow", *kafka], stdout=subprocess.PIPE, text=True) as running:
+    with following(*kafka) as running:
         assert running.stdout is not None
         broker.produce(topic_name, records()[:2], 0)
         assert " ddl " in running.stdout.readline() and " insert " in running.stdout.readline()
@@ -55,8 +70,7 @@ def test_a_topic_is_followed(broker: Broker, topic_name: str) -> None:
 def test_a_folder_is_followed(tmp_path: Path) -> None:
     sent = lines(topic(CANAL))
     write_json(tmp_path / "a.jsonl", sent[:2])
-    command = [*START, "inspect", "--follow", "--source-timezone", ZONE, str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+    with following("--source-timezone", ZONE, str(tmp_path)) as running:
         assert running.stdout is not None
         assert " ddl " in running.stdout.readline() and " insert " in running.stdout.readline()
         write_json(tmp_path / ".b.jsonl", sent[2:3]).rename(tmp_path / "b.jsonl")
