@@ -7,12 +7,15 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-from ticdc_spark.protocols import avro, canal_json, decoder, simple
-from ticdc_spark.protocols import open as open_protocol
+from ticdc_spark.protocols import decoder
+from ticdc_spark.protocols.avro import decode as avro
 from ticdc_spark.protocols.base import Decoder, Encoder
+from ticdc_spark.protocols.canal_json import decode as canal_json
+from ticdc_spark.protocols.open import decode as open_protocol
+from ticdc_spark.protocols.simple import decode as simple
 
 Codec = tuple[Encoder, Decoder]
-_DEBEZIUM = "ticdc_spark.protocols.debezium_encode"
+_DEBEZIUM = "ticdc_spark.protocols.debezium.encode"
 
 
 class Subject(NamedTuple):

@@ -35,14 +35,14 @@ from ticdc_spark.model import Envelope, RowChange, Table
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.base import Decoder, Encoded
-from ticdc_spark.protocols.convert import TARGETS, target_encoder
-from ticdc_spark.spark.encode import CHANGE_COLUMNS, TypedImages
-from ticdc_spark.spark.encode_plan import encoded, plan_encoding
-from ticdc_spark.spark.envelopes import LOG_SCHEMA, LandingPlan, land
-from ticdc_spark.spark.rows import ReadPlan, read_rows, rows_ddl
-from ticdc_spark.spark.session import open_session
+from ticdc_spark.spark.decode.envelopes import LOG_SCHEMA, LandingPlan, land
+from ticdc_spark.spark.decode.rows import ReadPlan, read_rows, rows_ddl
+from ticdc_spark.spark.encode.messages import CHANGE_COLUMNS, TypedImages
+from ticdc_spark.spark.encode.plan import encoded, plan_encoding
+from ticdc_spark.spark.session.session import open_session
 from ticdc_spark.spark.tasks import ArrowTask, chain
 from ticdc_spark.spark.types import LakeOptions, arrow_type, lake_columns, to_arrow
+from ticdc_spark.streams.converter import TARGETS, target_encoder
 
 TABLE = "products"
 """Nine columns: integers, decimals, floats, text, SET and JSON."""

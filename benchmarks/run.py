@@ -26,16 +26,16 @@ from pyspark.sql import functions as sf
 from benchmarks import baselines
 from benchmarks.measure import Measured, measured
 from benchmarks.topic import Recorded, configs, recorded
+from ticdc_spark.config.load import load_job
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.replicate import loop
-from ticdc_spark.replicate.changelog import SLOTS, ChangeLog
-from ticdc_spark.replicate.config import load_job
-from ticdc_spark.sinks.iceberg import IcebergSink, catalog_options
-from ticdc_spark.spark.envelopes import LOG_DDL, LandingPlan, land
-from ticdc_spark.spark.log_files import LogRows
-from ticdc_spark.spark.rows import ReadPlan, read_rows, rows_ddl
-from ticdc_spark.spark.session import coordinates, cores, open_session
-from ticdc_spark.spark.source_files import FileSource
+from ticdc_spark.sinks.iceberg.changelog import SLOTS, ChangeLog
+from ticdc_spark.sinks.iceberg.sink import IcebergSink, catalog_options
+from ticdc_spark.spark.decode.envelopes import LOG_DDL, LandingPlan, land
+from ticdc_spark.spark.decode.log_files import LogRows
+from ticdc_spark.spark.decode.rows import ReadPlan, read_rows, rows_ddl
+from ticdc_spark.spark.session.session import coordinates, cores, open_session
+from ticdc_spark.spark.sources.files import FileSource
 from ticdc_spark.spark.types import LakeOptions
 
 JOB = """\

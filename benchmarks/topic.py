@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ticdc_spark.model import Table
-from ticdc_spark.protocols.simple import SimpleConfig, encoder
+from ticdc_spark.protocols.simple.decode import SimpleConfig, encoder
 from ticdc_spark.workload import WorkloadConfig, dispatch, generate, write_topic
 
 

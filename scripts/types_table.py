@@ -13,14 +13,15 @@ from typing import Any
 
 from ticdc_spark.model import Column, ColumnType, Index, RowChange, Table, Value
 from ticdc_spark.mysql import parse_type
-from ticdc_spark.protocols import canal_json, simple
-from ticdc_spark.protocols import open as open_protocol
-from ticdc_spark.protocols.avro_types import wire_type
-from ticdc_spark.protocols.debezium_encode import DebeziumConfig
-from ticdc_spark.protocols.debezium_encode import encoder as debezium
-from ticdc_spark.protocols.open_frames import split_values
-from ticdc_spark.protocols.simple_avro_types import BRANCHES
-from ticdc_spark.protocols.simple_avro_types import form as avro_form
+from ticdc_spark.protocols.avro.types import wire_type
+from ticdc_spark.protocols.canal_json import decode as canal_json
+from ticdc_spark.protocols.debezium.encode import DebeziumConfig
+from ticdc_spark.protocols.debezium.encode import encoder as debezium
+from ticdc_spark.protocols.open import decode as open_protocol
+from ticdc_spark.protocols.open.frames import split_values
+from ticdc_spark.protocols.simple import decode as simple
+from ticdc_spark.protocols.simple.avro.types import BRANCHES
+from ticdc_spark.protocols.simple.avro.types import form as avro_form
 from ticdc_spark.spark.types import LakeOptions, lake_type
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "types.md"

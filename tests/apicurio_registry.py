@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyspark
 
-from ticdc_spark.spark.jars import ivy_folder
+from ticdc_spark.spark.session.jars import ivy_folder
 
 VERSION = "2.6.13.Final"
 

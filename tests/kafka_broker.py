@@ -16,7 +16,7 @@ import pyspark
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from ticdc_spark.spark.jars import ivy_folder
+from ticdc_spark.spark.session.jars import ivy_folder
 
 VERSION = "4.3.1"
 

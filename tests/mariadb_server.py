@@ -14,7 +14,7 @@ from typing import Any
 import pymysql
 import pyspark
 
-from ticdc_spark.spark.jars import ivy_folder
+from ticdc_spark.spark.session.jars import ivy_folder
 
 VERSION = "11.4.5"
 

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ticdc_spark.replicate.loop import EXTENSIONS
-from ticdc_spark.spark.session import coordinates, open_session, stop_session
+from ticdc_spark.spark.session.session import coordinates, open_session, stop_session
 
 QUICK = {
     "spark.master": "local[2]",

@@ -20,9 +20,9 @@ from ticdc_spark import mysql
 from ticdc_spark.model import Envelope, Event, RowChange, SchemaChange, Table, Watermark
 from ticdc_spark.mysql import tso, tso_physical_ms
 from ticdc_spark.protocols.base import Encoded, Encoder, ReadOptions, read_envelope
-from ticdc_spark.protocols.canal_json import DECODER
-from ticdc_spark.protocols.canal_json_encode import CanalJsonConfig, encoder
-from ticdc_spark.protocols.canal_json_images import table_from_message
+from ticdc_spark.protocols.canal_json.decode import DECODER
+from ticdc_spark.protocols.canal_json.encode import CanalJsonConfig, encoder
+from ticdc_spark.protocols.canal_json.images import table_from_message
 
 pytestmark = needs_vectors
 

@@ -14,8 +14,8 @@ from ticdc_spark.cli.decoders import avro_decoder
 from ticdc_spark.model import Checksum, Rejected, RowChange
 from ticdc_spark.protocols.base import Decoder, ReadOptions
 from ticdc_spark.protocols.checksums import Summer, verifier
-from ticdc_spark.protocols.events import EventReader, Found, OfRow
-from ticdc_spark.protocols.simple import DECODER
+from ticdc_spark.protocols.simple.decode import DECODER
+from ticdc_spark.streams.reader import EventReader, Found, OfRow
 
 pytestmark = needs_vectors
 

@@ -15,8 +15,8 @@ from ticdc_spark.cli.event_lines import EventLine, event_line
 from ticdc_spark.model import Message, Rejected
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.base import ReadOptions
-from ticdc_spark.protocols.convert import TARGETS, Converter, target_encoder
-from ticdc_spark.protocols.events import EventReader
+from ticdc_spark.streams.converter import TARGETS, Converter, target_encoder
+from ticdc_spark.streams.reader import EventReader
 
 pytestmark = needs_vectors
 

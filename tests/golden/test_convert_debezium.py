@@ -10,8 +10,8 @@ from tests.golden.exceptions import Difference, unexplained
 from tests.golden.test_convert import CONFIGS, ZONE, comparable, lines, protocol, reader, source_lines
 from tests.vectors import Config, needs_vectors
 from ticdc_spark.model import Message, Rejected, SchemaChange
-from ticdc_spark.protocols.convert import Converter, target_encoder
-from ticdc_spark.protocols.debezium_ddl import table_changes
+from ticdc_spark.protocols.debezium.ddl import table_changes
+from ticdc_spark.streams.converter import Converter, target_encoder
 
 pytestmark = needs_vectors
 

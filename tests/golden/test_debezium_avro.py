@@ -17,8 +17,8 @@ from ticdc_spark import mysql
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Bootstrap, Column, Envelope, Index, Row, RowChange, SchemaChange, Table, Value
 from ticdc_spark.protocols.base import ReadOptions, read_envelope
-from ticdc_spark.protocols.debezium_avro import DebeziumAvroDecoder, table_from_schemas
-from ticdc_spark.protocols.debezium_avro_encode import DebeziumAvroConfig, encoder
+from ticdc_spark.protocols.debezium_avro.decode import DebeziumAvroDecoder, table_from_schemas
+from ticdc_spark.protocols.debezium_avro.encode import DebeziumAvroConfig, encoder
 from ticdc_spark.wire.avro_binary import write_long
 from ticdc_spark.wire.confluent import schema_id
 

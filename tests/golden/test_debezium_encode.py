@@ -16,7 +16,7 @@ from tests.golden.test_open import tables as simple_tables
 from tests.vectors import Case, Config, configs, needs_vectors
 from ticdc_spark.model import Bootstrap, RowChange, SchemaChange, Table, Watermark
 from ticdc_spark.protocols.base import Encoded, Encoder
-from ticdc_spark.protocols.debezium_encode import DebeziumConfig, encoder
+from ticdc_spark.protocols.debezium.encode import DebeziumConfig, encoder
 
 pytestmark = needs_vectors
 

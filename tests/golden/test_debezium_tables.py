@@ -15,8 +15,8 @@ from ticdc_spark import mysql
 from ticdc_spark.model import Column, ColumnType, Envelope, Row, RowChange, SchemaChange, Table, Value
 from ticdc_spark.mysql import canonical_datetime, fsp
 from ticdc_spark.protocols.base import ReadOptions, read_envelope
-from ticdc_spark.protocols.debezium import DebeziumDecoder
-from ticdc_spark.protocols.debezium_tables import table_of_row, tables_of_ddl
+from ticdc_spark.protocols.debezium.decode import DebeziumDecoder
+from ticdc_spark.protocols.debezium.tables import table_of_row, tables_of_ddl
 
 pytestmark = needs_vectors
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.vectors import ROOT, Config, cases, needs_vectors
 from ticdc_spark.errors import UsageError
-from ticdc_spark.protocols.detect import detect
+from ticdc_spark.streams.detect import detect
 
 pytestmark = needs_vectors
 

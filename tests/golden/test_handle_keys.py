@@ -12,8 +12,8 @@ from ticdc_spark.model import Row, RowChange, Table, Value
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.base import ReadOptions
-from ticdc_spark.protocols.events import EventReader, Found
-from ticdc_spark.protocols.handle_keys import Lookup
+from ticdc_spark.streams.handle_keys import Lookup
+from ticdc_spark.streams.reader import EventReader, Found
 
 pytestmark = needs_vectors
 

@@ -15,7 +15,7 @@ from ticdc_spark.model import Bootstrap, Row, RowChange, SchemaChange, Table, Wa
 from ticdc_spark.mysql import tso, tso_physical_ms
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.base import ReadOptions
-from ticdc_spark.protocols.events import EventReader, Found
+from ticdc_spark.streams.reader import EventReader, Found
 
 pytestmark = needs_vectors
 

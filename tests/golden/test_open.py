@@ -15,13 +15,13 @@ from tests.golden.exceptions import Difference, unexplained, unneeded
 from tests.vectors import ROOT, Case, Config, Truth, VectorMessage, configs, named, needs_vectors
 from ticdc_spark import mysql
 from ticdc_spark.model import Bootstrap, Envelope, Event, Row, RowChange, SchemaChange, Table, Watermark
-from ticdc_spark.protocols import simple
 from ticdc_spark.protocols.base import Encoded, Encoder, ReadOptions, read_envelope
-from ticdc_spark.protocols.open import DECODER
-from ticdc_spark.protocols.open_ddl import ddl_type_code
-from ticdc_spark.protocols.open_encode import OpenConfig, encoder
-from ticdc_spark.protocols.open_frames import split_keys, split_values
-from ticdc_spark.protocols.open_images import table_from_row
+from ticdc_spark.protocols.open.decode import DECODER
+from ticdc_spark.protocols.open.encode import OpenConfig, encoder
+from ticdc_spark.protocols.open.frames import split_keys, split_values
+from ticdc_spark.protocols.open.images import table_from_row
+from ticdc_spark.protocols.shared.tidb_ddl_codes import ddl_type_code
+from ticdc_spark.protocols.simple import decode as simple
 from ticdc_spark.wire.compression import unpack
 
 pytestmark = needs_vectors

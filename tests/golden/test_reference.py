@@ -29,7 +29,7 @@ from ticdc_spark.errors import UnsupportedDdl
 from ticdc_spark.model import Column, Message, Row, SchemaChange, Table, Value
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols import REGISTERED, decoder
-from ticdc_spark.protocols.avro_schema import sanitized
+from ticdc_spark.protocols.avro.schema import sanitized
 from ticdc_spark.protocols.base import Decoder, ReadOptions
 
 pytestmark = needs_vectors

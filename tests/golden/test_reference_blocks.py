@@ -16,7 +16,7 @@ from tests.vectors import Config, case, needs_vectors
 from ticdc_spark.errors import UnsupportedDdl
 from ticdc_spark.model import Message
 from ticdc_spark.protocols.base import ReadOptions
-from ticdc_spark.replicate.inferred import Policy
+from ticdc_spark.replicate.schemas.inferred import Policy
 
 pytestmark = needs_vectors
 

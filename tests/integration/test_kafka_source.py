@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from tests.kafka_broker import Broker, Record
 from ticdc_spark.errors import SourceFault, UsageError
-from ticdc_spark.spark.source_kafka import KafkaSource
+from ticdc_spark.spark.sources.kafka import KafkaSource
 
 
 def _messages(count: int, size: int = 10) -> list[Record]:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.kafka_broker import Broker, Record
 from tests.recorded_topics import Line, read_back
-from ticdc_spark.spark.recorded import list_recorded, spans
+from ticdc_spark.topics.manifest import list_recorded, spans
 
 
 def _command(broker: Broker, topic: str, folder: Path, *more: str) -> list[str]:

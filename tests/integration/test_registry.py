@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from tests.apicurio_registry import Registry
+from ticdc_spark.clients.registry import SchemaRegistry
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import IncompatibleSchema, RegistryFault
 from ticdc_spark.model import Rejected, Row, RowChange, Table
-from ticdc_spark.protocols.avro import AvroConfig, AvroDecoder, encoder, schema_ids, table_from_schemas
+from ticdc_spark.protocols.avro.decode import AvroConfig, AvroDecoder, encoder, schema_ids, table_from_schemas
 from ticdc_spark.protocols.base import Encoded, ReadOptions, decode
-from ticdc_spark.wire.registry import SchemaRegistry
 
 CONFIG = AvroConfig(enable_tidb_extension=True)
 COLUMNS = "id BIGINT UNSIGNED PRIMARY KEY, d DECIMAL(10,2), e ENUM('x,y','z'), b BIT(9) DEFAULT b'1'"

@@ -16,12 +16,12 @@ from pyspark.sql import SparkSession
 
 from tests.kafka_broker import Broker
 from ticdc_spark.cli.demo import compare
+from ticdc_spark.config.load import load_identity
 from ticdc_spark.model import Message
-from ticdc_spark.protocols.simple import SimpleConfig, encoder
-from ticdc_spark.replicate.config import load_identity
-from ticdc_spark.replicate.lease_store import lease_store
-from ticdc_spark.replicate.processes import process
-from ticdc_spark.replicate.status import JobStatus, job_status
+from ticdc_spark.operate.status import JobStatus, job_status
+from ticdc_spark.protocols.simple.decode import SimpleConfig, encoder
+from ticdc_spark.replicate.state.lease_store import lease_store
+from ticdc_spark.replicate.state.processes import process
 from ticdc_spark.workload import Truth, WorkloadConfig, dispatch, generate
 
 WORKLOAD = WorkloadConfig(

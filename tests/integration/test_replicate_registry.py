@@ -18,11 +18,11 @@ from pyspark.sql import SparkSession
 from tests.apicurio_registry import Registry
 from tests.kafka_broker import Broker
 from tests.spark.lake import Rows, lake, read_table, replicate
+from ticdc_spark.clients.registry import SchemaRegistry
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import RegistryFault, RejectedMessage
 from ticdc_spark.model import Row, RowChange
-from ticdc_spark.protocols.avro import AvroConfig, encoder
-from ticdc_spark.wire.registry import SchemaRegistry
+from ticdc_spark.protocols.avro.decode import AvroConfig, encoder
 
 ZONE = "Europe/Berlin"
 JOB = """

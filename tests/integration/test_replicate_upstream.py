@@ -13,8 +13,8 @@ from tests.spark.lake import lake, read_table, replicate, write_job
 from tests.spark.simple_topic import ddl, insert, table
 from ticdc_spark.errors import RejectedMessage, SchemaMissing
 from ticdc_spark.model import Column, ColumnType
-from ticdc_spark.protocols import canal_json
-from ticdc_spark.protocols.simple import SimpleConfig, encoder
+from ticdc_spark.protocols.canal_json import decode as canal_json
+from ticdc_spark.protocols.simple.decode import SimpleConfig, encoder
 
 V = Column(
     name="v", type=ColumnType(name="varchar", length=9, charset="utf8mb4", collate="utf8mb4_bin"), nullable=False

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from tests.spark.lake import make_topic, wild, write_job
 from ticdc_spark.cli.demo import compare
-from ticdc_spark.replicate.faults import ENVIRONMENT
+from ticdc_spark.failpoints import ENVIRONMENT
 
 COMMAND = (sys.executable, "-c", "from ticdc_spark.cli import main; main()")
 

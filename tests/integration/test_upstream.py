@@ -14,12 +14,12 @@ from msgspec.structs import replace
 from tests.mariadb_server import Server, running
 from tests.recorded_topics import Line, write_json
 from ticdc_spark.cli import main
+from ticdc_spark.clients.upstream import Upstream
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import MessageError, SourceFault
 from ticdc_spark.model import RowChange, Table, Value
-from ticdc_spark.protocols.handle_keys import complete
-from ticdc_spark.protocols.simple import SimpleConfig, encoder
-from ticdc_spark.wire.upstream import Upstream
+from ticdc_spark.protocols.simple.decode import SimpleConfig, encoder
+from ticdc_spark.streams.handle_keys import complete
 
 
 @pytest.fixture(scope="module")

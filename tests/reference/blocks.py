@@ -9,8 +9,8 @@ from tests.reference.state import Name
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Envelope, Event, Table
 from ticdc_spark.protocols.base import ReadOptions, RowReader
-from ticdc_spark.protocols.debezium import DebeziumDecoder
-from ticdc_spark.protocols.debezium_tables import table_of_row
+from ticdc_spark.protocols.debezium.decode import DebeziumDecoder
+from ticdc_spark.protocols.debezium.tables import table_of_row
 
 
 class BlockDecoder:

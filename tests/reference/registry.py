@@ -9,10 +9,10 @@ from tests.reference.arrival import ArrivalApplier
 from tests.reference.state import Landed, Name, Progress, Read
 from ticdc_spark.model import Column, Envelope, Row, Table, Value
 from ticdc_spark.mysql import NO_CONSTANT, handle_key
-from ticdc_spark.protocols import debezium_avro
-from ticdc_spark.protocols.avro import table_from_schemas
+from ticdc_spark.protocols.avro.decode import table_from_schemas
 from ticdc_spark.protocols.base import RowReader
-from ticdc_spark.replicate.inferred import Policy, fill_of, follow
+from ticdc_spark.protocols.debezium_avro import decode as debezium_avro
+from ticdc_spark.replicate.schemas.inferred import Policy, fill_of, follow
 from ticdc_spark.wire.confluent import schema_id
 
 

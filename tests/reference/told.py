@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.statements import CreateTable, RestoreTable
 from ticdc_spark.model import Envelope, Event, Message, SchemaChange, Table
-from ticdc_spark.protocols.avro_schema import sanitized
+from ticdc_spark.protocols.avro.schema import sanitized
 from ticdc_spark.protocols.base import Decoder, ReadOptions, RowReader
-from ticdc_spark.protocols.sql_tables import SqlTables
+from ticdc_spark.streams.sql_tables import SqlTables
 
 
 class Told:

@@ -7,12 +7,12 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from ticdc_spark.config.load import load_job
 from ticdc_spark.names import escape
-from ticdc_spark.protocols.simple_encode import SimpleConfig, encoder
+from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 from ticdc_spark.replicate import loop
-from ticdc_spark.replicate.config import load_job
 from ticdc_spark.replicate.report import Summary
-from ticdc_spark.sinks.iceberg import catalog_options, quote
+from ticdc_spark.sinks.iceberg.sink import catalog_options, quote
 from ticdc_spark.workload import Truth, WorkloadConfig, dispatch, generate, write_topic
 
 Rows = list[dict[str, Any]]

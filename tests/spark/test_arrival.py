@@ -13,11 +13,11 @@ from tests.reference.faults import replayed, split
 from tests.spark.lake import lake, read_table, replicate, write_job
 from tests.spark.test_protocols import differences, registry, write_topic
 from tests.vectors import case, needs_vectors
+from ticdc_spark import failpoints
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import DecisionNeeded, UsageError
 from ticdc_spark.model import Message, Row, RowChange
-from ticdc_spark.protocols.avro import AvroConfig, encoder
-from ticdc_spark.replicate import faults
+from ticdc_spark.protocols.avro.decode import AvroConfig, encoder
 
 UTC = 'source-timezone = "UTC"'
 HIDDEN = "_ticdc_commit_ts"
@@ -69,7 +69,7 @@ def test_a_run_that_dies_at_every_point_ends_in_the_same_state(
 
     deaths = 0
     with monkeypatch.context() as patch:
-        patch.setattr(faults, "point", die)
+        patch.setattr(failpoints, "point", die)
         for _ in range(30):
             try:
                 summary = replicate(job)

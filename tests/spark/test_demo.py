@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from ticdc_spark.cli import main
 from ticdc_spark.cli.demo import compare, prepare, workload
 from ticdc_spark.errors import UsageError
-from ticdc_spark.replicate.lake import open_lake
+from ticdc_spark.sinks.iceberg.lake import open_lake
 from ticdc_spark.workload import generate
 
 

@@ -23,10 +23,10 @@ from ticdc_spark.model import Column, RowChange, Table
 from ticdc_spark.mysql import parse_type
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.base import Encoded, ReadOptions, Tables, decode
-from ticdc_spark.protocols.simple_avro import MARK, read_message, write_message
-from ticdc_spark.spark.encode import RawImages, TypedImages
-from ticdc_spark.spark.encode_plan import encoded, inserts, plan_encoding
-from ticdc_spark.spark.envelopes import LOG_DDL, LandingPlan, land
+from ticdc_spark.protocols.simple.avro.decode import MARK, read_message, write_message
+from ticdc_spark.spark.decode.envelopes import LOG_DDL, LandingPlan, land
+from ticdc_spark.spark.encode.messages import RawImages, TypedImages
+from ticdc_spark.spark.encode.plan import encoded, inserts, plan_encoding
 from ticdc_spark.spark.types import LakeOptions, lake_columns, to_arrow
 
 pytestmark = needs_vectors

@@ -11,11 +11,12 @@ from pyspark.sql import SparkSession
 from tests.spark.lake import lake, names, read_table, replicate, write_job
 from tests.spark.simple_topic import INT, ddl, insert, table, topic
 from tests.unit.test_invariants import take_over
+from ticdc_spark import failpoints
 from ticdc_spark.errors import LeaseHeld, SchemaMissing
 from ticdc_spark.model import Bootstrap, Change, Column, Row, RowChange, SchemaChange, Watermark
-from ticdc_spark.replicate import faults, loop
-from ticdc_spark.replicate.lease import Lease, acquire
-from ticdc_spark.replicate.lease_store import lease_store, this_process
+from ticdc_spark.replicate import loop
+from ticdc_spark.replicate.state.lease import Lease, acquire
+from ticdc_spark.replicate.state.lease_store import lease_store, this_process
 
 V = Column(name="v", type=INT, default="7")
 D = Column(name="d", type=INT, default="5")
@@ -89,7 +90,7 @@ def test_i8_a_job_whose_lease_is_taken_commits_nothing_more(
             take_over(store)
             time.sleep(0.3)  # a heartbeat
 
-    monkeypatch.setattr(faults, "point", take)
+    monkeypatch.setattr(failpoints, "point", take)
     monkeypatch.setattr(loop, "acquire", partial(acquire, ttl=0.1))
     if not checked:
         monkeypatch.setattr(Lease, "check", lambda _: None)

@@ -25,7 +25,7 @@ from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Message, Row, Table
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.names import escape
-from ticdc_spark.replicate.progress import Progress
+from ticdc_spark.replicate.state.progress import Progress
 
 pytestmark = needs_vectors
 

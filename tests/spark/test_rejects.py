@@ -19,10 +19,10 @@ from tests.spark.simple_topic import INT, ddl, insert, table, topic
 from ticdc_spark.cli import main
 from ticdc_spark.cli.demo import compare
 from ticdc_spark.model import Change, Column, Envelope, RowChange, Watermark
-from ticdc_spark.protocols.canal_json import DECODER as CANAL_JSON
-from ticdc_spark.protocols.canal_json_encode import CanalJsonConfig
-from ticdc_spark.protocols.canal_json_encode import encoder as canal_json
-from ticdc_spark.protocols.simple import DECODER, encoder
+from ticdc_spark.protocols.canal_json.decode import DECODER as CANAL_JSON
+from ticdc_spark.protocols.canal_json.encode import CanalJsonConfig
+from ticdc_spark.protocols.canal_json.encode import encoder as canal_json
+from ticdc_spark.protocols.simple.decode import DECODER, encoder
 from ticdc_spark.replicate.report import BatchReport
 
 T = table(10, Column(name="v", type=INT, nullable=False), name="t")

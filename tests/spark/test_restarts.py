@@ -12,13 +12,15 @@ from pyspark.sql import SparkSession
 import ticdc_spark
 from tests.spark.lake import lake, make_topic, names, read_table, replicate, wild, write_job
 from tests.spark.simple_topic import INT, ddl, insert, table, topic
+from ticdc_spark import failpoints
 from ticdc_spark.cli.demo import compare
+from ticdc_spark.config.load import load_job
 from ticdc_spark.model import Change, Column, ColumnType, RowChange, Table, Watermark
-from ticdc_spark.replicate import apply_rows, faults, loop
-from ticdc_spark.replicate.commit import committed
-from ticdc_spark.replicate.config import load_job
-from ticdc_spark.replicate.context import Batch
-from ticdc_spark.replicate.progress import Progress
+from ticdc_spark.replicate import loop
+from ticdc_spark.replicate.apply.batch import Batch
+from ticdc_spark.replicate.apply.timelines import rows as apply_rows
+from ticdc_spark.replicate.modes.commit import committed
+from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.base import MarkFound, TableName
 
@@ -48,7 +50,7 @@ def run_with_deaths(job_file: Path, dies: Callable[[str], bool], monkeypatch: py
             raise Death(name)
 
     with monkeypatch.context() as patch:
-        patch.setattr(faults, "point", point)
+        patch.setattr(failpoints, "point", point)
         while True:
             try:
                 assert loop.run(load_job(job_file), once=True).finished
@@ -58,7 +60,7 @@ def run_with_deaths(job_file: Path, dies: Callable[[str], bool], monkeypatch: py
 
 
 def test_the_points_are_those_that_are_told() -> None:
-    told = re.search(r"successor: (.*)\.", faults.__doc__ or "", re.DOTALL)
+    told = re.search(r"successor: (.*)\.", failpoints.__doc__ or "", re.DOTALL)
     assert told is not None
     assert set(re.findall(r"\w+", re.sub(r"\(.*?\)", "", told[1], flags=re.DOTALL))) == POINTS
 

@@ -8,10 +8,10 @@ from pyspark.sql import SparkSession
 from tests.recorded_topics import Line, write_json
 from tests.spark.lake import lake, read_table, replicate, write_job
 from tests.spark.simple_topic import ddl, insert, table
+from ticdc_spark.config.load import load_job
 from ticdc_spark.model import Column, ColumnType, RowChange, SchemaChange
-from ticdc_spark.protocols.simple import SimpleConfig, encoder
-from ticdc_spark.replicate.config import load_job
-from ticdc_spark.replicate.resume import resume
+from ticdc_spark.operate.resume import resume
+from ticdc_spark.protocols.simple.decode import SimpleConfig, encoder
 
 V = Column(name="v", type=ColumnType(name="varchar", length=9, charset="utf8mb4", collate="utf8mb4_bin"))
 W = Column(name="w", type=V.type)

@@ -17,11 +17,12 @@ from tests.spark.simple_topic import ID, INT, KEY, ddl, insert, table, topic
 from ticdc_spark.errors import RejectedMessage
 from ticdc_spark.model import Change, Column, Row, RowChange, Table, Watermark
 from ticdc_spark.mysql import parse_type
-from ticdc_spark.replicate import apply_direct, apply_rows
-from ticdc_spark.replicate.lake import read_table as read_arrow
-from ticdc_spark.sinks.iceberg import IcebergSink
-from ticdc_spark.sinks.iceberg_files import LogTableFiles
-from ticdc_spark.spark.log_files import LogFile
+from ticdc_spark.replicate.apply.timelines import direct as apply_direct
+from ticdc_spark.replicate.apply.timelines import rows as apply_rows
+from ticdc_spark.sinks.iceberg.lake import read_table as read_arrow
+from ticdc_spark.sinks.iceberg.log_table import LogTableFiles
+from ticdc_spark.sinks.iceberg.sink import IcebergSink
+from ticdc_spark.spark.decode.log_files import LogFile
 from ticdc_spark.workload.compare import differences
 
 T = table(10, Column(name="v", type=INT))

@@ -9,8 +9,8 @@ import pytest
 RUN = """
 import logging, sys
 from ticdc_spark.cli.logging import redacted_children, set_up
-from ticdc_spark.replicate.config import load_job
-from ticdc_spark.spark.session import coordinates, open_session
+from ticdc_spark.config.load import load_job
+from ticdc_spark.spark.session.session import coordinates, open_session
 
 job = load_job(sys.argv[1])
 set_up(verbose=False)

@@ -12,12 +12,11 @@ from pyspark.sql import SparkSession
 
 from tests.spark_session import QUICK
 from ticdc_spark.errors import UsageError
-from ticdc_spark.spark import jars, session
-from ticdc_spark.spark.session import coordinates, cores, open_session
+from ticdc_spark.spark.session.session import coordinates, cores, jars, open_session, session
 
 OPEN = f"""
 import sys
-from ticdc_spark.spark.session import open_session
+from ticdc_spark.spark.session.session import open_session
 spark = open_session("alone", {QUICK!r}, ())
 """
 
@@ -71,7 +70,7 @@ def test_a_package_that_cannot_be_fetched_is_named(tmp_path: Path) -> None:
     done = _run(
         f"""
 from ticdc_spark.errors import EnvironmentFault
-from ticdc_spark.spark.session import open_session
+from ticdc_spark.spark.session.session import open_session
 try:
     open_session("x", {{"spark.jars.ivy": {str(tmp_path)!r}}}, ["no.such.group:thing:1.0"])
 except EnvironmentFault as error:

@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.recorded_topics import Line, as_json, lines, write_json, write_parquet
 from tests.vectors import ROOT, needs_vectors
 from ticdc_spark.errors import SourceFault
-from ticdc_spark.spark import recorded_json
-from ticdc_spark.spark.source_files import FileSource
-from ticdc_spark.spark.sources import Offsets, Stretch, fair_cut
+from ticdc_spark.spark.sources.base import Offsets, Stretch, fair_cut
+from ticdc_spark.spark.sources.files import FileSource
+from ticdc_spark.topics import json_lines as recorded_json
 
 
 def _read(found: DataFrame) -> list[Line]:

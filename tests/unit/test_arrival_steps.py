@@ -8,8 +8,7 @@ import pytest
 
 from ticdc_spark.errors import DecisionNeeded, UsageError
 from ticdc_spark.model import SchemaChange, Table
-from ticdc_spark.replicate.advance import Rules
-from ticdc_spark.replicate.arrival_steps import (
+from ticdc_spark.replicate.modes.arrival import (
     EVERYTHING,
     advance_arrived,
     committed_arrived,
@@ -17,11 +16,12 @@ from ticdc_spark.replicate.arrival_steps import (
     position,
     positioned,
 )
-from ticdc_spark.replicate.control import Control
-from ticdc_spark.replicate.mode import as_read, hides, of_job, refuse_hidden, without_ddl
-from ticdc_spark.replicate.progress import PartitionState, Pending, Progress, QueuedDdl, TableState
-from ticdc_spark.replicate.timeline import Ddl, Rows, timelines
-from ticdc_spark.spark.envelopes import SCHEMA_BLOCK, Summary
+from ticdc_spark.replicate.modes.choose import as_read, hides, of_job, refuse_hidden, without_ddl
+from ticdc_spark.replicate.modes.watermark import Rules
+from ticdc_spark.replicate.plan.timeline import Ddl, Rows, timelines
+from ticdc_spark.replicate.state.progress import PartitionState, Pending, Progress, QueuedDdl, TableState
+from ticdc_spark.spark.decode.control import Control
+from ticdc_spark.spark.decode.envelopes import SCHEMA_BLOCK, Summary
 
 RULES = Rules(idle_timeout=60.0, bounded=False, now=1000.0)
 EMPTY = Progress(job="job")

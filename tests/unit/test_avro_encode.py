@@ -27,7 +27,7 @@ from ticdc_spark.model import (
     RowChange,
     Value,
 )
-from ticdc_spark.protocols.avro import AvroConfig, AvroDecoder, encoder, table_from_schemas
+from ticdc_spark.protocols.avro.decode import AvroConfig, AvroDecoder, encoder, table_from_schemas
 from ticdc_spark.protocols.base import decode
 
 CONFIGS = [

@@ -15,8 +15,8 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Envelope, Rejected, RowChange, SchemaChange, Table, Value, Watermark
 from ticdc_spark.mysql import tso, tso_physical_ms
 from ticdc_spark.protocols.base import ReadOptions, decode
-from ticdc_spark.protocols.canal_json import DECODER, CanalJsonConfig, encoder
-from ticdc_spark.protocols.canal_json_images import table_from_message
+from ticdc_spark.protocols.canal_json.decode import DECODER, CanalJsonConfig, encoder
+from ticdc_spark.protocols.canal_json.images import table_from_message
 from ticdc_spark.wire.compression import compress
 
 MS = 1_700_000_000_000

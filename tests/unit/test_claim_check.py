@@ -11,15 +11,15 @@ import pytest
 from msgspec.structs import replace
 
 from tests.unit.simple_examples import ROW, TABLES, UPDATE, USER, change, opened
+from ticdc_spark.clients.claim_check import ClaimCheckStorage, read_stored, write_stored
 from ticdc_spark.errors import MessageError, SinkFault, SourceFault, UsageError
 from ticdc_spark.model import Envelope, Message, Rejected, RowChange
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.base import Decoder, decode
-from ticdc_spark.protocols.claim_check import resolve
-from ticdc_spark.protocols.convert import target_encoder
-from ticdc_spark.protocols.events import EventReader
-from ticdc_spark.protocols.simple import DECODER, SimpleConfig, encoder
-from ticdc_spark.wire.claim_check import ClaimCheckStorage, read_stored, write_stored
+from ticdc_spark.protocols.simple.decode import DECODER, SimpleConfig, encoder
+from ticdc_spark.streams.claim_check import resolve
+from ticdc_spark.streams.converter import target_encoder
+from ticdc_spark.streams.reader import EventReader
 
 LARGE = change("update", 447984099186180098, ROW, {**ROW, "name": "x" * 900})
 """Too large for 800 bytes; its keys are not."""

@@ -17,9 +17,9 @@ from ticdc_spark.cli import _COMMANDS, main
 from ticdc_spark.cli.progress import LogLines, View, line
 from ticdc_spark.cli.replicate import last_line, stoppable
 from ticdc_spark.cli.text import count, duration, noun
-from ticdc_spark.replicate import tso
-from ticdc_spark.replicate.progress import Hold, Pending, Progress, TableState
+from ticdc_spark.mysql.tso_time import LARGEST, lag, seconds, utc
 from ticdc_spark.replicate.report import BatchReport, Summary
+from ticdc_spark.replicate.state.progress import Hold, Pending, Progress, TableState
 
 TSO = 462_354_011_751_161_858
 PROGRESS = Progress(
@@ -171,8 +171,8 @@ def test_what_the_work_raises_is_raised() -> None:
 
 def test_a_report_is_one_line() -> None:
     report = BatchReport(progress=PROGRESS, messages=10, left=5, rows=2000, seconds=2.0)
-    assert line(report, tso.seconds(TSO) + 90) == (
-        f"batch 3: 10 messages, 2,000 rows applied, 1,000 rows/s, resolved ts {TSO} ({tso.utc(TSO)}), lag 1 min 30 s, "
+    assert line(report, seconds(TSO) + 90) == (
+        f"batch 3: 10 messages, 2,000 rows applied, 1,000 rows/s, resolved ts {TSO} ({utc(TSO)}), lag 1 min 30 s, "
         "20 tables, 9 rows waiting, 5 messages to read, held back by no schema of shop.new, version 7"
     )
     empty = line(BatchReport(progress=Progress(job="shop")), 0.0)
@@ -198,7 +198,16 @@ def test_the_live_view_shows_rows_time_lag_and_tables() -> None:
     with console.capture() as captured:
         console.print(view)
     text = captured.get()
-    for part in ("12,345", "this run 2,000", str(TSO), tso.utc(TSO), "lag", "9 rows", "shop.t19[b]", "8 more tables"):
+    for part in (
+        "12,345",
+        "this run 2,000",
+        str(TSO),
+        utc(TSO),
+        "lag",
+        "9 rows",
+        "shop.t19[b]",
+        "8 more tables",
+    ):
         assert part in text
     assert "shop.old" not in text
 
@@ -206,7 +215,7 @@ def test_the_live_view_shows_rows_time_lag_and_tables() -> None:
 def test_the_last_line_says_what_was_done() -> None:
     summary = Summary(progress=PROGRESS, batches=1, rows=7, ddls=1, seconds=61, finished=True)
     assert last_line(summary) == (
-        f"finished: 7 rows and 1 DDL applied in 1 batch, 1 min 1 s; 20 tables at resolved ts {TSO} ({tso.utc(TSO)})"
+        f"finished: 7 rows and 1 DDL applied in 1 batch, 1 min 1 s; 20 tables at resolved ts {TSO} ({utc(TSO)})"
     )
 
 
@@ -226,8 +235,8 @@ def test_numbers_and_times_are_for_people() -> None:
 
 
 def test_a_tso_is_a_time() -> None:
-    assert tso.utc(TSO) == "2025-11-21 15:56:24.377Z"
-    assert tso.utc(0) == "-"
-    assert tso.utc(tso.LARGEST).startswith("3084-")
-    assert tso.lag(0, 1.0) is None
-    assert tso.lag(TSO, 0.0) == 0.0
+    assert utc(TSO) == "2025-11-21 15:56:24.377Z"
+    assert utc(0) == "-"
+    assert utc(LARGEST).startswith("3084-")
+    assert lag(0, 1.0) is None
+    assert lag(TSO, 0.0) == 0.0

@@ -16,9 +16,9 @@ from tests.recorded_topics import read_back, write_json
 from tests.unit.test_inspect import CANAL, CHANGES, NEW, OLD, OPEN, SHOWN, SIMPLE, TABLE, ZONE, lines, shown, topic
 from ticdc_spark.cli import main
 from ticdc_spark.model import RowChange
-from ticdc_spark.protocols import debezium_encode as debezium
 from ticdc_spark.protocols.base import Encoded, Encoder
-from ticdc_spark.protocols.detect import detect
+from ticdc_spark.protocols.debezium import encode as debezium
+from ticdc_spark.streams.detect import detect
 
 DEBEZIUM = debezium.encoder(debezium.DebeziumConfig(enable_tidb_extension=True))
 ENCODERS = {"open": OPEN, "simple": SIMPLE, "canal-json": CANAL, "debezium": DEBEZIUM}

@@ -14,7 +14,7 @@ from ticdc_spark.model import Column, Envelope, Rejected, RowChange, SchemaChang
 from ticdc_spark.mysql import parse_type, tso
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.base import ReadOptions, decode
-from ticdc_spark.protocols.debezium import DECODER
+from ticdc_spark.protocols.debezium.decode import DECODER
 
 SOURCE = {"connector": "TiCDC", "ts_ms": 0, "db": "test", "table": "table1", "commit_ts": 1, "cluster_id": "c"}
 NATIVE = {"connector": "mysql", "ts_ms": 1701326309000, "db": "test", "table": "table1", "gtid": None, "file": "b.1"}

@@ -13,8 +13,8 @@ from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Column, Envelope, Rejected, RowChange, Table, Value
 from ticdc_spark.mysql import handle_key, parse_type, tso
 from ticdc_spark.protocols.base import ReadOptions, decode
-from ticdc_spark.protocols.debezium_avro import DECODER, DebeziumAvroDecoder, table_from_schemas
-from ticdc_spark.protocols.debezium_native import DECIMAL
+from ticdc_spark.protocols.debezium.native import DECIMAL
+from ticdc_spark.protocols.debezium_avro.decode import DECODER, DebeziumAvroDecoder, table_from_schemas
 from ticdc_spark.wire.avro_binary import write_bytes, write_long, write_text
 from ticdc_spark.wire.confluent import frame
 

@@ -14,8 +14,8 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Column, Envelope, Index, Op, Row, RowChange, SchemaChange, Table, Value
 from ticdc_spark.mysql import parse_type, tso
 from ticdc_spark.protocols.base import ReadOptions
-from ticdc_spark.protocols.debezium_avro import DebeziumAvroDecoder, table_from_schemas
-from ticdc_spark.protocols.debezium_avro_encode import DebeziumAvroConfig, encoder
+from ticdc_spark.protocols.debezium_avro.decode import DebeziumAvroDecoder, table_from_schemas
+from ticdc_spark.protocols.debezium_avro.encode import DebeziumAvroConfig, encoder
 from ticdc_spark.wire.avro_binary import write_text
 from ticdc_spark.wire.confluent import schema_id
 

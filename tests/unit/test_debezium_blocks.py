@@ -13,11 +13,11 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Column, Envelope, Rejected, RowChange, SchemaChange, Table, Watermark
 from ticdc_spark.mysql import parse_type
 from ticdc_spark.protocols.base import decode
-from ticdc_spark.protocols.debezium import DECODER, DebeziumDecoder
-from ticdc_spark.protocols.debezium_blocks import REMEMBERED, REMEMBERED_BYTES, parts, quick_parts
-from ticdc_spark.protocols.debezium_encode import DebeziumConfig, encoder
-from ticdc_spark.protocols.debezium_native import DECIMAL
-from ticdc_spark.protocols.debezium_tables import table_of_row, tables_of_ddl
+from ticdc_spark.protocols.debezium.blocks import REMEMBERED, REMEMBERED_BYTES, parts, quick_parts
+from ticdc_spark.protocols.debezium.decode import DECODER, DebeziumDecoder
+from ticdc_spark.protocols.debezium.encode import DebeziumConfig, encoder
+from ticdc_spark.protocols.debezium.native import DECIMAL
+from ticdc_spark.protocols.debezium.tables import table_of_row, tables_of_ddl
 
 BY_BLOCK = DebeziumDecoder(block_keys=True)
 KINDS = {"id": "int", "name": "varchar(20)", "price": "decimal(10,2)", "at": "datetime(3)", "kind": "enum('a','b')"}

@@ -16,8 +16,8 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Column, Index, RowChange, SchemaChange, Table, Value, Watermark
 from ticdc_spark.mysql import parse_type
 from ticdc_spark.protocols.base import decode
-from ticdc_spark.protocols.debezium import DECODER
-from ticdc_spark.protocols.debezium_encode import DebeziumConfig, encoder
+from ticdc_spark.protocols.debezium.decode import DECODER
+from ticdc_spark.protocols.debezium.encode import DebeziumConfig, encoder
 
 NOW = 1701326309000
 PRIMARY = Index(name="primary", unique=True, primary=True, nullable=False, columns=("tiny",))

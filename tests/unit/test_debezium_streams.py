@@ -8,8 +8,8 @@ from typing import Any
 from tests.unit.debezium_connect import SOURCE, change, field, key, text
 from ticdc_spark.model import Message, Rejected, RowChange
 from ticdc_spark.mysql import format_type
-from ticdc_spark.protocols.debezium import DECODER
-from ticdc_spark.protocols.events import EventReader
+from ticdc_spark.protocols.debezium.decode import DECODER
+from ticdc_spark.streams.reader import EventReader
 
 ID = {**field("id", "int32"), "optional": False}
 FIELDS = [ID, field("at", "int64", "io.debezium.time.Timestamp"), field("name", "string")]

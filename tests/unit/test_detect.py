@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ticdc_spark.errors import UsageError
-from ticdc_spark.protocols.canal_json import CanalJsonConfig
-from ticdc_spark.protocols.canal_json import encoder as canal_json
-from ticdc_spark.protocols.detect import detect
-from ticdc_spark.protocols.open import encoder as open_protocol
-from ticdc_spark.protocols.simple import SimpleConfig
-from ticdc_spark.protocols.simple import encoder as simple
+from ticdc_spark.protocols.canal_json.decode import CanalJsonConfig
+from ticdc_spark.protocols.canal_json.decode import encoder as canal_json
+from ticdc_spark.protocols.open.decode import encoder as open_protocol
+from ticdc_spark.protocols.simple.decode import SimpleConfig
+from ticdc_spark.protocols.simple.decode import encoder as simple
+from ticdc_spark.streams.detect import detect
 from ticdc_spark.wire.compression import compress
 
 

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from tests.unit.test_job_file import JOB, KAFKA, SINK, load
-from ticdc_spark.replicate.config import FilesSource, IcebergSink, JobKeys, KafkaSource, SchemaFiles
-from ticdc_spark.replicate.job_file import Section
+from ticdc_spark.config.load import FilesSource, IcebergSink, JobKeys, KafkaSource, SchemaFiles
+from ticdc_spark.config.toml import Section
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 JOB_FILE = (DOCS / "job-file.md").read_text(encoding="utf-8")
@@ -72,7 +72,7 @@ def test_documented_defaults_are_the_defaults(tmp_path: Path) -> None:
 
 
 def test_the_documented_example_is_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ticdc_spark.replicate.config import load_job
+    from ticdc_spark.config.load import load_job
 
     monkeypatch.setenv("KAFKA_PASSWORD", "a long password")
     (example,) = re.findall(r"```toml\n(.*?)```", JOB_FILE, re.DOTALL)
@@ -81,7 +81,7 @@ def test_the_documented_example_is_a_job(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_the_first_job_of_the_readme_is_a_job(tmp_path: Path) -> None:
-    from ticdc_spark.replicate.config import load_job
+    from ticdc_spark.config.load import load_job
 
     readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```toml\n(.*?)```", readme, re.DOTALL)

@@ -17,10 +17,10 @@ from tests.unit.avro_examples import Registry
 from ticdc_spark.errors import IncompatibleSchema, MessageError, RegistryFault, UsageError
 from ticdc_spark.model import Column, Envelope, Index, RowChange, Table
 from ticdc_spark.mysql import parse_type
-from ticdc_spark.protocols import simple
 from ticdc_spark.protocols.base import ReadOptions
-from ticdc_spark.protocols.convert import TARGETS, target_encoder
-from ticdc_spark.spark.encode import (
+from ticdc_spark.protocols.simple import decode as simple
+from ticdc_spark.spark.decode.rows import BadRow
+from ticdc_spark.spark.encode.messages import (
     CHANGE_COLUMNS,
     ENCODED_SCHEMA,
     UNWRITABLE,
@@ -29,9 +29,9 @@ from ticdc_spark.spark.encode import (
     TypedImages,
     encode_rows,
 )
-from ticdc_spark.spark.encode_plan import plan_encoding
-from ticdc_spark.spark.rows import BadRow
+from ticdc_spark.spark.encode.plan import plan_encoding
 from ticdc_spark.spark.types import LakeOptions, arrow_type, lake_columns, to_arrow
+from ticdc_spark.streams.converter import TARGETS, target_encoder
 
 OF_DEBEZIUM = next(wire for wire in WIRES if wire.name == "debezium")
 RAW = RawImages(protocol="simple")

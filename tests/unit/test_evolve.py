@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ticdc_spark.model import Column, ColumnType, SchemaChange, Table
-from ticdc_spark.replicate.evolve import Alter, Evolution, Refused, action, evolution
+from ticdc_spark.replicate.plan.evolve import Alter, Evolution, Refused, action, evolution
 from ticdc_spark.spark.types import LakeOptions, lake_columns
 
 

@@ -14,8 +14,8 @@ from tests.unit.test_convert import ENCODERS, run
 from tests.unit.test_inspect import CHANGES, SIMPLE, lines, topic
 from ticdc_spark import mysql
 from ticdc_spark.model import RowChange
-from ticdc_spark.protocols.go_text import go_float, integer
-from ticdc_spark.protocols.write_changes import UNWRITABLE
+from ticdc_spark.protocols.shared.go_text import go_float, integer
+from ticdc_spark.streams.write_changes import UNWRITABLE
 
 NO_NUMBERS = ['1},"id":{"t":3,"v":9', '1,"id":2', '1"', "abc", "", "nan", "1 2", "٣}"]
 KINDS = ["int", "bigint unsigned", "year", "bit(8)", "float", "double"]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.strategies import EVERYTHING, WIRES, Wire, changes_of
 from ticdc_spark.model import Bootstrap, Rejected, Row, RowChange, SchemaChange, Watermark
 from ticdc_spark.protocols.base import Decoder, Encoded
-from ticdc_spark.protocols.open_frames import frame_key, frame_value
+from ticdc_spark.protocols.open.frames import frame_key, frame_value
 from ticdc_spark.wire.compression import compress
 
 KINDS = (RowChange, SchemaChange, Watermark, Bootstrap, Rejected)

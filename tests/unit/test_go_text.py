@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ticdc_spark.errors import MessageError
-from ticdc_spark.protocols.go_text import (
+from ticdc_spark.protocols.shared.go_text import (
     escape_html,
     escape_html_text,
     go_float,

@@ -10,12 +10,12 @@ import pytest
 from msgspec.structs import replace
 
 from tests.unit.simple_examples import ROW, USER, change
+from ticdc_spark.clients.upstream import Upstream
 from ticdc_spark.errors import EnvironmentFault, MessageError, SourceFault, UsageError
 from ticdc_spark.model import Envelope, Rejected, Row, RowChange, Table
 from ticdc_spark.protocols.base import Columns, ReadOptions
-from ticdc_spark.protocols.handle_keys import complete, complete_columns
-from ticdc_spark.protocols.simple import DECODER, SimpleConfig, encoder
-from ticdc_spark.wire.upstream import Upstream
+from ticdc_spark.protocols.simple.decode import DECODER, SimpleConfig, encoder
+from ticdc_spark.streams.handle_keys import complete, complete_columns
 
 KEY = {"id": "1"}
 OTHER = {**ROW, "id": "2"}

@@ -1,8 +1,8 @@
 """When a partition without newer watermarks no longer holds the others back."""
 
-from ticdc_spark.replicate.advance import Advanced, Rules, advance
-from ticdc_spark.replicate.control import Control
-from ticdc_spark.replicate.progress import Progress
+from ticdc_spark.replicate.modes.watermark import Advanced, Rules, advance
+from ticdc_spark.replicate.state.progress import Progress
+from ticdc_spark.spark.decode.control import Control
 
 ENDS = {("t", 0): 5, ("t", 1): 5}
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ticdc_spark.errors import UnsupportedDdl
 from ticdc_spark.model import Column, Index, Table
 from ticdc_spark.mysql import NO_CONSTANT, parse_type
-from ticdc_spark.replicate.inferred import Additions, Other, fill_of, follow, schema_change
+from ticdc_spark.replicate.schemas.inferred import Additions, Other, fill_of, follow, schema_change
 
 TYPES = ("int", "bigint", "longtext", "longblob", "decimal(10,2)", "enum('a','b')", "datetime(6)")
 

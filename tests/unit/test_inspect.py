@@ -18,10 +18,11 @@ from ticdc_spark.cli import main
 from ticdc_spark.cli.event_lines import EventLine, Kind
 from ticdc_spark.model import Column, Index, Message, RowChange, SchemaChange, Table
 from ticdc_spark.mysql import parse_type, tso
-from ticdc_spark.protocols import canal_json, simple
-from ticdc_spark.protocols import open as open_protocol
 from ticdc_spark.protocols.base import Encoded, Encoder
-from ticdc_spark.protocols.events import EventReader, Holding
+from ticdc_spark.protocols.canal_json import decode as canal_json
+from ticdc_spark.protocols.open import decode as open_protocol
+from ticdc_spark.protocols.simple import decode as simple
+from ticdc_spark.streams.reader import EventReader, Holding
 
 MS = 1_700_000_000_000
 TYPES = {"id": "int(11)", "e": "enum('a','b')", "s": "set('x','y')", "b": "varbinary(5)", "ts": "timestamp(3)"}

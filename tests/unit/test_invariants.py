@@ -19,17 +19,17 @@ from tests.unit.test_timeline import rows as pending
 from tests.unit.test_timeline import states, told
 from ticdc_spark.errors import LeaseHeld
 from ticdc_spark.model import Envelope, Rejected
-from ticdc_spark.protocols.simple import DECODER
-from ticdc_spark.replicate import advance as advance_module
-from ticdc_spark.replicate import commit as commit_module
-from ticdc_spark.replicate import lease as lease_module
-from ticdc_spark.replicate import timeline as timeline_module
-from ticdc_spark.replicate.advance import due
-from ticdc_spark.replicate.lease import Lease, acquire
-from ticdc_spark.replicate.lease_store import FileLeaseStore, LeaseStore, this_process
-from ticdc_spark.replicate.timeline import timelines
-from ticdc_spark.spark import rows as rows_module
-from ticdc_spark.spark.rows import BAD
+from ticdc_spark.protocols.simple.decode import DECODER
+from ticdc_spark.replicate.modes import commit as commit_module
+from ticdc_spark.replicate.modes import watermark as advance_module
+from ticdc_spark.replicate.modes.watermark import due
+from ticdc_spark.replicate.plan import timeline as timeline_module
+from ticdc_spark.replicate.plan.timeline import timelines
+from ticdc_spark.replicate.state import lease as lease_module
+from ticdc_spark.replicate.state.lease import Lease, acquire
+from ticdc_spark.replicate.state.lease_store import FileLeaseStore, LeaseStore, this_process
+from ticdc_spark.spark.decode import rows as rows_module
+from ticdc_spark.spark.decode.rows import BAD
 from ticdc_spark.workload import dispatch, generate
 
 Break: Any = Callable[[pytest.MonkeyPatch], None]

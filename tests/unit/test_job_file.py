@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from ticdc_spark.errors import UsageError
-from ticdc_spark.replicate.config import (
+from ticdc_spark.config.load import (
     FilesSource,
     Job,
     KafkaSource,
@@ -17,6 +16,7 @@ from ticdc_spark.replicate.config import (
     load_job,
     skip_ddl_line,
 )
+from ticdc_spark.errors import UsageError
 
 FILES = {"kind": '"files"', "path": '"recorded"', "protocol": '"simple"'}
 KAFKA = {"kind": '"kafka"', "bootstrap-servers": '"b:9092"', "topics": '["shop"]', "protocol": '"simple"'}

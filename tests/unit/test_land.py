@@ -13,13 +13,14 @@ from tests.unit.avro_examples import ROW, Registry, change
 from tests.unit.debezium_connect import change as change_of
 from tests.unit.debezium_connect import field
 from ticdc_spark.model import Envelope, Message, Table, Watermark
-from ticdc_spark.protocols import avro, decoder
+from ticdc_spark.protocols import decoder
+from ticdc_spark.protocols.avro import decode as avro
 from ticdc_spark.protocols.base import Encoder
-from ticdc_spark.protocols.open_encode import OpenConfig
-from ticdc_spark.protocols.open_encode import encoder as open_encoder
-from ticdc_spark.protocols.simple import SimpleConfig
-from ticdc_spark.protocols.simple import encoder as simple_encoder
-from ticdc_spark.spark.envelopes import SCHEMA_BLOCK, LandingPlan, Summary, land
+from ticdc_spark.protocols.open.encode import OpenConfig
+from ticdc_spark.protocols.open.encode import encoder as open_encoder
+from ticdc_spark.protocols.simple.decode import SimpleConfig
+from ticdc_spark.protocols.simple.decode import encoder as simple_encoder
+from ticdc_spark.spark.decode.envelopes import SCHEMA_BLOCK, LandingPlan, Summary, land
 from ticdc_spark.workload import WorkloadConfig, dispatch, generate
 
 ENCODERS: dict[str, Encoder] = {"simple": simple_encoder(SimpleConfig()), "open": open_encoder(OpenConfig())}

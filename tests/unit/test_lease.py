@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from ticdc_spark.errors import LeaseHeld, SinkFault
-from ticdc_spark.replicate.lease import Lease, acquire
-from ticdc_spark.replicate.lease_store import (
+from ticdc_spark.replicate.state.lease import Lease, acquire
+from ticdc_spark.replicate.state.lease_store import (
     FileLeaseStore,
     LeaseRecord,
     Owner,
@@ -22,13 +22,13 @@ from ticdc_spark.replicate.lease_store import (
     local_folder,
     this_process,
 )
-from ticdc_spark.replicate.processes import Process, process, runs
+from ticdc_spark.replicate.state.processes import Process, process, runs
 
 HOLDER = """
 import subprocess, sys, time
 from pathlib import Path
-from ticdc_spark.replicate.lease import acquire
-from ticdc_spark.replicate.lease_store import FileLeaseStore, this_process
+from ticdc_spark.replicate.state.lease import acquire
+from ticdc_spark.replicate.state.lease_store import FileLeaseStore, this_process
 
 lease = acquire(FileLeaseStore(Path(sys.argv[1]), "lake"), this_process("first", "ann"), ttl=float(sys.argv[2]))
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])

@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.test_land import CONFIG, ENCODERS
-from ticdc_spark.spark import log_files
-from ticdc_spark.spark.envelopes import CONTROL_SLOT, LOG_SCHEMA, LandingPlan, land, slot_of
-from ticdc_spark.spark.log_files import CONTROL_COLUMNS, FILE, LogFile, LogRows, read_log, write_log
-from ticdc_spark.spark.rows import LOG_COLUMNS
+from ticdc_spark.spark.decode import log_files
+from ticdc_spark.spark.decode.envelopes import CONTROL_SLOT, LOG_SCHEMA, LandingPlan, land, slot_of
+from ticdc_spark.spark.decode.log_files import CONTROL_COLUMNS, FILE, LogFile, LogRows, read_log, write_log
+from ticdc_spark.spark.decode.rows import LOG_COLUMNS
 from ticdc_spark.workload import dispatch, generate
 
 SLOTS = 3

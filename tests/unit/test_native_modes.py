@@ -15,13 +15,13 @@ from tests.recorded_topics import Line, write_json
 from tests.unit.debezium_connect import change
 from tests.unit.test_job_file import FILES, KAFKA, load, refused
 from ticdc_spark.cli import main
+from ticdc_spark.config.job import NATIVE, native_of
 from ticdc_spark.errors import UsageError
 from ticdc_spark.protocols import decoder
-from ticdc_spark.protocols.debezium import DECODER, NativeModes, read_modes
-from ticdc_spark.replicate.job import NATIVE, native_of
+from ticdc_spark.protocols.debezium.decode import DECODER, NativeModes, read_modes
 from ticdc_spark.replicate.landing import landing_plan
-from ticdc_spark.replicate.progress import Progress
-from ticdc_spark.spark.envelopes import land
+from ticdc_spark.replicate.state.progress import Progress
+from ticdc_spark.spark.decode.envelopes import land
 
 PRECISE = {"decimal-handling-mode": "precise", "binary-handling-mode": "hex"}
 DDL = {

@@ -19,10 +19,10 @@ from ticdc_spark.model import Envelope, Rejected, Row, RowChange, SchemaChange, 
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.base import ReadOptions, decode
-from ticdc_spark.protocols.open import DECODER, OpenConfig, encoder
-from ticdc_spark.protocols.open_ddl import ddl_type_code
-from ticdc_spark.protocols.open_frames import frame_key, frame_value, split_keys
-from ticdc_spark.protocols.open_images import table_from_row
+from ticdc_spark.protocols.open.decode import DECODER, OpenConfig, encoder
+from ticdc_spark.protocols.open.frames import frame_key, frame_value, split_keys
+from ticdc_spark.protocols.open.images import table_from_row
+from ticdc_spark.protocols.shared.tidb_ddl_codes import ddl_type_code
 
 T1 = parse_create("CREATE TABLE test.t1(id int primary key, val varchar(16))", "test")
 ROW_KEY = {"ts": 415508878783938562, "scm": "test", "tbl": "t1", "t": 1}

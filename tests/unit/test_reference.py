@@ -18,10 +18,12 @@ from tests.reference.state import Lake
 from tests.reference.workloads import columns_of, configs, messages_of, read_unevenly, rows_of, truth_of
 from ticdc_spark.errors import LateRow, SchemaMissing
 from ticdc_spark.model import Bootstrap, Message, SchemaChange
-from ticdc_spark.protocols import canal_json, debezium, debezium_encode
-from ticdc_spark.protocols import open as open_protocol
 from ticdc_spark.protocols.base import Decoder, Encoder, ReadOptions
-from ticdc_spark.protocols.simple import DECODER
+from ticdc_spark.protocols.canal_json import decode as canal_json
+from ticdc_spark.protocols.debezium import decode as debezium
+from ticdc_spark.protocols.debezium import encode as debezium_encode
+from ticdc_spark.protocols.open import decode as open_protocol
+from ticdc_spark.protocols.simple.decode import DECODER
 from ticdc_spark.workload import WorkloadConfig, dispatch, generate, truth_at
 
 

@@ -16,10 +16,11 @@ from tests.reference.workloads import configs, rows_of, truth_of
 from ticdc_spark.errors import RejectedMessage, SchemaMissing, UnsupportedDdl
 from ticdc_spark.model import Message
 from ticdc_spark.mysql import tso
-from ticdc_spark.protocols import canal_json, debezium
 from ticdc_spark.protocols.base import ReadOptions
-from ticdc_spark.protocols.debezium_encode import DebeziumConfig
-from ticdc_spark.protocols.debezium_encode import encoder as debezium_encoder
+from ticdc_spark.protocols.canal_json import decode as canal_json
+from ticdc_spark.protocols.debezium import decode as debezium
+from ticdc_spark.protocols.debezium.encode import DebeziumConfig
+from ticdc_spark.protocols.debezium.encode import encoder as debezium_encoder
 from ticdc_spark.workload import WorkloadConfig, dispatch, generate
 
 DEBEZIUM = debezium_encoder(DebeziumConfig(debezium_disable_schema=True, build_ts=lambda: 0))

@@ -7,14 +7,14 @@ import msgspec
 from tests.unit.avro_examples import Registry
 from ticdc_spark.model import Column, Index, RowChange, Table
 from ticdc_spark.mysql import handle_key, parse_type
-from ticdc_spark.protocols.avro_encode import AvroConfig
-from ticdc_spark.protocols.avro_encode import encoder as avro
-from ticdc_spark.protocols.debezium_avro_encode import DebeziumAvroConfig
-from ticdc_spark.protocols.debezium_avro_encode import encoder as debezium_avro
-from ticdc_spark.replicate.control import Control
-from ticdc_spark.replicate.progress import Pending, Progress
-from ticdc_spark.replicate.registered import Registered, held_of
-from ticdc_spark.spark.envelopes import SCHEMA_IDS, SchemaIds
+from ticdc_spark.protocols.avro.encode import AvroConfig
+from ticdc_spark.protocols.avro.encode import encoder as avro
+from ticdc_spark.protocols.debezium_avro.encode import DebeziumAvroConfig
+from ticdc_spark.protocols.debezium_avro.encode import encoder as debezium_avro
+from ticdc_spark.replicate.schemas.registered import Registered, held_of
+from ticdc_spark.replicate.state.progress import Pending, Progress
+from ticdc_spark.spark.decode.control import Control
+from ticdc_spark.spark.decode.envelopes import SCHEMA_IDS, SchemaIds
 from ticdc_spark.wire.confluent import schema_id
 
 PRIMARY = Index(name="primary", unique=True, primary=True, nullable=False, columns=("id",))

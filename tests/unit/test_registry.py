@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 import pytest
 
+from ticdc_spark.clients.registry import SchemaRegistry, schema_changes
 from ticdc_spark.errors import IncompatibleSchema, MessageError, RegistryFault, UsageError
 from ticdc_spark.wire.confluent import frame, schema_id, subjects
-from ticdc_spark.wire.registry import SchemaRegistry, schema_changes
 
 
 def schema(*fields: dict[str, Any]) -> str:

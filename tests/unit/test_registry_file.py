@@ -8,9 +8,9 @@ import pytest
 from tests.recorded_topics import write_json
 from tests.unit.test_convert import run
 from tests.unit.test_inspect import SIMPLE, lines, shown, topic
+from ticdc_spark.clients.registry_file import RegistryFile, open_registry
 from ticdc_spark.errors import RegistryFault, UsageError
 from ticdc_spark.protocols.base import Encoded
-from ticdc_spark.wire.registry_file import RegistryFile, open_registry
 
 
 def test_schemas_are_saved_and_found(tmp_path: Path) -> None:

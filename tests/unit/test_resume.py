@@ -6,10 +6,10 @@ import pytest
 from click.testing import CliRunner
 
 from ticdc_spark.cli import main
-from ticdc_spark.replicate.config import load_job
-from ticdc_spark.replicate.lease import acquire
-from ticdc_spark.replicate.lease_store import lease_store, this_process
-from ticdc_spark.replicate.progress import Progress, Store, TableState
+from ticdc_spark.config.load import load_job
+from ticdc_spark.replicate.state.lease import acquire
+from ticdc_spark.replicate.state.lease_store import lease_store, this_process
+from ticdc_spark.replicate.state.progress import Progress, Store, TableState
 
 JOB = """
 [job]

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.test_job_file import FILES, JOB, KAFKA, SINK, load, refused, write
+from ticdc_spark.config.load import KafkaSource, load_job
+from ticdc_spark.config.secrets import ReferenceFault, forget, is_secret_key, redact, remember, resolve
 from ticdc_spark.errors import UsageError
-from ticdc_spark.replicate.config import KafkaSource, load_job
-from ticdc_spark.replicate.secrets import ReferenceFault, forget, is_secret_key, redact, remember, resolve
 
 PASSWORD = 'p"4ss\\w/rd&+ é%'
 
@@ -216,7 +216,7 @@ def test_a_traceback_shows_no_secret() -> None:
 RUN = """
 import logging, subprocess, sys, threading
 from ticdc_spark.cli.logging import redacted_children, set_up
-from ticdc_spark.replicate.config import load_job
+from ticdc_spark.config.load import load_job
 
 job = load_job(sys.argv[1])
 set_up(verbose=True)

@@ -34,7 +34,7 @@ from ticdc_spark.model import (
 )
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.base import decode
-from ticdc_spark.protocols.simple import DECODER, SimpleConfig, encoder
+from ticdc_spark.protocols.simple.decode import DECODER, SimpleConfig, encoder
 from ticdc_spark.wire.compression import Compression
 
 

@@ -15,9 +15,9 @@ from tests.unit.test_simple_properties import tables_and_rows
 from ticdc_spark import mysql
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.model import Table, Value
-from ticdc_spark.protocols import avro_images
 from ticdc_spark.protocols.base import Columns, ReadOptions, RowReader
-from ticdc_spark.protocols.simple_avro_rows import row_reader, row_writer
+from ticdc_spark.protocols.shared import avro_images
+from ticdc_spark.protocols.simple.avro.rows import row_reader, row_writer
 from ticdc_spark.wire.avro_binary import write_long, write_text
 
 OPTIONS = ReadOptions(source_timezone="UTC")

@@ -13,10 +13,10 @@ from tests.unit.simple_examples import BUILD_TS, ROW, USER, change, one_column, 
 from ticdc_spark import mysql
 from ticdc_spark.model import Checksum, Envelope
 from ticdc_spark.protocols.base import decode
-from ticdc_spark.protocols.simple import DECODER, SimpleConfig, encoder
-from ticdc_spark.protocols.simple_avro import read_message
-from ticdc_spark.protocols.simple_avro_envelope import read_envelope
-from ticdc_spark.protocols.simple_message import read_checksum
+from ticdc_spark.protocols.simple.avro.decode import read_message
+from ticdc_spark.protocols.simple.avro.envelope import read_envelope
+from ticdc_spark.protocols.simple.decode import DECODER, SimpleConfig, encoder
+from ticdc_spark.protocols.simple.message import read_checksum
 from ticdc_spark.wire.avro_binary import read_long, write_long, write_text
 
 TO = encoder(SimpleConfig(encoding_format="avro", enable_row_checksum=True, build_ts=lambda: BUILD_TS))

@@ -25,7 +25,7 @@ from ticdc_spark.model import (
     Value,
 )
 from ticdc_spark.protocols.base import ReadOptions, decode
-from ticdc_spark.protocols.simple import DECODER
+from ticdc_spark.protocols.simple.decode import DECODER
 
 
 def test_a_bad_image_leaves_the_others_alone() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ticdc_spark.model import SchemaChange
-from ticdc_spark.replicate.evolve import Refused, action
-from ticdc_spark.replicate.progress import QueuedDdl
-from ticdc_spark.replicate.sql_ddl import with_schemas
+from ticdc_spark.replicate.plan.evolve import Refused, action
+from ticdc_spark.replicate.schemas.sql_ddl import with_schemas
+from ticdc_spark.replicate.state.progress import QueuedDdl
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,13 @@ import pytest
 from click.testing import CliRunner
 
 from ticdc_spark.cli import main
+from ticdc_spark.config.load import Identity, load_identity
 from ticdc_spark.model import SchemaChange
-from ticdc_spark.replicate.config import Identity, load_identity
-from ticdc_spark.replicate.lease import acquire
-from ticdc_spark.replicate.lease_store import LeaseRecord, lease_store, this_process
-from ticdc_spark.replicate.processes import Process
-from ticdc_spark.replicate.progress import (
+from ticdc_spark.operate.status import JobStatus, describe, job_status
+from ticdc_spark.replicate.state.lease import acquire
+from ticdc_spark.replicate.state.lease_store import LeaseRecord, lease_store, this_process
+from ticdc_spark.replicate.state.processes import Process
+from ticdc_spark.replicate.state.progress import (
     Hold,
     PartitionState,
     Pending,
@@ -26,7 +27,6 @@ from ticdc_spark.replicate.progress import (
     Store,
     TableState,
 )
-from ticdc_spark.replicate.status import JobStatus, describe, job_status
 
 NOW = 1_795_000_000.0
 TSO = int((NOW - 100) * 1000) << 18

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ticdc_spark.replicate.table_filter import read_patterns, table_filter
+from ticdc_spark.config.table_filter import read_patterns, table_filter
 
 
 @pytest.mark.parametrize(

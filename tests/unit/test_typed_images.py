@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.strategies import TYPES, WIRES
 from ticdc_spark.model import Column, Table, Value
 from ticdc_spark.mysql import parse_type
-from ticdc_spark.spark.typed_images import from_arrow, image_reader
+from ticdc_spark.spark.encode.typed_images import from_arrow, image_reader
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, arrow_type, lake_columns, to_arrow
 
 OF_DEBEZIUM = next(wire for wire in WIRES if wire.name == "debezium")

@@ -21,7 +21,7 @@ from tests.reference.workloads import FAULTS, configs, messages_of, rows_of, tru
 from ticdc_spark.ddl import apply_ddl, fold
 from ticdc_spark.model import Bootstrap, Change, Message, Row, RowChange, SchemaChange, Table, Watermark
 from ticdc_spark.mysql import handle_key
-from ticdc_spark.protocols.simple import DECODER
+from ticdc_spark.protocols.simple.decode import DECODER
 from ticdc_spark.workload import DDL_ACTIONS, RecordFormat, WorkloadConfig, generate, write_topic
 
 

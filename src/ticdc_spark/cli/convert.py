@@ -14,13 +14,13 @@ from ticdc_spark.cli.meter import meter
 from ticdc_spark.cli.rejects import told
 from ticdc_spark.cli.source import Opened, client_options, make_source, opened, source_options
 from ticdc_spark.cli.text import count
+from ticdc_spark.clients.registry_file import open_registry
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Message, Rejected
 from ticdc_spark.protocols import ALIASES, canonical
 from ticdc_spark.protocols.base import Encoder
-from ticdc_spark.protocols.convert import TARGETS, Converter, target_encoder
-from ticdc_spark.spark.recorded_writer import FORMATS, RecordWriter, recording
-from ticdc_spark.wire.registry_file import open_registry
+from ticdc_spark.streams.converter import TARGETS, Converter, target_encoder
+from ticdc_spark.topics.writer import FORMATS, RecordWriter, recording
 
 
 @click.command("convert")

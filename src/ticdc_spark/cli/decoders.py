@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
 
+from ticdc_spark.clients.registry_file import open_registry
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Envelope, Message, Table
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.base import Decoder
-from ticdc_spark.protocols.events import OfRow
-from ticdc_spark.wire.registry_file import open_registry
+from ticdc_spark.streams.reader import OfRow
 
 
 @contextmanager
@@ -34,7 +34,7 @@ def decoder_of(
 
 def avro_decoder(schemas: Any) -> tuple[Decoder, OfRow]:
     """The decoder of Avro, and what tells a row's table, with a registry's schemas or a mapping's."""
-    from ticdc_spark.protocols.avro import AvroDecoder, schema_ids, table_from_schemas
+    from ticdc_spark.protocols.avro.decode import AvroDecoder, schema_ids, table_from_schemas
 
     def of_row(message: Message, _: Envelope) -> Table:
         key, value = (_schema(schemas, schema_ids(part, None)) for part in (message.key, message.value))
@@ -45,8 +45,8 @@ def avro_decoder(schemas: Any) -> tuple[Decoder, OfRow]:
 
 def debezium_avro_decoder(schemas: Any) -> tuple[Decoder, OfRow]:
     """The same of Debezium in Avro."""
-    from ticdc_spark.protocols.avro import schema_ids
-    from ticdc_spark.protocols.debezium_avro import DebeziumAvroDecoder, table_from_schemas
+    from ticdc_spark.protocols.avro.decode import schema_ids
+    from ticdc_spark.protocols.debezium_avro.decode import DebeziumAvroDecoder, table_from_schemas
 
     def of_row(message: Message, envelope: Envelope) -> Table:
         key, value = (_schema(schemas, schema_ids(part, None)) for part in (message.key, message.value))

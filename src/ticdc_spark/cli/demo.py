@@ -17,12 +17,12 @@ from rich.text import Text
 from ticdc_spark.cli.logging import console, redacted_children
 from ticdc_spark.cli.progress import shown
 from ticdc_spark.cli.text import count, duration, noun
+from ticdc_spark.config.load import load_job
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Change, RowChange, SchemaChange
+from ticdc_spark.mysql import tso_time
 from ticdc_spark.names import unescape
-from ticdc_spark.protocols.simple import SimpleConfig, encoder
-from ticdc_spark.replicate import tso
-from ticdc_spark.replicate.config import load_job
+from ticdc_spark.protocols.simple.decode import SimpleConfig, encoder
 from ticdc_spark.replicate.report import Summary
 from ticdc_spark.workload import DdlAction, Name, Truth, WorkloadConfig, dispatch, generate, write_topic
 
@@ -178,7 +178,7 @@ def replicate(job_file: Path) -> Summary:
 
 def compare(job_file: Path, truth: Truth) -> dict[Name, list[str]]:
     """Read every table with Spark and compare it with the truth: by table, where they differ."""
-    from ticdc_spark.replicate.lake import list_tables, open_lake, read_table
+    from ticdc_spark.sinks.iceberg.lake import list_tables, open_lake, read_table
     from ticdc_spark.workload.compare import differences
 
     session = open_lake(job_file)
@@ -215,14 +215,14 @@ def show(made: Made, summary: Summary, result: dict[Name, list[str]], job_file: 
         f"in {noun(summary.batches, 'batch', 'batches')}, {duration(summary.seconds)} with Spark's start:"
         f" {count(round(made.changes / max(summary.seconds, 0.001)))} changes/s",
     )
-    facts.add_row("resolved ts", f"{applied}  {tso.utc(applied)}")
+    facts.add_row("resolved ts", f"{applied}  {tso_time.utc(applied)}")
     facts.add_row("tables", str(job_file.parent / "lake"))
     facts.add_row("job file", str(job_file))
     facts.add_row("all of it", duration(seconds))
     out.print(facts)
     schema, table = max(made.truth, key=lambda name: len(made.truth[name][1]))
     code = (
-        f"from ticdc_spark.replicate.lake import open_lake; "
+        f"from ticdc_spark.sinks.iceberg.lake import open_lake; "
         f'open_lake("{job_file}").table("lake.{schema}.{table}").show()'
     )
     out.print("\nread a table:")

@@ -10,9 +10,8 @@ import msgspec
 
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Bootstrap, ColumnType, Rejected, Row, RowChange, SchemaChange, Table, Value, Watermark
-from ticdc_spark.mysql import enum_name, set_names
-from ticdc_spark.protocols.events import Found
-from ticdc_spark.replicate import tso
+from ticdc_spark.mysql import enum_name, set_names, tso_time
+from ticdc_spark.streams.reader import Found
 
 Kind: TypeAlias = Literal["insert", "update", "delete", "upsert", "ddl", "watermark", "bootstrap", "rejected"]
 Cell: TypeAlias = str | dict[str, str] | None
@@ -112,7 +111,7 @@ def _cell(column_type: ColumnType, value: Value) -> Cell:
 def plain(line: EventLine) -> str:
     """A line for people: place, time, kind, table and what there is to say."""
     place = f"{line.topic}/{line.partition}@{line.offset}" + (f".{line.seq}" if line.seq else "")
-    when = tso.utc(line.commit_ts) if line.commit_ts else "-"
+    when = tso_time.utc(line.commit_ts) if line.commit_ts else "-"
     name = ".".join(part for part in (line.schema, line.table) if part)
     return f"{place}  {when}  {line.kind:<9} {name}  {_what(line)}".rstrip()
 

@@ -15,9 +15,9 @@ from ticdc_spark.cli.event_lines import EventLine, Kind, event_line, plain
 from ticdc_spark.cli.meter import meter
 from ticdc_spark.cli.rejects import told
 from ticdc_spark.cli.source import Opened, make_source, opened, source_options
+from ticdc_spark.config.table_filter import read_patterns, table_filter
 from ticdc_spark.mysql import tso
-from ticdc_spark.protocols.events import Found
-from ticdc_spark.replicate.table_filter import read_patterns, table_filter
+from ticdc_spark.streams.reader import Found
 
 Filter = Callable[[EventLine], bool]
 

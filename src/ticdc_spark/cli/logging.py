@@ -11,8 +11,8 @@ from types import TracebackType
 
 from rich.console import Console
 
+from ticdc_spark.config.secrets import redact
 from ticdc_spark.errors import TicdcSparkError
-from ticdc_spark.replicate.secrets import redact
 
 console = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False, markup=False)
 """Standard error. Whoever draws on it shares it with the log, or they would overwrite each other."""

@@ -14,9 +14,9 @@ from rich.text import Text
 
 from ticdc_spark.cli.logging import console
 from ticdc_spark.cli.text import count, duration, noun
-from ticdc_spark.replicate import tso
+from ticdc_spark.config.secrets import redact
+from ticdc_spark.mysql import tso_time
 from ticdc_spark.replicate.report import BatchReport
-from ticdc_spark.replicate.secrets import redact
 
 log = logging.getLogger(__name__)
 Show: TypeAlias = Callable[[BatchReport], None]
@@ -59,9 +59,9 @@ def line(report: BatchReport, now: float) -> str:
     parts = [f"batch {progress.batch}: {noun(report.messages, 'message')}, {noun(report.rows, 'row')} applied"]
     if report.seconds and report.rows:
         parts.append(f"{count(round(report.rows / report.seconds))} rows/s")
-    parts.append(f"resolved ts {progress.applied} ({tso.utc(progress.applied)})")
+    parts.append(f"resolved ts {progress.applied} ({tso_time.utc(progress.applied)})")
     if progress.applied:
-        parts.append(f"lag {duration(tso.lag(progress.applied, now))}")
+        parts.append(f"lag {duration(tso_time.lag(progress.applied, now))}")
     parts.append(noun(sum(not table.dropped for table in progress.tables), "table"))
     waiting = sum(one.rows for one in progress.pending)
     if waiting:
@@ -96,8 +96,8 @@ class View:
         self._spinner.update(text=Text(f" {self._job}: batch {progress.batch}, running {duration(elapsed)}"))
         facts = Table.grid(padding=(0, 2))
         facts.add_row("rows", f"{count(progress.rows)}  (this run {count(self._rows)}, {self._rows / elapsed:,.0f}/s)")
-        facts.add_row("resolved ts", f"{progress.applied}  {tso.utc(progress.applied)}")
-        facts.add_row("lag", duration(tso.lag(progress.applied, time.time())))
+        facts.add_row("resolved ts", f"{progress.applied}  {tso_time.utc(progress.applied)}")
+        facts.add_row("lag", duration(tso_time.lag(progress.applied, time.time())))
         if report.left is not None:
             facts.add_row("to read", noun(report.left, "message"))
         waiting = sum(one.rows for one in progress.pending)
@@ -117,5 +117,5 @@ def _tables(report: BatchReport) -> Table:
     grid.add_column("rows", justify="right")
     grid.add_column("applied")
     for table in shown:
-        grid.add_row(Text(f"{table.schema}.{table.name}"), count(table.rows), tso.utc(table.applied))
+        grid.add_row(Text(f"{table.schema}.{table.name}"), count(table.rows), tso_time.utc(table.applied))
     return grid

@@ -14,9 +14,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from ticdc_spark.cli.logging import console
 from ticdc_spark.cli.source import client_options, place
 from ticdc_spark.errors import SourceFault
-from ticdc_spark.spark.recorded import list_recorded, spans
-from ticdc_spark.spark.recorded_writer import FORMATS, RecordWriter, recording
-from ticdc_spark.spark.topic_reader import Partition, Place, TopicReader
+from ticdc_spark.topics.kafka_reader import Partition, Place, TopicReader
+from ticdc_spark.topics.manifest import list_recorded, spans
+from ticdc_spark.topics.writer import FORMATS, RecordWriter, recording
 
 _PLAIN_SECONDS = 5.0
 

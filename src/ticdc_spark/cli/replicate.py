@@ -16,8 +16,8 @@ import click
 from ticdc_spark.cli.logging import console, redacted_children
 from ticdc_spark.cli.progress import shown
 from ticdc_spark.cli.text import duration, noun
-from ticdc_spark.replicate import tso
-from ticdc_spark.replicate.config import load_job
+from ticdc_spark.config.load import load_job
+from ticdc_spark.mysql import tso_time
 from ticdc_spark.replicate.report import Summary
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ T = TypeVar("T")
 @click.option("--once", is_flag=True, help="Go up to where the topics end now, then stop.")
 @click.option(
     "--until-ts",
-    type=click.IntRange(1, tso.LARGEST),
+    type=click.IntRange(1, tso_time.LARGEST),
     metavar="TSO",
     help="Stop when all tables equal the source at this commitTs.",
 )
@@ -58,7 +58,7 @@ def last_line(summary: Summary) -> str:
     return (
         f"{ended}: {noun(summary.rows, 'row')} and {noun(summary.ddls, 'DDL')} applied in "
         f"{noun(summary.batches, 'batch', 'batches')}, {duration(summary.seconds)}; "
-        f"{tables} at {at} {progress.applied} ({tso.utc(progress.applied)})"
+        f"{tables} at {at} {progress.applied} ({tso_time.utc(progress.applied)})"
     )
 
 

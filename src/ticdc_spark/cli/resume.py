@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from ticdc_spark.replicate.config import load_job
-from ticdc_spark.replicate.resume import resume
+from ticdc_spark.config.load import load_job
+from ticdc_spark.operate.resume import resume
 
 
 @click.command("resume")

@@ -13,16 +13,16 @@ import click
 import msgspec
 
 from ticdc_spark.cli.decoders import decoder_of
+from ticdc_spark.clients.claim_check import ClaimCheckStorage
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Message
 from ticdc_spark.mysql import time_zone
 from ticdc_spark.protocols import ALIASES, PROTOCOLS, canonical
 from ticdc_spark.protocols.base import ReadOptions
-from ticdc_spark.protocols.detect import ENOUGH, detect
-from ticdc_spark.protocols.events import EventReader
-from ticdc_spark.protocols.handle_keys import Lookup
-from ticdc_spark.spark.topic_reader import Place, TopicReader
-from ticdc_spark.wire.claim_check import ClaimCheckStorage
+from ticdc_spark.streams.detect import ENOUGH, detect
+from ticdc_spark.streams.handle_keys import Lookup
+from ticdc_spark.streams.reader import EventReader
+from ticdc_spark.topics.kafka_reader import Place, TopicReader
 
 _LOOKED_AT = 1000
 """Messages looked at before the protocol is given up."""
@@ -173,7 +173,7 @@ def _upstream(uri: str | None) -> Iterator[Lookup | None]:
     if uri is None:
         yield None
         return
-    from ticdc_spark.wire.upstream import Upstream
+    from ticdc_spark.clients.upstream import Upstream
 
     with Upstream(uri) as upstream:
         yield upstream.lookup
@@ -182,7 +182,7 @@ def _upstream(uri: str | None) -> Iterator[Lookup | None]:
 @contextmanager
 def _messages(source: Source, follow: bool) -> Iterator[tuple[Iterator[Message], int | None]]:
     if source.path is not None:
-        from ticdc_spark.spark.messages import count_recorded, recorded_messages
+        from ticdc_spark.topics.messages import count_recorded, recorded_messages
 
         yield recorded_messages(source.path, follow=follow), None if follow else count_recorded(source.path)
         return

@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ticdc_spark.cli.text import count, duration, noun
-from ticdc_spark.replicate.config import load_identity
-from ticdc_spark.replicate.status import JobStatus, job_status
+from ticdc_spark.config.load import load_identity
+from ticdc_spark.operate.status import JobStatus, job_status
 
 _COLOURS = {"normal": "green", "finished": "green", "warning": "yellow", "pending": "yellow", "failed": "red"}
 

@@ -9,7 +9,7 @@ from ticdc_spark.protocols.base import Decoder
 
 
 def _load(module: str) -> Callable[[], Decoder]:
-    return lambda: cast(Decoder, import_module(f"ticdc_spark.protocols.{module}").DECODER)
+    return lambda: cast(Decoder, import_module(f"ticdc_spark.protocols.{module}.decode").DECODER)
 
 
 PROTOCOLS: dict[str, Callable[[], Decoder]] = {
@@ -61,11 +61,11 @@ def decoder(
             raise UsageError(
                 f"`{next(iter(native or ()))}` is a property of Debezium's connectors; the protocol is {name}"
             )
-        debezium = import_module("ticdc_spark.protocols.debezium")
+        debezium = import_module("ticdc_spark.protocols.debezium.decode")
         return cast(Decoder, debezium.DebeziumDecoder(block_keys=block_keys, modes=debezium.read_modes(native or {})))
     if name not in PROTOCOLS:
         raise UsageError(f"protocol {name!r} is not known; allowed: {', '.join(sorted(PROTOCOLS))}")
     if name in REGISTERED and schemas is not None:
         module, kind = REGISTERED[name]
-        return cast(Decoder, getattr(import_module(f"ticdc_spark.protocols.{module}"), kind)(schemas))
+        return cast(Decoder, getattr(import_module(f"ticdc_spark.protocols.{module}.decode"), kind)(schemas))
     return PROTOCOLS[name]()

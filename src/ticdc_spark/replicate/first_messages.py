@@ -4,11 +4,11 @@ import threading
 
 from pyspark.sql import SparkSession
 
+from ticdc_spark.config.job import Job
 from ticdc_spark.errors import UsageError
-from ticdc_spark.protocols.detect import ENOUGH, detect
-from ticdc_spark.replicate.job import Job
-from ticdc_spark.sinks.iceberg import faults
-from ticdc_spark.spark.sources import Source
+from ticdc_spark.sinks.iceberg.sink import faults
+from ticdc_spark.spark.sources.base import Source
+from ticdc_spark.streams.detect import ENOUGH, detect
 
 _LOOKED_AT = 1000
 _BYTES = 16 << 20

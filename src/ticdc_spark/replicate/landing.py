@@ -1,13 +1,13 @@
 """What landing tasks must know of a job and its progress."""
 
+from ticdc_spark.config.job import Job, native_of
 from ticdc_spark.protocols import HIDDEN_DELETES
-from ticdc_spark.replicate.arrival_steps import floors_of
-from ticdc_spark.replicate.changelog import SLOTS
-from ticdc_spark.replicate.job import Job, native_of
-from ticdc_spark.replicate.mode import Mode
-from ticdc_spark.replicate.progress import Progress
-from ticdc_spark.replicate.registered import Registered
-from ticdc_spark.spark.envelopes import LandingPlan, partition_key, table_id_key
+from ticdc_spark.replicate.modes.arrival import floors_of
+from ticdc_spark.replicate.modes.choose import Mode
+from ticdc_spark.replicate.schemas.registered import Registered
+from ticdc_spark.replicate.state.progress import Progress
+from ticdc_spark.sinks.iceberg.changelog import SLOTS
+from ticdc_spark.spark.decode.envelopes import LandingPlan, partition_key, table_id_key
 
 
 def landing_plan(

@@ -10,21 +10,21 @@ from pathlib import Path
 
 import msgspec
 
+from ticdc_spark.config.job import FilesSource, Job, native_of
 from ticdc_spark.errors import TicdcSparkError, UsageError
 from ticdc_spark.protocols import REGISTERED, decoder
 from ticdc_spark.replicate.first_messages import detected
-from ticdc_spark.replicate.job import FilesSource, Job, native_of
-from ticdc_spark.replicate.lease import Lease, acquire
-from ticdc_spark.replicate.lease_store import lease_store, this_process
-from ticdc_spark.replicate.progress import Offsets, Progress, Status, Store
-from ticdc_spark.replicate.registered import registered
 from ticdc_spark.replicate.report import BatchReport, Summary
+from ticdc_spark.replicate.schemas.registered import registered
+from ticdc_spark.replicate.state.lease import Lease, acquire
+from ticdc_spark.replicate.state.lease_store import lease_store, this_process
+from ticdc_spark.replicate.state.progress import Offsets, Progress, Status, Store
 from ticdc_spark.replicate.step import Steps
-from ticdc_spark.sinks.iceberg import IcebergSink, catalog_options
-from ticdc_spark.spark.session import Part, coordinates, open_session
-from ticdc_spark.spark.source_files import FileSource
-from ticdc_spark.spark.source_kafka import KafkaSource
-from ticdc_spark.spark.sources import Source
+from ticdc_spark.sinks.iceberg.sink import IcebergSink, catalog_options
+from ticdc_spark.spark.session.session import Part, coordinates, open_session
+from ticdc_spark.spark.sources.base import Source
+from ticdc_spark.spark.sources.files import FileSource
+from ticdc_spark.spark.sources.kafka import KafkaSource
 
 log = logging.getLogger(__name__)
 HEARTBEAT = 15.0

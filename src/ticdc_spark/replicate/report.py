@@ -2,7 +2,7 @@
 
 import msgspec
 
-from ticdc_spark.replicate.progress import Progress
+from ticdc_spark.replicate.state.progress import Progress
 
 
 class BatchReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,35 +7,35 @@ from collections.abc import Callable, Sequence
 import msgspec
 from pyspark.sql import SparkSession
 
+from ticdc_spark import failpoints
+from ticdc_spark.config.job import Job, KafkaSource
+from ticdc_spark.config.load import skip_ddl_line
 from ticdc_spark.errors import EnvironmentFault, RejectedMessage, SchemaMissing, UnsupportedDdl, UsageError
-from ticdc_spark.replicate import faults
-from ticdc_spark.replicate.advance import Advanced, Rules, advance, describe_missing, due
-from ticdc_spark.replicate.apply import apply
-from ticdc_spark.replicate.arrival_steps import advance_arrived, committed_arrived, position, positioned
-from ticdc_spark.replicate.asked_schemas import with_asked_schemas
-from ticdc_spark.replicate.changelog import ChangeLog
-from ticdc_spark.replicate.commit import committed, forget_before, held_tables, is_held
-from ticdc_spark.replicate.config import skip_ddl_line
-from ticdc_spark.replicate.context import Batch
-from ticdc_spark.replicate.control import Control
-from ticdc_spark.replicate.evolve import Refused, action
-from ticdc_spark.replicate.filters import leave_out, skip_to_known
-from ticdc_spark.replicate.job import Job, KafkaSource
+from ticdc_spark.replicate.apply.batch import Batch
+from ticdc_spark.replicate.apply.timelines import apply
 from ticdc_spark.replicate.landing import landing_plan
-from ticdc_spark.replicate.late_rows import with_late_rows
-from ticdc_spark.replicate.lease import Lease
-from ticdc_spark.replicate.mode import Mode, as_read, hides, of_job, refuse_hidden, without_ddl
-from ticdc_spark.replicate.progress import Offsets, Plan, Progress, QueuedDdl, Store, TableState
-from ticdc_spark.replicate.registered import Registered
+from ticdc_spark.replicate.modes.arrival import advance_arrived, committed_arrived, position, positioned
+from ticdc_spark.replicate.modes.choose import Mode, as_read, hides, of_job, refuse_hidden, without_ddl
+from ticdc_spark.replicate.modes.commit import committed, forget_before, held_tables, is_held
+from ticdc_spark.replicate.modes.filters import leave_out, skip_to_known
+from ticdc_spark.replicate.modes.late_rows import with_late_rows
+from ticdc_spark.replicate.modes.watermark import Advanced, Rules, advance, describe_missing, due
+from ticdc_spark.replicate.plan.evolve import Refused, action
+from ticdc_spark.replicate.plan.timeline import timelines
 from ticdc_spark.replicate.report import BatchReport
-from ticdc_spark.replicate.schema_files import with_schema_files
-from ticdc_spark.replicate.sql_ddl import named_after, with_schemas
-from ticdc_spark.replicate.timeline import timelines
+from ticdc_spark.replicate.schemas.files import with_schema_files
+from ticdc_spark.replicate.schemas.registered import Registered
+from ticdc_spark.replicate.schemas.sql_ddl import named_after, with_schemas
+from ticdc_spark.replicate.schemas.upstream import with_asked_schemas
+from ticdc_spark.replicate.state.lease import Lease
+from ticdc_spark.replicate.state.progress import Offsets, Plan, Progress, QueuedDdl, Store, TableState
 from ticdc_spark.replicate.timer import Timer
 from ticdc_spark.sinks.base import Sink, TableName
-from ticdc_spark.sinks.iceberg import faults as sink_faults
-from ticdc_spark.spark.envelopes import LandingPlan
-from ticdc_spark.spark.sources import Source
+from ticdc_spark.sinks.iceberg.changelog import ChangeLog
+from ticdc_spark.sinks.iceberg.sink import faults as sink_faults
+from ticdc_spark.spark.decode.control import Control
+from ticdc_spark.spark.decode.envelopes import LandingPlan
+from ticdc_spark.spark.sources.base import Source
 
 log = logging.getLogger(__name__)
 PRUNE_EVERY = 10
@@ -96,20 +96,20 @@ class Steps:
             return BatchReport(progress=self.progress, left=0)
         if fresh:
             self.store.save_plan(plan)
-            faults.point("plan")
+            failpoints.point("plan")
         beat("land", number)
         with self._timed("land"):
             controls = self.log.land(self.source.read(self.spark, starts, ends), self._landing(number))
             if self.registry is not None and self.registry.learn(controls):  # seldom: a schema that is new
                 controls = self.log.land(self.source.read(self.spark, starts, ends), self._landing(number))
-        faults.point("land")
+        failpoints.point("land")
         listed = self.source.ends()
         beat("advance", number)
         with self._timed("advance"):
             advanced, ddls, refused = self._advance(number, controls, ends, listed, plan)
         resolved = advanced.resolved
         self.store.save_plan(msgspec.structs.replace(plan, resolved=resolved, mode=self.mode or ""))
-        faults.point("advance")
+        failpoints.point("advance")
         beat("apply", number)
         work = self._work(number, advanced.progress)
         ddls = [ddl for ddl in ddls if not is_held(ddl.change, work.states)]
@@ -118,11 +118,11 @@ class Steps:
             lines = timelines(work.states, work.pending, ddls, resolved)
             apply(work, positioned(lines, work.position) if work.arrival else lines)
         self._touch_new(work, advanced)
-        faults.point("apply")
+        failpoints.point("apply")
         with self._timed("commit"):
             self.lease.check()
             self._commit(number, advanced, work, ddls)
-        faults.point("progress")
+        failpoints.point("progress")
         self._first = False
         self._after(advanced, refused)
         left = sum(max(0, end - ends.get(place, 0)) for place, end in (targets or listed).items())

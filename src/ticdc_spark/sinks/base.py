@@ -7,7 +7,7 @@ from typing import Protocol, TypeAlias
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
-from ticdc_spark.spark.rows import OP
+from ticdc_spark.spark.decode.rows import OP
 from ticdc_spark.spark.types import LakeColumn
 
 Mark: TypeAlias = tuple[int, int]

@@ -1,0 +1,168 @@
+"""What a job is: the sections of a job file as structs. Every key is described in ``docs/job-file.md``."""
+
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from ticdc_spark.config.toml import Duration, Section, Size
+from ticdc_spark.config.values import (
+    Folder,
+    Identifier,
+    Keep,
+    Label,
+    Name,
+    Paths,
+    Patterns,
+    Positive,
+    ProtocolName,
+    RegistryUrl,
+    Retention,
+    Servers,
+    Skips,
+    Text,
+    TopicPattern,
+    Topics,
+    UpstreamUrl,
+    Zone,
+)
+
+DecimalMode: TypeAlias = Literal["precise", "string", "double"]
+BinaryMode: TypeAlias = Literal["bytes", "base64", "base64-url-safe", "hex"]
+UnsignedMode: TypeAlias = Literal["long", "precise"]
+TimeMode: TypeAlias = Literal["adaptive_time_microseconds", "adaptive", "connect"]
+
+
+class FilesSource(Section, frozen=True, kw_only=True, tag="files", tag_field="kind"):
+    """A recorded topic: a folder, or one file."""
+
+    path: Folder
+    """Absolute once loaded."""
+    protocol: ProtocolName | None = None
+    """``None``: told by the first messages."""
+    schema_registry: RegistryUrl | None = None
+    schema_registry_options: dict[str, str] = msgspec.field(default_factory=dict)
+    """Every ``schema-registry.…`` key of the section, without the prefix: an option of the registry's client."""
+    claim_check_storage: Text | None = None
+    """Where the changefeed keeps rows that are too large: an absolute path once loaded, or a URI."""
+    upstream: UpstreamUrl | None = None
+    """The database to ask for rows of which only the key was sent."""
+    decimal_handling_mode: DecimalMode | None = None
+    """How Debezium's own connector is configured, as are the next three; for messages without a schema block."""
+    binary_handling_mode: BinaryMode | None = None
+    bigint_unsigned_handling_mode: UnsignedMode | None = None
+    time_precision_mode: TimeMode | None = None
+
+
+class KafkaSource(Section, frozen=True, kw_only=True, tag="kafka", tag_field="kind"):
+    """Topics of a Kafka cluster: ``topics`` or ``topic_pattern``, never both."""
+
+    bootstrap_servers: Servers
+    topics: Topics | None = None
+    topic_pattern: TopicPattern | None = None
+    starting: Literal["earliest", "latest"] = "earliest"
+    protocol: ProtocolName | None = None
+    """``None``: told by the first messages."""
+    schema_registry: RegistryUrl | None = None
+    schema_registry_options: dict[str, str] = msgspec.field(default_factory=dict)
+    """Every ``schema-registry.…`` key of the section, without the prefix: an option of the registry's client."""
+    claim_check_storage: Text | None = None
+    """Where the changefeed keeps rows that are too large: an absolute path once loaded, or a URI."""
+    upstream: UpstreamUrl | None = None
+    """The database to ask for rows of which only the key was sent."""
+    decimal_handling_mode: DecimalMode | None = None
+    """How Debezium's own connector is configured, as are the next three; for messages without a schema block."""
+    binary_handling_mode: BinaryMode | None = None
+    bigint_unsigned_handling_mode: UnsignedMode | None = None
+    time_precision_mode: TimeMode | None = None
+    options: dict[str, str] = msgspec.field(default_factory=dict)
+    """Every ``kafka.…`` key of the section, with its prefix, as Spark's Kafka source takes it."""
+
+
+Source: TypeAlias = FilesSource | KafkaSource
+NATIVE = ("decimal_handling_mode", "binary_handling_mode", "bigint_unsigned_handling_mode", "time_precision_mode")
+"""Keys of a source that say how Debezium's own connector is configured."""
+
+
+def native_of(source: Source) -> dict[str, str]:
+    """Those of ``NATIVE`` that are set, as a job file has them."""
+    return {name.replace("_", "-"): value for name in NATIVE if (value := getattr(source, name)) is not None}
+
+
+class IcebergSink(Section, frozen=True, kw_only=True, tag="iceberg", tag_field="kind"):
+    """Iceberg tables under a warehouse."""
+
+    warehouse: Text
+    """An absolute path, or a URI such as ``s3a://bucket/lake``, once loaded."""
+    catalog: Identifier = "lake"
+    catalog_options: dict[str, str] = msgspec.field(default_factory=dict)
+    """Every ``catalog.…`` key of the section, without the prefix: an option of ``spark.sql.catalog.<catalog>``."""
+    table_properties: dict[str, str] = msgspec.field(default_factory=dict)
+    """Properties given to every table that the job creates."""
+
+
+class SchemaFiles(Section, frozen=True, kw_only=True):
+    """Schemas that no message tells."""
+
+    file: Paths = ()
+    """Files of CREATE statements, absolute once loaded."""
+    skip_to_known: Patterns = ()
+    """Tables (filter rules) whose rows before the first known schema are left out."""
+
+
+class JobKeys(Section, frozen=True, kw_only=True):
+    """The section ``[job]``. Durations are seconds, sizes are bytes."""
+
+    name: Name
+    state: Folder
+    owner: Label | None = None
+    tables: Patterns = ()
+    mode: Literal["barrier", "arrival"] | None = None
+    """``None``: by the protocol, and by whether the first messages hold watermarks."""
+    batch_rows: Positive = 500_000
+    batch_bytes: Size = 256 * 2**20
+    poll_interval: Duration = 1.0
+    idle_partition_timeout: Duration = 60.0
+    schema_timeout: Duration = 600.0
+    parallel_tables: Positive = 4
+    writer: Literal["tasks", "spark"] = "tasks"
+    """Who writes files: Python tasks themselves, where Spark and the warehouse are local (else Spark all the same)."""
+    log_retention: Keep = Retention(seconds=7 * 86400.0)
+    on_reject: Literal["stop", "quarantine", "continue"] = "stop"
+    max_rejects: Positive = 1000
+    late_rows: Literal["fail", "apply-if-newest"] = "fail"
+    source_timezone: Zone | None = None
+    ambiguous_timestamp: Literal["earlier", "later", "reject"] = "earlier"
+    zero_dates: Literal["null", "error"] = "null"
+    verify_checksum: bool = False
+    """Whether a row must have the checksum that its message carries."""
+    tinyint1: Literal["int", "boolean"] = "int"
+    drop_table: Literal["apply", "keep"] = "apply"
+    truncate_table: Literal["apply", "keep"] = "apply"
+    skip_ddl: Skips = ()
+    schema_change: Literal["stop", "keep"] = "stop"
+    """What a schema that changed without a DDL (Avro) does, but for columns that are added."""
+    adopt: bool = False
+
+
+class Job(JobKeys, frozen=True, kw_only=True):
+    """A whole job. Paths are absolute."""
+
+    file: Path
+    """The job file itself."""
+    source: Source
+    sink: IcebergSink
+    schema: SchemaFiles = SchemaFiles()
+    spark: dict[str, str] = msgspec.field(default_factory=dict)
+    """Every option of the section ``[spark]``, as text."""
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """What ``status`` needs of a job file: no secret, no file but the job file."""
+
+    file: Path
+    name: str
+    state: Path
+    warehouse: str | None = None
+    """``None`` when it needs a secret that is not there."""
+    catalog: str = "lake"

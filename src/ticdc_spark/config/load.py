@@ -1,0 +1,216 @@
+"""Reading a job file: checked whole, before anything is started."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ticdc_spark.config import toml as job_file
+from ticdc_spark.config.job import (
+    NATIVE,
+    FilesSource,
+    IcebergSink,
+    Identity,
+    Job,
+    JobKeys,
+    KafkaSource,
+    SchemaFiles,
+    Source,
+)
+from ticdc_spark.config.paths import absolute, existing, location
+from ticdc_spark.config.toml import Mistakes, Section
+from ticdc_spark.config.values import Retention, SkipDdl, skip_ddl_line
+from ticdc_spark.protocols import REGISTERED
+
+
+def load_job(path: Path | str) -> Job:
+    """Read and check a job file, whole, before anything is started.
+
+    Raises: UsageError that names the file, every key that is wrong, what was found and what is allowed.
+    """
+    file = Path(os.path.abspath(path))
+    raw = job_file.read_toml(file)
+    mistakes = Mistakes(file)
+    known = ("job", "source", "schema", "sink", "spark")
+    for title in raw:
+        if title not in known:
+            where = job_file.nearest(title, known) or "; allowed: " + ", ".join(f"[{name}]" for name in known)
+            mistakes.add("", f"unknown section or key `{title}`{where}")
+    sections = {name: _table(raw, name, mistakes) for name in known}
+    keys = _job_keys(sections["job"], mistakes)
+    source = _source(sections["source"], mistakes)
+    sink = _sink(sections["sink"], mistakes)
+    schema = job_file.read_section(sections["schema"], SchemaFiles, "schema", mistakes)
+    schema["file"] = tuple(existing(file, str(text), "[schema] file", mistakes) for text in schema.get("file", ()))
+    spark = _spark(sections["spark"], mistakes)
+    mistakes.stop_if_any()
+    assert source is not None and sink is not None, "a section that could not be read is a mistake"
+    return Job(**keys, file=file, source=source, sink=sink, schema=SchemaFiles(**schema), spark=spark)
+
+
+def load_identity(path: Path | str) -> Identity:
+    """Read only a job's name and state folder, so that ``status`` needs neither the secrets nor the source.
+
+    Raises: UsageError
+    """
+    file = Path(os.path.abspath(path))
+    raw = job_file.read_toml(file)
+    mistakes = Mistakes(file)
+    section = _table(raw, "job", mistakes)
+    keys = _job_keys({key: section[key] for key in ("name", "state") if key in section}, mistakes)
+    mistakes.stop_if_any()
+    sink = _sink(_table(raw, "sink", Mistakes(file)), Mistakes(file))
+    target = (sink.warehouse, sink.catalog) if sink else (None, "lake")
+    return Identity(file, keys["name"], keys["state"], *target)
+
+
+def _table(raw: Mapping[str, Any], name: str, mistakes: Mistakes) -> Mapping[str, Any]:
+    found = raw.get(name, {})
+    if not isinstance(found, Mapping):
+        mistakes.add(f"[{name}]", f"found {found!r}; allowed: a section")
+        return {}
+    return found
+
+
+def _job_keys(raw: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any]:
+    keys = job_file.read_section(raw, JobKeys, "job", mistakes)
+    if "state" in keys:
+        keys["state"] = absolute(mistakes.path, str(keys["state"]))
+    return keys
+
+
+def _source(raw: Mapping[str, Any], mistakes: Mistakes) -> Source | None:
+    kinds: dict[str, type[Section]] = {"files": FilesSource, "kafka": KafkaSource}
+    kind = _kind(raw, kinds, "source", mistakes)
+    if kind is None:
+        return None
+    plain = {key: value for key, value in raw.items() if key != "kind"}
+    options: dict[str, str] = {}
+    more: tuple[str, ...] = ()
+    plain, registry = _split(plain, "schema-registry", "source", mistakes)
+    if kind is KafkaSource:
+        more = ("kafka",)
+        plain, options = _split(plain, "kafka", "source", mistakes)
+        for key in options.keys() & _OWN_KAFKA.keys():
+            mistakes.add(f"[source] {key}", f"is set by the job; {_OWN_KAFKA[key]}")
+    before = mistakes.count
+    keys = job_file.read_section(plain, kind, "source", mistakes, more_known=("kind", *more))
+    if "path" in keys:
+        keys["path"] = existing(mistakes.path, str(keys["path"]), "[source] path", mistakes)
+    if str(keys.get("schema_registry", "")).startswith("file:"):
+        named = str(keys["schema_registry"]).removeprefix("file:")
+        keys["schema_registry"] = f"file:{existing(mistakes.path, named, '[source] schema-registry', mistakes)}"
+    stored = keys.get("claim_check_storage")
+    if stored is not None and "://" not in str(stored):
+        keys["claim_check_storage"] = str(
+            existing(mistakes.path, str(stored), "[source] claim-check-storage", mistakes)
+        )
+    if registry and "schema_registry" not in keys:
+        mistakes.add("[source]", f"`{min(registry)}` is an option of a schema registry; write `schema-registry` too")
+    _suits_protocol(keys, mistakes)
+    if mistakes.count > before:
+        return None
+    keys["schema_registry_options"] = {key.removeprefix("schema-registry."): text for key, text in registry.items()}
+    if kind is FilesSource:
+        return FilesSource(**keys)
+    if (keys.get("topics") is None) == (keys.get("topic_pattern") is None):
+        mistakes.add("[source]", "exactly one of `topics` and `topic-pattern` must be set")
+    return KafkaSource(**keys, options=options)
+
+
+def _suits_protocol(keys: Mapping[str, Any], mistakes: Mistakes) -> None:
+    """Look for keys that a named protocol needs, or that are another's."""
+    if keys.get("protocol") in REGISTERED and "schema_registry" not in keys:
+        mistakes.add("[source] schema-registry", "missing; Avro messages name schemas of a registry")
+    for name in NATIVE:
+        if name in keys and keys.get("protocol", "debezium") != "debezium":
+            what = f'is for protocol "debezium"; found "{keys["protocol"]}"'
+            mistakes.add(f"[source] {name.replace('_', '-')}", what)
+
+
+_OWN_KAFKA = {
+    "kafka.bootstrap.servers": "write `bootstrap-servers`",
+    "kafka.auto.offset.reset": "write `starting`",
+    "kafka.enable.auto.commit": "offsets are kept in the state folder",
+    "kafka.key.deserializer": "keys are read as bytes",
+    "kafka.value.deserializer": "values are read as bytes",
+    "kafka.interceptor.classes": "Spark does not allow it",
+}
+
+
+def _sink(raw: Mapping[str, Any], mistakes: Mistakes) -> IcebergSink | None:
+    kind = _kind(raw, {"iceberg": IcebergSink}, "sink", mistakes)
+    if kind is None:
+        return None
+    plain, options = _split({key: value for key, value in raw.items() if key != "kind"}, "catalog", "sink", mistakes)
+    properties = plain.pop("table-properties", {})
+    before = mistakes.count
+    keys = job_file.read_section(plain, IcebergSink, "sink", mistakes, more_known=("kind", "table-properties"))
+    if not isinstance(properties, Mapping):
+        mistakes.add("[sink] table-properties", f"found {properties!r}; allowed: a table of properties")
+        properties = {}
+    keys["table_properties"] = job_file.read_options(properties, "sink.table-properties", mistakes)
+    keys["catalog_options"] = {
+        key.removeprefix("catalog."): location(mistakes.path, value) if key == "catalog.uri" else value
+        for key, value in options.items()
+    }
+    if keys["catalog_options"].get("type", "").lower() == "hadoop":
+        mistakes.add(
+            "[sink] catalog.type", 'found "hadoop", which cannot rename tables; allowed: jdbc, rest, hive, glue, nessie'
+        )
+    if "warehouse" in keys["catalog_options"]:
+        mistakes.add("[sink] catalog.warehouse", "write `warehouse`")
+    if mistakes.count > before:
+        return None
+    keys["warehouse"] = location(mistakes.path, keys["warehouse"], bare_path=True)
+    return IcebergSink(**keys)
+
+
+def _spark(raw: Mapping[str, Any], mistakes: Mistakes) -> dict[str, str]:
+    options = job_file.read_options(raw, "spark", mistakes)
+    for key in options:
+        if not key.startswith("spark."):
+            mistakes.add(
+                f"[spark] {key}", f"unknown option; Spark's options start with `spark.`: did you mean `spark.{key}`?"
+            )
+    return options
+
+
+def _kind(
+    raw: Mapping[str, Any], kinds: Mapping[str, type[Section]], title: str, mistakes: Mistakes
+) -> type[Section] | None:
+    found = raw.get("kind")
+    if isinstance(found, str) and found in kinds:
+        return kinds[found]
+    allowed = ", ".join(f'"{kind}"' for kind in kinds)
+    said = f"found {found!r}; allowed: {allowed}" if "kind" in raw else f"missing; allowed: {allowed}"
+    mistakes.add(f"[{title}] kind", said)
+    return None
+
+
+def _split(
+    raw: Mapping[str, Any], prefix: str, title: str, mistakes: Mistakes
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Part a section's own keys from the free options under ``prefix``, quoted or as nested tables."""
+    nested = raw.get(prefix)
+    free = {prefix: nested} if isinstance(nested, Mapping) else {}
+    free |= {key: value for key, value in raw.items() if key.startswith(f"{prefix}.")}
+    own = {key: value for key, value in raw.items() if key not in free}
+    return own, job_file.read_options(free, title, mistakes)
+
+
+__all__ = [
+    "FilesSource",
+    "IcebergSink",
+    "Identity",
+    "Job",
+    "JobKeys",
+    "KafkaSource",
+    "Retention",
+    "SchemaFiles",
+    "SkipDdl",
+    "Source",
+    "load_identity",
+    "load_job",
+    "skip_ddl_line",
+]

@@ -1,0 +1,32 @@
+"""Paths of a job file are relative to the file, not to where the command runs."""
+
+import os
+from pathlib import Path
+
+from ticdc_spark.config.toml import Mistakes
+
+
+def absolute(file: Path, text: str) -> Path:
+    """A path of the job file ``file``, made absolute."""
+    return Path(os.path.abspath(file.parent / Path(text).expanduser()))
+
+
+def existing(file: Path, text: str, where: str, mistakes: Mistakes) -> Path:
+    """The same, noting a mistake when nothing is there."""
+    path = absolute(file, text)
+    if not path.exists():
+        mistakes.add(where, f"found {text!r}, but there is no file or folder {path}")
+    return path
+
+
+def location(file: Path, text: str, *, bare_path: bool = False) -> str:
+    """Make the path in ``lake``, ``file:lake``, ``jdbc:sqlite:lake.db`` absolute; leave other URIs alone."""
+    scheme, colon, rest = text.rpartition(":") if text.startswith("jdbc:sqlite:") else text.partition(":")
+    if not colon:
+        return str(absolute(file, text)) if bare_path else text
+    if scheme == "file" and not rest.startswith("/"):
+        return f"file:{absolute(file, rest)}"
+    if scheme == "jdbc:sqlite" and rest != ":memory:":
+        path, question, query = rest.partition("?")
+        return f"jdbc:sqlite:{absolute(file, path)}{question}{query}"
+    return text

@@ -1,0 +1,170 @@
+"""How the values of a job file are read: each type says what it takes and, in words, what is allowed."""
+
+import re
+import zoneinfo
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import msgspec
+
+from ticdc_spark.config import toml as job_file
+from ticdc_spark.config.table_filter import read_patterns
+from ticdc_spark.config.toml import Reads
+from ticdc_spark.protocols import ALIASES, PROTOCOLS, canonical
+
+Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class SkipDdl(msgspec.Struct, frozen=True):
+    """A DDL that a person has decided to skip: exactly one, by its commitTs and the start of its SQL."""
+
+    commit_ts: int
+    prefix: str
+    """``*`` for whatever the SQL is."""
+
+    def matches(self, commit_ts: int, query: str) -> bool:
+        """Whether this is that DDL; white space and case of the SQL do not matter."""
+        if commit_ts != self.commit_ts:
+            return False
+        return self.prefix == "*" or _plain(query).startswith(_plain(self.prefix))
+
+
+class Retention(msgspec.Struct, frozen=True):
+    """How long the change log is kept: a number of batches, or seconds."""
+
+    batches: int | None = None
+    seconds: float | None = None
+
+
+def _plain(sql: str) -> str:
+    return " ".join(sql.split()).casefold()
+
+
+def skip_ddl_line(commit_ts: int, query: str) -> str:
+    """The line of the job file that skips exactly this DDL."""
+    sql = " ".join(query.split())
+    entry = f"{commit_ts}:{sql[:60].rstrip()}".replace("\\", "\\\\").replace('"', '\\"')
+    return f'skip-ddl = ["{entry}"]'
+
+
+def _name(value: object) -> str:
+    if isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9_.-]+", value) and value not in (".", ".."):
+        return value
+    raise ValueError
+
+
+def _identifier(value: object) -> str:
+    if isinstance(value, str) and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
+        return value
+    raise ValueError
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str) and value.strip():
+        return value
+    raise ValueError
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if isinstance(value, list) and value and all(isinstance(item, str) and item.strip() for item in value):
+        return tuple(value)
+    raise ValueError
+
+
+def _text_or_texts(value: object) -> tuple[str, ...]:
+    return _texts([value] if isinstance(value, str) else value)
+
+
+def _paths(value: object) -> tuple[Path, ...]:
+    return tuple(map(Path, _text_or_texts(value)))
+
+
+def _servers(value: object) -> str:
+    servers = [part.strip() for item in _text_or_texts(value) for part in item.split(",")]
+    if all(re.fullmatch(r"(\[[^\]]+\]|[^:\s/]+):\d{1,5}", server) for server in servers):
+        return ",".join(servers)
+    raise ValueError
+
+
+def _pattern(value: object) -> str:
+    try:
+        re.compile(_text(value))
+    except re.error as error:
+        raise ValueError(f"a regular expression ({error})") from None
+    return _text(value)
+
+
+def _zone(value: object) -> str:
+    try:
+        return zoneinfo.ZoneInfo(_text(value)).key
+    except (zoneinfo.ZoneInfoNotFoundError, OSError, ValueError):
+        raise ValueError from None
+
+
+def _protocol(value: object) -> str:
+    if isinstance(value, str) and canonical(value) in PROTOCOLS:
+        return canonical(value)
+    near = job_file.nearest(value, (*PROTOCOLS, *ALIASES)) if isinstance(value, str) else ""
+    raise ValueError(", ".join(f'"{name}"' for name in sorted(PROTOCOLS)) + near)
+
+
+def _registry(value: object) -> str:
+    text = _text(value)
+    addresses = [part.strip() for part in text.split(",")]
+    if text.startswith("file:") or all(re.match(r"https?://[^/\s]", address) for address in addresses):
+        return text
+    raise ValueError
+
+
+def _upstream(value: object) -> str:
+    text = _text(value)
+    if re.match(r"mysql://[^/?#]+$", text):
+        return text
+    raise ValueError
+
+
+def _skips(value: object) -> tuple[SkipDdl, ...]:
+    if not isinstance(value, list):
+        raise ValueError
+    skips = []
+    for item in value:
+        ts, colon, prefix = item.partition(":") if isinstance(item, str) else ("", "", "")
+        if not (colon and re.fullmatch(r"[0-9]{1,19}", ts) and 0 < int(ts) < 2**63 and prefix.strip()):
+            raise ValueError
+        skips.append(SkipDdl(int(ts), prefix.strip()))
+    return tuple(skips)
+
+
+def _retention(value: object) -> Retention:
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+        return Retention(batches=value)
+    return Retention(seconds=job_file.read_duration(value))
+
+
+Name: TypeAlias = Annotated[str, Reads(_name, "letters, digits, `_`, `.` and `-`")]
+Identifier: TypeAlias = Annotated[str, Reads(_identifier, "a letter or `_`, then letters, digits and `_`")]
+Text: TypeAlias = Annotated[str, Reads(_text, "a string that is not empty", secret=True)]
+Label: TypeAlias = Annotated[str, Reads(_text, "a string that is not empty")]
+Folder: TypeAlias = Annotated[Path, Reads(lambda value: Path(_text(value)), "a path")]
+Zone: TypeAlias = Annotated[str, Reads(_zone, 'an IANA time zone such as "Asia/Shanghai", "UTC"')]
+Skips: TypeAlias = Annotated[
+    tuple[SkipDdl, ...], Reads(_skips, 'a list of "<commitTs>:<start of the SQL>", or "<commitTs>:*" for any SQL')
+]
+Patterns: TypeAlias = Annotated[
+    tuple[str, ...], Reads(read_patterns, 'a list of TiCDC filter rules such as "shop.*", "!shop.tmp_*", "*.*"')
+]
+Keep: TypeAlias = Annotated[
+    Retention, Reads(_retention, 'a number of batches of at least 1, or a duration such as "7d"')
+]
+Topics: TypeAlias = Annotated[tuple[str, ...], Reads(_texts, "a list of topic names")]
+Paths: TypeAlias = Annotated[tuple[Path, ...], Reads(_paths, "a path or a list of paths")]
+Servers: TypeAlias = Annotated[str, Reads(_servers, '"host:port", several with commas or as a list')]
+TopicPattern: TypeAlias = Annotated[str, Reads(_pattern, "a regular expression")]
+RegistryUrl: TypeAlias = Annotated[
+    str,
+    Reads(_registry, 'a URL such as "https://user:password@host:8081", or "file:schemas.json"', secret=True),
+]
+UpstreamUrl: TypeAlias = Annotated[
+    str, Reads(_upstream, 'a URL such as "mysql://user:password@host:4000"', secret=True)
+]
+ProtocolName: TypeAlias = Annotated[str, Reads(_protocol, "the name of a protocol")]

@@ -1,0 +1,60 @@
+"""Row images of the Simple protocol: raw JSON objects to canonical columns, and rows to JSON objects.
+
+Both are compiled once per table from ``simple_types``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+import msgspec
+
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import Row, Table
+from ticdc_spark.protocols.base import ReadOptions, RowReader
+from ticdc_spark.protocols.shared.json_rows import Cell, image_reader
+from ticdc_spark.protocols.simple.types import form
+
+_ENCODER = msgspec.json.Encoder()
+RowWriter: TypeAlias = Callable[[Row], msgspec.Raw]
+
+
+def row_writer(table: Table, zone: str, only: Iterable[str] | None = None) -> RowWriter:
+    """Compile a writer of images: the columns of ``table`` (or of ``only`` these), names sorted as Go sorts them.
+
+    A column that a row does not hold (a virtual one) is left out. The writer raises MessageError for a row with a
+    column that the table has not.
+    """
+    forms = {column.name: form(column.type).write for column in table.columns}
+    names = sorted(forms if only is None else only)
+    writes = [(name, write(zone)) for name in names if (write := forms[name])]
+
+    def write_row(row: Row) -> msgspec.Raw:
+        image: dict[str, Any] = {name: row[name] for name in names if name in row}
+        if len(image) != len(row) and not row.keys() <= forms.keys():
+            raise MessageError(f"`{table.schema}`.`{table.name}` has no column {sorted(row.keys() - forms.keys())}")
+        for name, write in writes:
+            if (value := image.get(name)) is not None:
+                image[name] = write(value)
+        return msgspec.Raw(_ENCODER.encode(image))
+
+    return write_row
+
+
+def row_reader(table: Table, options: ReadOptions, only: frozenset[str] | None = None) -> RowReader:
+    """Compile a reader of images (raw JSON objects, as ``open_message`` gives them) into canonical columns.
+
+    With ``only``, everything else in an image is skipped unread, and the other columns are ``None``.
+
+    A wrong JSON type, a column that the table has not (the schema is the wrong one), base64 or a FLOAT that cannot be
+    read, and an impossible TIMESTAMP make a row bad. Whether other text suits its type (INT ``abc``) is not looked
+    at here; that shows when the text is typed.
+
+    Raises: MessageError if the table has a column type that Simple cannot carry.
+    """
+    cells = {}
+    for column in table.columns:
+        found = form(column.type)
+        cells[column.name] = Cell(found.wire | None, found.read(column.type, options) if found.read else None)
+    return image_reader(table, cells, only)

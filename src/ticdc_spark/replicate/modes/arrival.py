@@ -1,0 +1,214 @@
+"""Advance, timelines and commit of a batch in arrival mode, where there are no watermarks. Pure.
+
+The barrier is the end of the batch. A DDL waits until its copy was read from every partition of its topic, or until a
+partition was read to the end that it had once the DDL was seen: TiCDC sends a DDL after the rows before it, so then
+they are all there. What has a higher commit_ts waits with it. What is older than an applied DDL of its table and comes
+later was sent before: a replay.
+
+A batch has a **position**, which stands for the commit_ts in marks: generation and number, so that it only rises.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import msgspec
+
+from ticdc_spark.model import SchemaChange
+from ticdc_spark.replicate.modes.commit import committed
+from ticdc_spark.replicate.modes.watermark import (
+    Advanced,
+    Rules,
+    describe_missing,
+    identity,
+    read_partitions,
+    seen_tables,
+    waiting_rows,
+)
+from ticdc_spark.replicate.plan.evolve import action, names
+from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl, Step
+from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, is_block, known_schemas
+from ticdc_spark.replicate.state.progress import (
+    DdlFloor,
+    Hold,
+    KnownSchema,
+    Offsets,
+    PartitionState,
+    Pending,
+    Progress,
+    QueuedDdl,
+    TableState,
+)
+from ticdc_spark.sinks.base import TableName
+from ticdc_spark.spark.decode.control import Control, reject_of
+
+EVERYTHING = 2**63 - 1
+"""The bound of a batch that no DDL holds."""
+
+
+def position(generation: int, batch: int) -> int:
+    """What stands for the commit_ts in the marks of a batch."""
+    return (generation << 40) | batch
+
+
+def advance_arrived(
+    progress: Progress,
+    batch: int,
+    controls: Sequence[Control],
+    ends: Offsets,
+    listed: Offsets,
+    rules: Rules,
+    registered: Sequence[KnownSchema] | None = None,
+    left_out: Callable[[str, str], bool] = lambda _schema, _table: False,
+    named_after: Callable[[Sequence[QueuedDdl]], frozenset[TableName]] = lambda _ddls: frozenset(),
+) -> Advanced:
+    """Fold the control events of one batch into the progress; ``resolved`` is the commit_ts up to which it is applied.
+
+    ``registered``: the tables of a registry's schemas, where rows name schemas; ``None`` where DDLs tell the tables.
+    The others are those of ``advance``.
+    """
+    ordered = sorted(controls, key=lambda event: (event.topic, event.partition, event.offset, event.seq))
+    read, _ = read_partitions(progress, ordered, ends, listed, rules)
+    ddls, replayed = _ddls(progress, ordered, read, listed)
+    pending, replays, late = waiting_rows(progress, batch, ordered)
+    tables = seen_tables(progress, ordered)
+    schemas = {(known.schema, known.name, known.key): known for known in known_schemas(progress, ordered)}
+    for known in registered or ():
+        schemas.setdefault((known.schema, known.name, known.key), known)
+    bound, hold = _bound(ddls, progress, rules)
+    missing: tuple[Pending, ...] = ()
+    if registered is None:
+        named = {
+            (known.schema, known.name)
+            for known in schemas.values()
+            if known.key in (ANY_VERSION, VALID_THEN) or is_block(known.key)
+        }
+        named |= named_after(ddls) | {(table.schema, table.name) for table in tables if table.table is not None}
+        missing = tuple(
+            rows
+            for rows in pending
+            if (rows.schema, rows.name) not in named and not left_out(rows.schema, rows.name) and rows.min_ts <= bound
+        )
+    if missing:
+        first = min(missing, key=lambda rows: rows.min_ts)
+        bound = first.min_ts - 1
+        hold = Hold(kind="schema", what=describe_missing(first), since=progress.schema_wait_since or rules.now)
+    advanced = msgspec.structs.replace(
+        progress,
+        partitions=tuple(read[place] for place in sorted(read)),
+        schemas=tuple(schemas.values()),
+        ddls=ddls,
+        pending=pending,
+        tables=tables,
+        hold=hold,
+        schema_wait_since=(progress.schema_wait_since or rules.now) if missing else 0.0,
+        replays=progress.replays + replays + replayed,
+    )
+    rejects = tuple(reject_of(event) for event in ordered if event.kind == "rejected")
+    return Advanced(progress=advanced, resolved=bound, rejects=rejects, late=late, missing=missing)
+
+
+def _bound(ddls: Sequence[QueuedDdl], progress: Progress, rules: Rules) -> tuple[int, Hold]:
+    """Up to which commit_ts rows and DDLs are applied: just before the first DDL that waits."""
+    first = min((ddl for ddl in ddls if ddl.waits), key=lambda ddl: ddl.change.commit_ts, default=None)
+    if first is None:
+        return EVERYTHING, Hold(kind="none", what="")
+    where = ", ".join(str(partition) for partition, _ in first.waits)
+    what = f"DDL at {first.change.commit_ts} in topic {first.topic}: partitions {where} are not read that far yet"
+    since = progress.hold.since if progress.hold.kind == "ddl" else rules.now
+    return first.change.commit_ts - 1, Hold(kind="ddl", what=what, since=since)
+
+
+def _ddls(
+    progress: Progress, ordered: Sequence[Control], read: Mapping[tuple[str, int], PartitionState], listed: Offsets
+) -> tuple[tuple[QueuedDdl, ...], int]:
+    """The queue with this batch's DDLs, each with what it still waits for; and how many were replays."""
+    floors = {(floor.schema, floor.name): floor.commit_ts for floor in progress.ddl_floors}
+    queue = {identity(ddl.change): ddl for ddl in progress.ddls}
+    copies: dict[tuple[int, str, str, str], set[int]] = {}
+    replays = 0
+    for event in ordered:
+        if event.kind != "ddl":
+            continue
+        change = msgspec.json.decode(event.control or "", type=SchemaChange)
+        if change.commit_ts <= floors.get((change.schema, change.name), 0):
+            replays += 1
+            continue
+        if identity(change) not in queue:
+            ends = sorted((partition, end) for (topic, partition), end in listed.items() if topic == event.topic)
+            queue[identity(change)] = QueuedDdl(
+                change=change, topic=event.topic, partition=event.partition, offset=event.offset, waits=tuple(ends)
+            )
+        if event.topic == queue[identity(change)].topic:
+            copies.setdefault(identity(change), set()).add(event.partition)
+    ddls = []
+    for key, ddl in queue.items():
+        waits = tuple(
+            (partition, end)
+            for partition, end in ddl.waits
+            if partition not in copies.get(key, ()) and read[ddl.topic, partition].offset < end
+        )
+        ddls.append(msgspec.structs.replace(ddl, waits=waits))
+    return tuple(ddls), replays
+
+
+def floors_of(progress: Progress) -> dict[TableName, int]:
+    """The commit_ts up to which rows of a table are replays: those of its last DDL's own time may follow it."""
+    return {(floor.schema, floor.name): floor.commit_ts - 1 for floor in progress.ddl_floors if floor.name}
+
+
+def positioned(lines: Iterable[Sequence[Step]], at: int) -> list[list[Step]]:
+    """Timelines whose steps carry marks of a batch at the position ``at``, in the order of each line."""
+    found = []
+    for line in lines:
+        steps: list[Step] = []
+        cut: dict[TableName, int] = {}
+        for number, step in enumerate(line, 1):
+            if isinstance(step, Ddl):
+                steps.append(msgspec.structs.replace(step, step=number * DDL_STEPS, at=at))
+            else:
+                mark = (at, number * DDL_STEPS)
+                steps.append(msgspec.structs.replace(step, above=cut.get(step.table, -1), mark=mark))
+                cut[step.table] = step.upto
+        found.append(steps)
+    return found
+
+
+def committed_arrived(
+    progress: Progress,
+    batch: int,
+    states: Mapping[TableName, TableState],
+    bound: int,
+    ddls: Sequence[QueuedDdl],
+    now: float,
+    keep: float,
+) -> Progress:
+    """The progress after a batch that applied ``ddls``, and rows up to ``bound``; ``keep`` as in ``committed``."""
+    floors = {(floor.schema, floor.name): floor.commit_ts for floor in progress.ddl_floors}
+    for ddl in ddls:
+        change = ddl.change
+        for name in {(change.schema, change.name), *names(action(change), states)}:
+            floors[name] = max(floors.get(name, 0), change.commit_ts)
+    at = position(progress.generation, batch)
+    before = {(table.schema, table.name): table.applied for table in progress.tables}
+    done = committed(progress, batch, states, bound, now, keep)
+    tables = []
+    for table in done.tables:
+        name = (table.schema, table.name)
+        applied = 0 if states[name].applied == at else states[name].applied
+        tables.append(msgspec.structs.replace(table, applied=max(applied, before.get(name, 0), floors.get(name, 0))))
+    read = [min(rows.max_ts, bound) for rows in progress.pending if rows.min_ts <= bound]
+    return msgspec.structs.replace(
+        done,
+        applied=max([progress.applied, *read, *(ddl.change.commit_ts for ddl in ddls)]),
+        tables=tuple(tables),
+        ddl_floors=tuple(DdlFloor(schema=s, name=n, commit_ts=ts) for (s, n), ts in sorted(floors.items())),
+    )
+
+
+__all__ = [
+    "EVERYTHING",
+    "advance_arrived",
+    "committed_arrived",
+    "floors_of",
+    "position",
+    "positioned",
+]

@@ -1,0 +1,246 @@
+"""Advance: what a landed batch says about how far all tables may go. A pure function over control events.
+
+resolved = min over partitions of the watermark, minus 1: a watermark W only says that everything **smaller** than W was
+sent, and it often equals the commit_ts of a DDL that is still to come.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from ticdc_spark.model import SchemaChange
+from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, effective, is_block, known_schemas
+from ticdc_spark.replicate.state.progress import (
+    Hold,
+    Offsets,
+    PartitionState,
+    Pending,
+    Progress,
+    QueuedDdl,
+    TableState,
+)
+from ticdc_spark.spark.decode.control import Control, Reject, reject_of
+from ticdc_spark.spark.decode.envelopes import Summary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What of the job file decides here. Durations in seconds."""
+
+    idle_timeout: float
+    bounded: bool
+    """A run to an end: a partition that is consumed to its end is idle at once."""
+    until_ts: int | None = None
+    now: float
+
+
+class Advanced(msgspec.Struct, frozen=True, kw_only=True):
+    """The progress that will be committed, but for what apply adds; and what to apply."""
+
+    progress: Progress
+    resolved: int
+    rejects: tuple[Reject, ...]
+    late: int
+    missing: tuple[Pending, ...]
+    """Rows that wait for a schema and hold the resolved ts."""
+
+
+def advance(
+    progress: Progress,
+    batch: int,
+    controls: Sequence[Control],
+    ends: Offsets,
+    listed: Offsets,
+    rules: Rules,
+    left_out: Callable[[str, str], bool] = lambda _schema, _table: False,
+    named_after: Callable[[Sequence[QueuedDdl]], frozenset[tuple[str, str]]] = lambda _ddls: frozenset(),
+) -> Advanced:
+    """Fold the control events of one batch into the progress.
+
+    ``ends``: exclusive offsets that the batch read to. ``listed``: end offsets listed after it was read.
+    ``left_out``: tables whose rows do not wait for a schema that is not known. ``named_after``: tables that queued
+    DDLs leave behind, for rows that name no schema.
+    """
+    ordered = sorted(controls, key=lambda event: (event.topic, event.partition, event.offset, event.seq))
+    read, regressions = read_partitions(progress, ordered, ends, listed, rules)
+    schemas = known_schemas(progress, ordered)
+    ddls = _ddls(progress, ordered)
+    pending, replays, late = waiting_rows(progress, batch, ordered)
+    tables = seen_tables(progress, ordered)
+    partitions, resolved, hold = _resolve(progress, read, listed, rules)
+    known = {(schema.schema, schema.name, schema.key) for schema in schemas if not is_block(schema.key)}
+    known |= {(*name, VALID_THEN) for name in named_after(ddls)}
+    known |= {(table.schema, table.name, VALID_THEN) for table in tables if table.table is not None}
+    floors = {(table.schema, table.name): table.applied for table in tables}
+    missing = tuple(
+        rows
+        for rows in pending
+        if not known & {(rows.schema, rows.name, key) for key in (effective(rows.schema_key), ANY_VERSION)}
+        and not left_out(rows.schema, rows.name)
+        and rows.min_ts <= resolved
+        and rows.max_ts > floors.get((rows.schema, rows.name), 0)
+    )
+    if missing:
+        first = min(missing, key=lambda rows: rows.min_ts)
+        resolved = min(resolved, first.min_ts - 1)
+        hold = Hold(kind="schema", what=describe_missing(first), since=progress.schema_wait_since or rules.now)
+    if rules.until_ts is not None:
+        resolved = min(resolved, rules.until_ts)
+    advanced = msgspec.structs.replace(
+        progress,
+        partitions=partitions,
+        schemas=schemas,
+        ddls=ddls,
+        pending=pending,
+        tables=tables,
+        hold=hold,
+        schema_wait_since=(progress.schema_wait_since or rules.now) if missing else 0.0,
+        replays=progress.replays + replays,
+        regressions=progress.regressions + regressions,
+    )
+    rejects = tuple(reject_of(event) for event in ordered if event.kind == "rejected")
+    return Advanced(
+        progress=advanced,
+        resolved=max(resolved, progress.applied),
+        rejects=rejects,
+        late=late,
+        missing=missing,
+    )
+
+
+def describe_missing(rows: Pending) -> str:
+    """Name the table, version and place of rows that wait for a schema."""
+    return (
+        f"`{rows.schema}`.`{rows.name}` waits for the schema of version {rows.schema_key}; its first rows stand in "
+        f"topic {rows.topic}, partition {rows.partition}, commitTs {rows.min_ts}"
+    )
+
+
+def due(ddls: Iterable[QueuedDdl], resolved: int) -> list[QueuedDdl]:
+    """The DDLs to apply, in the order of their commit_ts and, within one, of their first copies."""
+    return sorted((ddl for ddl in ddls if ddl.change.commit_ts <= resolved), key=_ddl_order)
+
+
+def _ddl_order(ddl: QueuedDdl) -> tuple[int, int, int]:
+    return ddl.change.commit_ts, ddl.offset, ddl.partition
+
+
+def read_partitions(
+    progress: Progress, controls: Sequence[Control], ends: Offsets, listed: Offsets, rules: Rules
+) -> tuple[dict[tuple[str, int], PartitionState], int]:
+    """Partitions with their new offsets and watermarks; and how often a watermark fell."""
+    states = {(state.topic, state.partition): state for state in progress.partitions}
+    for topic, partition in [*ends, *listed]:
+        fresh = PartitionState(topic=topic, partition=partition, offset=0)
+        states.setdefault((topic, partition), fresh)
+    marks: dict[tuple[str, int], int] = {}
+    last: dict[tuple[str, int], int] = {}
+    regressions = 0
+    for event in controls:
+        if event.kind == "watermark":
+            place = (event.topic, event.partition)
+            highest = marks.get(place, states[place].watermark)
+            # One a fall, however long it takes to be made up for: a restart falls once, two changefeeds all the time.
+            regressions += event.commit_ts < last.get(place, highest)
+            last[place] = event.commit_ts
+            marks[place] = max(highest, event.commit_ts)
+    for place, state in states.items():
+        watermark = marks.get(place, state.watermark)
+        states[place] = msgspec.structs.replace(
+            state,
+            offset=ends.get(place, state.offset),
+            watermark=watermark,
+            behind_since=0.0 if watermark > state.watermark else state.behind_since,
+        )
+    return states, regressions
+
+
+def _resolve(
+    progress: Progress, states: Mapping[tuple[str, int], PartitionState], listed: Offsets, rules: Rules
+) -> tuple[tuple[PartitionState, ...], int, Hold]:
+    """The minimum over partitions; one that is consumed to its end, with no newer watermark, counts as the highest."""
+    highest = max((state.watermark for state in states.values()), default=0)
+    marked: list[PartitionState] = []
+    lowest: PartitionState | None = None
+    for place in sorted(states):
+        state = states[place]
+        at_end = state.offset >= listed.get(place, state.offset)
+        behind = state.watermark < highest and at_end
+        since = (state.behind_since or rules.now) if behind else 0.0
+        idle = behind and (rules.bounded or rules.now - since >= rules.idle_timeout)
+        marked.append(msgspec.structs.replace(state, idle=idle, behind_since=since))
+        if not idle and (lowest is None or state.watermark < lowest.watermark):
+            lowest = state
+    watermark = highest if lowest is None else lowest.watermark
+    hold = Hold(kind="none", what="")
+    if lowest is not None and (watermark < highest or not highest):
+        unread = listed.get((lowest.topic, lowest.partition), lowest.offset) - lowest.offset
+        why = f"{unread} messages to read" if unread > 0 else "no newer watermark yet"
+        what = f"partition {lowest.partition} of topic {lowest.topic}: watermark {watermark}, {why}"
+        if not highest:
+            what = "no partition has had a watermark yet (canal-json and debezium need enable-tidb-extension)"
+        since = progress.hold.since if progress.hold.kind == "partition" else rules.now
+        hold = Hold(kind="partition", what=what, since=since)
+    return tuple(marked), watermark - 1, hold
+
+
+def _ddls(progress: Progress, controls: Sequence[Control]) -> tuple[QueuedDdl, ...]:
+    queue = {identity(ddl.change): ddl for ddl in progress.ddls}
+    for event in controls:
+        if event.kind == "ddl" and event.commit_ts > progress.applied:
+            change = msgspec.json.decode(event.control or "", type=SchemaChange)
+            ddl = QueuedDdl(change=change, topic=event.topic, partition=event.partition, offset=event.offset)
+            queue.setdefault(identity(change), ddl)
+    return tuple(queue.values())
+
+
+def identity(change: SchemaChange) -> tuple[int, str, str, str]:
+    """What copies of one DDL have in common."""
+    return change.commit_ts, change.schema, change.name, change.query
+
+
+def waiting_rows(progress: Progress, batch: int, controls: Sequence[Control]) -> tuple[tuple[Pending, ...], int, int]:
+    """Rows that wait, with those of this batch; and counts of replays and of rows that may be late."""
+    found: dict[tuple[str, str, str], Pending] = {}
+    replays = late = 0
+    for event in controls:
+        if event.kind != "summary":
+            continue
+        summary = msgspec.json.decode(event.control or "", type=Summary)
+        replays += summary.replays
+        late += summary.late
+        if not summary.rows:
+            continue
+        key = (event.schema, event.table, event.schema_key or "")
+        rows = found.get(key)
+        first = rows is None or summary.min_ts < rows.min_ts
+        place = event if first or rows is None else rows
+        found[key] = Pending(
+            batch=batch,
+            schema=event.schema,
+            name=event.table,
+            schema_key=event.schema_key or "",
+            rows=summary.rows + (rows.rows if rows else 0),
+            inserts=summary.inserts + (rows.inserts if rows else 0),
+            min_ts=min(summary.min_ts, rows.min_ts) if rows else summary.min_ts,
+            max_ts=max(summary.max_ts, rows.max_ts) if rows else summary.max_ts,
+            topic=place.topic,
+            partition=place.partition,
+        )
+    old = [rows for rows in progress.pending if rows.batch != batch]
+    return (*old, *found.values()), replays, late
+
+
+def seen_tables(progress: Progress, controls: Sequence[Control]) -> tuple[TableState, ...]:
+    """Note the topics of known tables; a table that is new gets its state when it is applied."""
+    topics: dict[tuple[str, str], set[str]] = {}
+    for event in controls:
+        if event.kind in {"summary", "ddl", "bootstrap"}:
+            topics.setdefault((event.schema, event.table), set()).add(event.topic)
+    return tuple(
+        msgspec.structs.replace(table, topics=tuple(sorted({*table.topics, *topics[table.schema, table.name]})))
+        if (table.schema, table.name) in topics
+        else table
+        for table in progress.tables
+    )

@@ -1,0 +1,103 @@
+"""Timelines: the order in which one batch is applied. Pure.
+
+A table's rows are cut at the DDLs that name it. Tables that a DDL binds together (a rename, a database) share one
+timeline, worked through in order; timelines are independent of each other and run in parallel.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from ticdc_spark.replicate.plan.evolve import Action, action, names
+from ticdc_spark.replicate.state.progress import Mark, Pending, QueuedDdl, TableState
+from ticdc_spark.sinks.base import TableName
+
+ROWS_APPENDED, ROWS_MERGED = 1, 2
+"""Steps of a stretch of rows, at the commit_ts where it ends."""
+DDL_STEPS = 1000
+"""Steps reserved for each DDL at one commit_ts; the n-th DDL (from 1) begins at step n * DDL_STEPS."""
+
+
+class Rows(msgspec.Struct, frozen=True, kw_only=True):
+    """Apply a table's rows up to ``upto``, inclusive."""
+
+    table: TableName
+    upto: int
+    above: int = -1
+    """In arrival mode: rows of this commit_ts and before went with an earlier step of the batch."""
+    mark: Mark | None = None
+    """In arrival mode: what the commit carries."""
+
+
+class Ddl(msgspec.Struct, frozen=True, kw_only=True):
+    """Apply a DDL; its steps begin at ``step``."""
+
+    queued: QueuedDdl
+    action: Action
+    step: int
+    at: int | None = None
+    """In arrival mode: what stands for the commit_ts in marks."""
+
+    @property
+    def mark(self) -> Mark:
+        """The mark of its first commit."""
+        return (self.queued.change.commit_ts if self.at is None else self.at, self.step)
+
+
+Step: TypeAlias = Rows | Ddl
+
+
+def timelines(
+    tables: Mapping[TableName, TableState], pending: Iterable[Pending], ddls: Sequence[QueuedDdl], resolved: int
+) -> list[list[Step]]:
+    """Plan a batch: independent lists of steps, each in its order.
+
+    ``ddls``: those due, ordered. A table without rows and DDLs has no timeline.
+    """
+    waiting = {(rows.schema, rows.name) for rows in pending if rows.min_ts <= resolved}
+    acts = [(ddl, action(ddl.change)) for ddl in ddls]
+    known: dict[TableName, object] = {**tables, **dict.fromkeys(waiting)}
+    for _, act in acts:
+        known |= dict.fromkeys(names(act, {}))
+    groups = _Groups()
+    bound: list[tuple[QueuedDdl, Action, tuple[TableName, ...]]] = []
+    for ddl, act in acts:
+        members = names(act, known)
+        groups.join(members)
+        bound.append((ddl, act, members))
+    for name in waiting:
+        groups.join((name,))
+    steps: dict[TableName, list[Step]] = {}
+    loose: list[list[Step]] = []
+    at: dict[int, int] = {}
+    for ddl, act, members in bound:
+        ts = ddl.change.commit_ts
+        at[ts] = at.get(ts, 0) + 1
+        step = Ddl(queued=ddl, action=act, step=at[ts] * DDL_STEPS)
+        if not members:
+            loose.append([step])
+            continue
+        line = steps.setdefault(groups.root(members[0]), [])
+        line += [Rows(table=name, upto=ts) for name in members if name in waiting]
+        line.append(step)
+    for name in sorted(waiting):
+        steps.setdefault(groups.root(name), []).append(Rows(table=name, upto=resolved))
+    return [*loose, *steps.values()]
+
+
+class _Groups:
+    """Union-find over table names."""
+
+    def __init__(self) -> None:
+        self._parent: dict[TableName, TableName] = {}
+
+    def root(self, name: TableName) -> TableName:
+        parent = self._parent.setdefault(name, name)
+        while parent != name:
+            name, parent = parent, self._parent[parent]
+        return name
+
+    def join(self, members: Sequence[TableName]) -> None:
+        for name in members:
+            self._parent[self.root(name)] = self.root(members[0])

@@ -1,0 +1,58 @@
+"""Schemas that no message tells: CREATE statements from the files of ``[schema] file``."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from ticdc_spark.ddl import parse_create
+from ticdc_spark.errors import MessageError, UsageError
+from ticdc_spark.replicate.schemas.history import ANY_VERSION
+from ticdc_spark.replicate.state.progress import KnownSchema, Progress
+
+
+def with_schema_files(progress: Progress, files: Sequence[Path]) -> Progress:
+    """Add the tables of the files to what is known. They read rows whose own version no message tells.
+
+    A file holds CREATE TABLE statements, each ended by ``;`` at the end of a line; ``CREATE DATABASE`` and ``USE`` set
+    the schema of what follows. A file named ``<schema>.<table>-schema.sql``, as Dumpling writes them, needs neither.
+
+    Raises: UsageError naming the file and the statement that cannot be read.
+    """
+    found = {}
+    for file in files:
+        for known in _tables(file):
+            found[known.schema, known.name] = known
+    if not found:
+        return progress
+    kept = [known for known in progress.schemas if known.key != ANY_VERSION]
+    return msgspec.structs.replace(progress, schemas=(*kept, *found.values()))
+
+
+def _tables(file: Path) -> list[KnownSchema]:
+    try:
+        text = file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        message = f"[schema] file {file}: {error}"
+        raise UsageError(message) from error
+    schema = file.name.split(".")[0] if file.name.endswith("-schema.sql") else ""
+    tables = []
+    for statement in (part.strip() for part in text.replace(";\r\n", ";\n").split(";\n")):
+        words = statement.rstrip(";").split()
+        first = [word.upper() for word in words[:2]]
+        if first[:1] == ["USE"] or first in (["CREATE", "DATABASE"], ["CREATE", "SCHEMA"]):
+            name = next((word for word in words if word.startswith("`")), words[-1])
+            schema = name.strip("`")
+        elif first == ["CREATE", "TABLE"]:
+            try:
+                table = parse_create(statement, schema, "escape")
+            except MessageError as error:
+                message = f"[schema] file {file}: {error}: {statement[:80]}"
+                raise UsageError(message) from error
+            if not table.schema:
+                message = (
+                    f"[schema] file {file}: no database for {statement[:80]!r}; write `db`.`table`, or USE before it"
+                )
+                raise UsageError(message)
+            tables.append(KnownSchema(schema=table.schema, name=table.name, key=ANY_VERSION, table=table))
+    return tables

@@ -1,0 +1,71 @@
+"""Which schemas are known, by the keys that rows name them with."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ticdc_spark.model import Bootstrap, SchemaChange, Table
+from ticdc_spark.protocols.debezium.blocks import BLOCK_MARK
+from ticdc_spark.replicate.state.progress import KnownSchema, Progress
+from ticdc_spark.spark.decode.control import Control
+from ticdc_spark.spark.decode.envelopes import SCHEMA_BLOCK
+
+ANY_VERSION = "*"
+"""Schema key of a schema from ``[schema] file``: it reads the rows whose own version no message tells."""
+VALID_THEN = ""
+"""Schema key of the protocols whose rows name no schema: the one that is valid at their commit_ts reads them."""
+KEPT_VERSIONS = 8
+"""Schema versions kept per table beyond those that waiting rows or DDLs need."""
+
+
+def is_block(key: str) -> bool:
+    """Whether a schema key names a schema block (Debezium), which tells a table where no DDL does."""
+    return key.startswith(BLOCK_MARK)
+
+
+def effective(key: str) -> str:
+    """The schema key where watermarks, and so DDL, say which schema is valid."""
+    return VALID_THEN if is_block(key) else key
+
+
+def known_schemas(progress: Progress, controls: Sequence[Control]) -> tuple[KnownSchema, ...]:
+    """The history of schemas, with those of this batch's messages."""
+    known = {(schema.schema, schema.name, schema.key): schema for schema in progress.schemas}
+    for event in controls:
+        if event.kind == SCHEMA_BLOCK:
+            told, key = msgspec.json.decode(event.control or "", type=Table), event.schema_key or ""
+            block = KnownSchema(schema=event.schema, name=event.table, key=key, table=told, since=event.commit_ts)
+            before = known.get((event.schema, event.table, key), block)
+            known[event.schema, event.table, key] = min(before, block, key=lambda schema: schema.since)
+        elif event.kind == "bootstrap":
+            _remember(known, msgspec.json.decode(event.control or "", type=Bootstrap).table, 0)
+        elif event.kind == "ddl":
+            change = msgspec.json.decode(event.control or "", type=SchemaChange)
+            for table in (change.pre_table, change.table):
+                if table is not None:
+                    _remember(known, table, change.commit_ts)
+    return tuple(known.values())
+
+
+def _remember(known: dict[tuple[str, str, str], KnownSchema], table: Table, since: int) -> None:
+    key = "" if table.version is None else str(table.version)
+    known.setdefault(
+        (table.schema, table.name, key),
+        KnownSchema(schema=table.schema, name=table.name, key=key, table=table, since=since),
+    )
+
+
+def forget_schemas(progress: Progress) -> tuple[KnownSchema, ...]:
+    """Drop versions that nothing can need any more, so that the history does not grow with time."""
+    waiting = {(rows.schema, rows.name, rows.schema_key) for rows in progress.pending}
+    by_table: dict[tuple[str, str], list[KnownSchema]] = {}
+    for schema in progress.schemas:
+        by_table.setdefault((schema.schema, schema.name), []).append(schema)
+    gone = {(table.schema, table.name) for table in progress.tables if table.dropped and not table.kept}
+    kept: list[KnownSchema] = []
+    for name, versions in by_table.items():
+        versions.sort(key=lambda schema: (schema.table.version or 0, schema.since))
+        newest = versions[-1:] if name in gone else versions[-KEPT_VERSIONS:]
+        needed = {ANY_VERSION, *(key for schema, table, key in waiting if (schema, table) == name)}
+        kept += [version for version in versions if version in newest or version.key in needed]
+    return tuple(kept)

@@ -1,0 +1,148 @@
+"""Schemas of a registry (Avro, Debezium in Avro): the driver fetches what messages name, tasks get the texts.
+
+Landing tells the pairs of ids (key, value) that its messages name. An id that is not known yet is fetched, and the
+batch is landed again: schemas change seldom, so nearly every batch is landed once. Avro's schemas name their tables;
+of Debezium's the rows tell which table they are of.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from ticdc_spark.clients.registry_file import open_registry
+from ticdc_spark.config.job import Source
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import Table
+from ticdc_spark.protocols.avro.schema import table_from_schemas
+from ticdc_spark.protocols.debezium_avro import decode as debezium_avro
+from ticdc_spark.replicate.state.progress import KnownSchema, Progress
+from ticdc_spark.sinks.base import TableName
+from ticdc_spark.spark.decode.control import Control
+from ticdc_spark.spark.decode.envelopes import SCHEMA_IDS, SchemaIds
+
+
+class Texts(Protocol):
+    """Schemas' texts by id: a registry's client, or a dict."""
+
+    def __getitem__(self, number: int, /) -> str:
+        """Raises: KeyError for an id that is not known."""
+
+
+class Registered:
+    """The schemas that a job's messages have named so far."""
+
+    def __init__(self, texts: Texts) -> None:
+        self._texts = texts
+        self.protocol = "avro"
+        """Whose schemas they are: one of ``REGISTERED``."""
+        self.known: dict[int, str] = {}
+        self._refused: set[int] = set()
+
+    def close(self) -> None:
+        """Close the registry's connections."""
+        close = getattr(self._texts, "close", None)
+        if close is not None:
+            close()
+
+    def learn(self, controls: Sequence[Control]) -> bool:
+        """Fetch the schemas that landing met and did not know; whether it met any that are there.
+
+        Raises: RegistryFault
+        """
+        return self.fetch(
+            number for pair in _pairs(controls) for number in (pair.key, pair.value) if number is not None
+        )
+
+    def fetch(self, numbers: Iterable[int]) -> bool:
+        """Fetch schemas; whether any is new. Raises: RegistryFault."""
+        new = False
+        for number in set(numbers) - self.known.keys() - self._refused:
+            try:
+                self.known[number] = self._texts[number]
+                new = True
+            except (KeyError, MessageError):
+                self._refused.add(number)  # its messages are rejects
+        return new
+
+    def texts(self, keys: Iterable[str]) -> dict[int, str]:
+        """The texts of some schemas, by their ids as rows have them. Raises: RegistryFault."""
+        numbers = [int(key) for key in keys if key.isdigit()]
+        self.fetch(numbers)
+        return {number: self.known[number] for number in numbers if number in self.known}
+
+    def tables(self, controls: Sequence[Control]) -> list[KnownSchema]:
+        """The tables that values' schemas tell, with the key that stood beside each; in order of their ids."""
+        found: dict[tuple[int, TableName], KnownSchema] = {}
+        for pair in sorted(_pairs(controls), key=lambda pair: (pair.value or 0, pair.key is None, pair.key or 0)):
+            for table in self._tables(pair, controls):
+                number, name = pair.value or 0, (table.schema, table.name)
+                if (number, name) not in found:
+                    found[number, name] = KnownSchema(
+                        schema=table.schema, name=table.name, key=str(number), table=table, since=number
+                    )
+        return [*found.values()]
+
+    def told(self, progress: Progress, controls: Sequence[Control], mode: str | None) -> Progress:
+        """The progress with the tables of this batch's schemas; where watermarks bound a batch, those of the keys that
+        deletes name, too."""
+        known = {(schema.schema, schema.name, schema.key): schema for schema in progress.schemas}
+        for table in self.tables(controls):
+            known.setdefault((table.schema, table.name, table.key), table)
+        if mode == "barrier":
+            waiting = {(rows.schema, rows.name, rows.schema_key) for rows in progress.pending}
+            waiting |= {(e.schema, e.table, e.schema_key or "") for e in controls if e.kind == "summary"}
+            for schema, name, key in sorted(waiting - known.keys()):
+                for text in self.texts([key]).values():
+                    table_of_key = KnownSchema(schema=schema, name=name, key=key, table=table_from_schemas(text, None))
+                    known[schema, name, key] = table_of_key
+        return msgspec.structs.replace(progress, schemas=tuple(known.values()))
+
+    def _tables(self, pair: SchemaIds, controls: Sequence[Control]) -> list[Table]:
+        key, value = (None if number is None else self.known.get(number) for number in (pair.key, pair.value))
+        try:
+            if value is None:
+                return []
+            if self.protocol == "avro":
+                return [table_from_schemas(key, value)]
+            return [debezium_avro.table_from_schemas(*name, key, value) for name in _named(controls, pair.value)]
+        except MessageError:
+            return []  # as landing says of each of its messages
+
+
+def held_of(schema: Table, table: Table) -> Table:
+    """What rows with a schema hold of a table's columns."""
+    there = {column.name.casefold() for column in schema.columns}
+    return msgspec.structs.replace(
+        table, columns=tuple(column for column in table.columns if column.name.casefold() in there)
+    )
+
+
+def registered(source: Source) -> Registered | None:
+    """The registry of a source; ``None`` where it names none.
+
+    Raises: UsageError for an address or an option that the client does not take; RegistryFault for a file.
+    """
+    where = source.schema_registry
+    if where is None:
+        return None
+    options: dict[str, Any] = {
+        key: int(text) if re.fullmatch(r"\d+", text) else text for key, text in source.schema_registry_options.items()
+    }
+    return Registered(open_registry(where, options))
+
+
+def _named(controls: Sequence[Control], number: int | None) -> list[TableName]:
+    """The tables whose rows name a schema."""
+    key = str(number)
+    return sorted(
+        {(event.schema, event.table) for event in controls if event.kind == "summary" and event.schema_key == key}
+    )
+
+
+def _pairs(controls: Sequence[Control]) -> set[SchemaIds]:
+    return {msgspec.json.decode(event.control or "", type=SchemaIds) for event in controls if event.kind == SCHEMA_IDS}
+
+
+__all__ = ["Registered", "registered"]

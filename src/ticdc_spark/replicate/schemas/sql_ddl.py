@@ -1,0 +1,98 @@
+"""DDL of the protocols that carry only its SQL (Open, canal-json): the schemas before and after, by folding the SQL.
+
+Where a message tells the schemas itself (Simple), it is left as it is, and the fold goes on from what it tells.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from ticdc_spark.ddl import apply_ddl, ddl_tables, fold
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import SchemaChange, Table
+from ticdc_spark.protocols.avro.schema import sanitized
+from ticdc_spark.replicate.plan.evolve import NAMED_OTHERWISE
+from ticdc_spark.replicate.schemas.history import ANY_VERSION
+from ticdc_spark.replicate.state.progress import KnownSchema, QueuedDdl, TableState
+from ticdc_spark.sinks.base import TableName
+
+
+def with_schemas(
+    ddls: Sequence[QueuedDdl],
+    states: Mapping[TableName, TableState],
+    known: Sequence[KnownSchema],
+    *,
+    sanitised: bool = False,
+) -> list[QueuedDdl]:
+    """Fill in the schemas of DDLs, in the order in which they are applied.
+
+    One whose table is not known, or whose SQL is not understood, stays without schemas, and is refused later on. So is,
+    with ``sanitised``, one that names what rows call otherwise (Avro).
+    """
+    tables: dict[TableName, Table] = {
+        (schema.schema, schema.name): schema.table for schema in known if schema.key == ANY_VERSION
+    }
+    tables |= {name: state.table for name, state in states.items() if state.table is not None and not state.dropped}
+    filled = []
+    for ddl in ddls:
+        change = ddl.change
+        if change.table is None:
+            change, tables = _filled(change, tables)
+        else:
+            if change.pre_table is not None:
+                tables.pop((change.pre_table.schema, change.pre_table.name), None)
+            tables[change.table.schema, change.table.name] = change.table
+        if sanitised and _names(change) != {sanitized(name) for name in _names(change)}:
+            change = msgspec.structs.replace(change, kind=NAMED_OTHERWISE)
+        filled.append(msgspec.structs.replace(ddl, change=change))
+    return filled
+
+
+def _names(change: SchemaChange) -> set[str]:
+    """Every name in a DDL that rows have, too."""
+    try:
+        before, after = ddl_tables(change.query, change.schema)
+    except MessageError:
+        before = after = ()
+    names = {change.schema, change.name} | {name for table in (*before, *after) for name in table}
+    for table in filter(None, (change.table, change.pre_table)):
+        names |= {table.schema, table.name, *(column.name for column in table.columns)}
+    return names - {""}
+
+
+def _filled(change: SchemaChange, tables: dict[TableName, Table]) -> tuple[SchemaChange, dict[TableName, Table]]:
+    effect = apply_ddl(tables, change.schema, change.query)
+    if effect.unsupported:
+        return change, tables
+    after = fold(tables, effect)
+    before: Table | None = None
+    new: Table | None = None
+    if effect.created:
+        new = effect.created[0]
+    elif effect.altered:
+        before, new = effect.altered[0].before, effect.altered[0].after
+    elif effect.renamed:
+        before = tables.get(effect.renamed[0][0])
+        new = after.get(effect.renamed[0][1])
+    elif effect.truncated:
+        before = new = tables.get(effect.truncated[0])
+    elif effect.dropped and effect.kind == "drop table":
+        before = tables.get(effect.dropped[0])
+    elif effect.kind == "alter table":
+        try:
+            names = ddl_tables(change.query, change.schema)[1]
+        except MessageError:
+            names = ()
+        before = new = tables.get(names[0]) if names else None
+    return msgspec.structs.replace(change, table=new, pre_table=before), after
+
+
+def named_after(ddls: Sequence[QueuedDdl]) -> frozenset[TableName]:
+    """The tables that queued DDLs leave behind: rows of these need not wait for a schema."""
+    names: set[TableName] = set()
+    for ddl in ddls:
+        try:
+            names.update(ddl_tables(ddl.change.query, ddl.change.schema)[1])
+        except MessageError:
+            continue
+    return frozenset(names)

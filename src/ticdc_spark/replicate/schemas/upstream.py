@@ -1,0 +1,41 @@
+"""Schemas that no message tells, asked of the upstream database as of the first row that waits for them."""
+
+import logging
+from collections.abc import Sequence
+
+import msgspec
+
+from ticdc_spark.clients.upstream import Upstream
+from ticdc_spark.ddl import parse_create
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import Table
+from ticdc_spark.replicate.state.progress import KnownSchema, Pending, Progress
+
+log = logging.getLogger(__name__)
+
+
+def with_asked_schemas(progress: Progress, missing: Sequence[Pending], uri: str) -> Progress:
+    """Add the tables that the upstream knows to what is known; rows of the others go on waiting.
+
+    Raises: SourceFault if the database cannot be reached or refuses us.
+    """
+    first: dict[tuple[str, str, str], int] = {}
+    for rows in missing:
+        wanted = (rows.schema, rows.name, rows.schema_key)
+        first[wanted] = min(rows.min_ts, first.get(wanted, rows.min_ts))
+    found = []
+    with Upstream(uri) as upstream:
+        for (schema, name, key), ts in first.items():
+            try:
+                table = parse_create(upstream.show_create(schema, name, ts), schema, "escape")
+            except MessageError as error:
+                log.warning("`%s`.`%s`: its schema %s waits: %s", schema, name, key, error)
+                continue
+            log.info("`%s`.`%s`: the upstream told its schema as of %d", schema, name, ts)
+            found.append(KnownSchema(schema=schema, name=name, key=key, table=_versioned(table, name, key)))
+    return msgspec.structs.replace(progress, schemas=(*progress.schemas, *found)) if found else progress
+
+
+def _versioned(table: Table, name: str, key: str) -> Table:
+    version = int(key) if key.isdigit() else None
+    return msgspec.structs.replace(table, name=name, version=version)

@@ -1,0 +1,168 @@
+"""Where a lease is kept: beside the target's data, so that every job that writes there finds it."""
+
+import fcntl
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Protocol
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from ticdc_spark.errors import SinkFault
+from ticdc_spark.replicate.state.processes import Process, machine, process
+
+
+class Owner(msgspec.Struct, frozen=True, kw_only=True):
+    """Who holds a lease."""
+
+    job: str
+    host: str
+    machine: str
+    """Tells this boot of this machine (or container) from others of the same host name."""
+    process: Process
+    jvm: Process | None = None
+    """The JVM of its Spark driver: it can still commit when the process itself is gone."""
+    label: str | None = None
+
+
+class LeaseRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What a store keeps."""
+
+    owner: Owner
+    epoch: int
+    """Rises by one each time that the lease is taken."""
+    heartbeat_at: float
+    """Seconds since the epoch, by the owner's clock."""
+    ttl: float
+    released: bool = False
+
+
+class LeaseStore(Protocol):
+    """A place for one lease record with compare-and-swap.
+
+    The file store below serves warehouses on a file system. One that keeps the record as a property of a table
+    of the catalog, swapped by the table's own optimistic commit, serves object storage with the same three calls.
+    """
+
+    where: str
+    """The place, for messages."""
+
+    def read(self) -> tuple[LeaseRecord | None, bytes]:
+        """Return the record and its version. Raises: SinkFault"""
+
+    def swap(self, version: bytes, record: LeaseRecord) -> bytes | None:
+        """Replace the record if it still has this version; return the new version, or ``None``. Raises: SinkFault"""
+
+    def hold(self) -> bool:
+        """Take what the store has against a second living process, for as long as this one lives.
+
+        ``False``: another living process has it. ``True``: taken, or the store has no such thing.
+        """
+
+    def let_go(self) -> None:
+        """Give up what ``hold`` took."""
+
+
+class FileLeaseStore:
+    """A lease in ``<warehouse>/_ticdc_spark/<catalog>.lease.json``.
+
+    The record is replaced whole under a short lock; a second lock is held for the life of the process, so that a
+    process that cannot be seen from here (another container on the same disk) still counts.
+    """
+
+    def __init__(self, warehouse: Path, catalog: str) -> None:
+        self._folder = warehouse / "_ticdc_spark"
+        self._path = self._folder / f"{catalog}.lease.json"
+        self._held: IO[bytes] | None = None
+        self.where = str(self._path)
+
+    def read(self) -> tuple[LeaseRecord | None, bytes]:
+        """See ``LeaseStore``."""
+        try:
+            data = self._path.read_bytes()
+            return msgspec.json.decode(data, type=LeaseRecord), data
+        except FileNotFoundError:
+            return None, b""
+        except (OSError, msgspec.DecodeError) as error:
+            message = f"the lease {self._path} cannot be read: {error}"
+            raise SinkFault(message) from error
+
+    def swap(self, version: bytes, record: LeaseRecord) -> bytes | None:
+        """See ``LeaseStore``."""
+        data = msgspec.json.encode(record)
+        try:
+            with self._locked():
+                if self.read()[1] != version:
+                    return None
+                draft = self._path.with_suffix(f".{os.getpid()}.tmp")
+                with draft.open("wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                draft.replace(self._path)
+        except OSError as error:
+            message = f"the lease {self._path} cannot be written: {error}"
+            raise SinkFault(message) from error
+        return data
+
+    def hold(self) -> bool:
+        """See ``LeaseStore``."""
+        if self._held is not None:
+            return True
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            file = self._path.with_suffix(".held").open("ab")
+        except OSError as error:
+            message = f"the lease {self._path} cannot be written: {error}"
+            raise SinkFault(message) from error
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            return False
+        except OSError:
+            # A file system without locks: the record and its heartbeat must do.
+            file.close()
+            return True
+        self._held = file
+        return True
+
+    def let_go(self) -> None:
+        """See ``LeaseStore``."""
+        if self._held is not None:
+            self._held.close()
+            self._held = None
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with self._path.with_suffix(".lock").open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+
+def lease_store(warehouse: str, catalog: str, state: Path) -> LeaseStore:
+    """The store of a target's lease.
+
+    A warehouse that is not on a file system has none of its own yet: its lease lies in the state folder, and so
+    keeps out a second run of this job, but not another job with another state folder.
+    """
+    return FileLeaseStore(local_folder(warehouse) or state, catalog)
+
+
+def local_folder(warehouse: str) -> Path | None:
+    """The folder of a warehouse on a file system (a path, or a ``file:`` URI); ``None`` for another URI."""
+    parts = urlsplit(warehouse)
+    if parts.scheme == "file":
+        return Path(unquote(parts.path))
+    return None if parts.scheme else Path(warehouse)
+
+
+def this_process(job: str, label: str | None = None) -> Owner:
+    """The owner that this process is."""
+    me = process(os.getpid())
+    assert me is not None, "a process that asks runs"
+    return Owner(job=job, host=socket.gethostname(), machine=machine(), process=me, label=label)

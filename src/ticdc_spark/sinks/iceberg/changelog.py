@@ -1,0 +1,274 @@
+"""The change log and the dead letters: tables of the lake in the namespace ``_ticdc_spark``.
+
+Both are partitioned by generation and batch, and a batch that is done again replaces exactly its own partition, by an
+explicit filter. Rows stay in the log until every table has applied them, and ``log-retention`` on top.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from ticdc_spark.sinks.base import TableName
+from ticdc_spark.sinks.iceberg.log_table import LogTableFiles
+from ticdc_spark.sinks.iceberg.sink import faults, quote
+from ticdc_spark.spark.decode.control import Control, Reject
+from ticdc_spark.spark.decode.envelopes import CONTROL_SLOT, LOG_DDL, LandingPlan, land, slot_of
+from ticdc_spark.spark.decode.log_files import (
+    CONTROL_COLUMNS,
+    CONTROL_DDL,
+    FILE,
+    LogFile,
+    LogRows,
+    read_log,
+    write_log,
+)
+from ticdc_spark.spark.decode.rows import LOG_COLUMNS
+from ticdc_spark.spark.session.session import runs_here
+from ticdc_spark.spark.tasks import ArrowTask, chain
+
+NAMESPACE = "_ticdc_spark"
+DEAD_LETTER_DDL = (
+    "generation int, batch bigint, stage string, topic string, partition int, offset bigint, seq int, "
+    "reason string, key binary, value binary, at timestamp"
+)
+"""``stage``: ``decode`` (the message), else the table whose row it was, ``schema.table``. ``value``: the message, or
+the row image that could not be read."""
+_PROPERTIES = {
+    "format-version": "2",
+    "write.distribution-mode": "none",
+    "write.spark.fanout.enabled": "true",
+    "write.parquet.compression-codec": "zstd",
+    "write.parquet.compression-level": "1",
+    "write.metadata.metrics.default": "none",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "5",
+}
+_LOG_METRICS = ("commit_ts", "schema", "table")
+_DEAD_LETTER_METRICS = ("stage",)
+"""Without them Iceberg would not know that a file is of one stage, and refuse to replace it."""
+SLOTS = 8
+"""Parts of a batch in the log, by a hash of the table's name."""
+_TASK_ROWS = 10_000
+"""Rows of the log that are worth a task."""
+_ONE_TASK_BYTES = 128 << 20
+"""Bytes of files, compressed, that one task may do alone."""
+_REMEMBERED = 20
+"""Batches whose files are known without asking the table."""
+
+
+class ChangeLog:
+    """The change log and the dead letters of one job."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        catalog: str,
+        job: str,
+        generation: int,
+        writer: Literal["tasks", "spark"] = "tasks",
+    ) -> None:
+        """``writer``: who writes and reads the log's files. Tasks can where Spark and the warehouse are local;
+        everywhere else it is Spark."""
+        self.spark = spark
+        self.generation = generation
+        plain = job.replace(".", "_x2e_")
+        self.table = f"{quote(catalog)}.{NAMESPACE}.{quote(f'log_{plain}')}"
+        self.dead_letters = f"{quote(catalog)}.{NAMESPACE}.{quote(f'dead_letters_{plain}')}"
+        with faults("the change log cannot be created"):
+            spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quote(catalog)}.{NAMESPACE}")
+            for name, columns, parts, metrics in (
+                (self.table, LOG_DDL, "generation, batch, slot", _LOG_METRICS),
+                (self.dead_letters, DEAD_LETTER_DDL, "generation, batch", _DEAD_LETTER_METRICS),
+            ):
+                properties = _PROPERTIES | {f"write.metadata.metrics.column.{one}": "full" for one in metrics}
+                options = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
+                spark.sql(
+                    f"CREATE TABLE IF NOT EXISTS {name} ({columns}) USING iceberg "
+                    f"PARTITIONED BY ({parts}) TBLPROPERTIES ({options})"
+                )
+        files = LogTableFiles(spark, self.table) if writer == "tasks" and runs_here(spark) else None
+        self._files = files if files is not None and files.folder is not None else None
+        self._landed: dict[int, list[LogFile]] = {}
+        """Files of the newest batches that this process has landed."""
+
+    def land(self, messages: DataFrame, plan: LandingPlan) -> list[Control]:
+        """Open a batch of messages into the log and return its control events."""
+        with faults("the change log cannot be written"):
+            rows = (
+                self._land_by_spark(messages, plan) if self._files is None else self._land(messages, plan, self._files)
+            )
+        return [Control(**row) for row in rows]
+
+    def _land_by_spark(self, messages: DataFrame, plan: LandingPlan) -> list[dict[str, Any]]:
+        opened = messages.mapInArrow(land(plan), LOG_DDL)
+        opened.writeTo(self.table).overwrite(self._is_batch(plan.batch))
+        written = self.spark.table(self.table).where(self._is_batch(plan.batch) & (sf.col("slot") == CONTROL_SLOT))
+        rows: list[dict[str, Any]] = written.select(*CONTROL_COLUMNS).toArrow().to_pylist()
+        return rows
+
+    def _land(self, messages: DataFrame, plan: LandingPlan, files: LogTableFiles) -> list[dict[str, Any]]:
+        folder = files.batch_folder(plan.generation, plan.batch)
+        told = messages.mapInArrow(write_log(plan, folder, files.field_ids), CONTROL_DDL)
+        rows: list[dict[str, Any]] = told.toArrow().to_pylist()
+        written = [msgspec.json.decode(row["control"], type=LogFile) for row in rows if row["kind"] == FILE]
+        files.replace(plan.generation, plan.batch, written)
+        self._landed[plan.batch] = written
+        for old in sorted(self._landed)[:-_REMEMBERED]:
+            del self._landed[old]
+        return [row for row in rows if row["kind"] != FILE]
+
+    def keep_rejects(self, batch: int, stage: str, rejects: Sequence[Reject], job_time: float) -> None:
+        """Write rejects of one stage of one batch to the dead letters, replacing what a former try wrote."""
+        places = [(r.topic, r.partition, r.offset, r.seq, r.reason) for r in rejects]
+        with faults("the dead letters cannot be written"):
+            reasons = self.spark.createDataFrame(
+                places, "topic string, partition int, offset bigint, seq int, reason string"
+            )
+            log = self.spark.table(self.table).where(sf.col("generation") == self.generation)
+            letters = (
+                log.where(sf.col("kind") != "summary")
+                .join(sf.broadcast(reasons), ["topic", "partition", "offset", "seq"])
+                .dropDuplicates(["topic", "partition", "offset", "seq"])
+                .select(
+                    sf.col("generation"),
+                    sf.lit(batch).cast("bigint").alias("batch"),
+                    sf.lit(stage).alias("stage"),
+                    "topic",
+                    "partition",
+                    "offset",
+                    "seq",
+                    "reason",
+                    "key",
+                    sf.coalesce("after", "before").alias("value"),
+                    sf.lit(job_time).cast("timestamp").alias("at"),
+                )
+            )
+            letters.writeTo(self.dead_letters).overwrite(self._is_batch(batch) & (sf.col("stage") == stage))
+
+    def rows(self, session: SparkSession, wanted: LogRows) -> DataFrame:
+        """Raw rows of one table, as ``LOG_COLUMNS``, as Spark reads them."""
+        slots = sf.col("slot") == slot_of(wanted.schema, wanted.table, SLOTS)
+        if wanted.batches is not None:
+            slots &= sf.col("batch").isin(sorted(wanted.batches))
+        found = (
+            session.table(self.table)
+            .where((sf.col("generation") == wanted.generation) & slots)
+            .where((sf.col("schema") == wanted.schema) & (sf.col("table") == wanted.table))
+            .where(sf.col("kind").isin(list(wanted.kinds)))
+            .where((sf.col("commit_ts") > wanted.above) & (sf.col("commit_ts") <= wanted.upto))
+        )
+        if wanted.keys is not None:
+            found = found.where(sf.col("schema_key").isin(list(wanted.keys)))
+        return found.select(*LOG_COLUMNS)
+
+    def can_map_in_one(self, wanted: LogRows) -> bool:
+        """Whether ``map_rows`` can give all such rows to one task, which holds their net changes in memory."""
+        files = self._find(wanted)
+        return files is not None and sum(file.bytes for file in files) <= _ONE_TASK_BYTES
+
+    def map_rows(
+        self, session: SparkSession, wanted: LogRows, task: ArrowTask, ddl: str, most_tasks: int | None = None
+    ) -> DataFrame:
+        """Raw rows of one table through a task over ``LOG_COLUMNS``, which gives ``ddl``."""
+        files = self._find(wanted)
+        if files is None:
+            return self.rows(session, wanted).mapInArrow(task, ddl)
+        tasks = _share_out(files, most_tasks or session.sparkContext.defaultParallelism)
+        return session.range(0, len(tasks), 1, len(tasks)).mapInArrow(chain(read_log(tasks, wanted), task), ddl)
+
+    def _find(self, wanted: LogRows) -> list[LogFile] | None:
+        """The files that may hold such rows; ``None`` when Spark must read them."""
+        if self._files is None or wanted.batches is None or wanted.generation != self.generation:
+            return None
+        slot = slot_of(wanted.schema, wanted.table, SLOTS)
+        known = [file for batch in wanted.batches for file in self._landed.get(batch, ()) if file.slot == slot]
+        others = wanted.batches - self._landed.keys()
+        more = self._files.find(wanted.generation, others, slot) if others else []
+        return None if more is None else [*known, *more]
+
+    def late_rows(self, batch: int) -> list[tuple[TableName, str, int, int, str, int, int]]:
+        """Rows of a batch that are neither new nor replays, by table and schema key.
+
+        A row is a replay if a watermark above it stands before it, or the log holds it from an earlier batch.
+        Returns: (table, schema key, rows, and of the first: commit_ts, topic, partition, offset)
+        """
+        with faults("late rows cannot be looked up"):
+            log = self.spark.table(self.table).where(sf.col("generation") == self.generation)
+            here = log.where(sf.col("batch") == batch)
+            late = here.where((sf.col("slot") >= 0) & (sf.col("kind") == "late"))
+            marks = here.where((sf.col("slot") == CONTROL_SLOT) & (sf.col("kind") == "watermark")).select(
+                sf.col("topic").alias("t"),
+                sf.col("partition").alias("p"),
+                sf.col("offset").alias("o"),
+                sf.col("commit_ts").alias("w"),
+            )
+            passed = (
+                (late["topic"] == marks["t"])
+                & (late["partition"] == marks["p"])
+                & (marks["o"] < late["offset"])
+                & (marks["w"] > late["commit_ts"])
+            )
+            older = log.where((sf.col("batch") < batch) & (sf.col("slot") >= 0))
+            same = [
+                late[name].eqNullSafe(older[name]) for name in ("schema", "table", "commit_ts", "op", "before", "after")
+            ]
+            found = late.join(marks, passed, "left_anti").join(older, same, "left_anti")
+            rows = (
+                found.groupBy("schema", "table", "schema_key")
+                .agg(
+                    sf.count("*").alias("n"),
+                    sf.min(sf.struct("commit_ts", "topic", "partition", "offset")).alias("first"),
+                )
+                .collect()
+            )
+        return [
+            (
+                (r["schema"], r["table"]),
+                r["schema_key"],
+                r["n"],
+                r["first"]["commit_ts"],
+                r["first"]["topic"],
+                r["first"]["partition"],
+                r["first"]["offset"],
+            )
+            for r in rows
+        ]
+
+    def forget(self, before: int) -> None:
+        """Remove batches below ``before``, everything of older generations, and what only old snapshots hold."""
+        with faults("the change log cannot be pruned"):
+            self.spark.sql(
+                f"DELETE FROM {self.table} WHERE generation < {self.generation} "
+                f"OR (generation = {self.generation} AND batch < {before})"
+            )
+            self._landed = {batch: files for batch, files in self._landed.items() if batch >= before}
+            catalog = self.table.split(".")[0]
+            for name in (self.table, self.dead_letters):
+                plain = name.removeprefix(f"{catalog}.").replace("`", "")
+                self.spark.sql(
+                    f"CALL {catalog}.system.expire_snapshots(table => '{plain}', "
+                    f"older_than => TIMESTAMP '9999-01-01', retain_last => 1)"
+                )
+
+    def _is_batch(self, batch: int) -> Column:
+        return (sf.col("generation") == self.generation) & (sf.col("batch") == batch)
+
+
+def _share_out(files: Sequence[LogFile], parallelism: int) -> list[list[str]]:
+    """Files to tasks of about the same size, no more tasks than rows are worth."""
+    rows = sum(file.rows for file in files)
+    tasks: list[list[str]] = [[] for _ in range(max(1, min(parallelism, len(files), rows // _TASK_ROWS)))]
+    sizes = [0] * len(tasks)
+    for file in sorted(files, key=lambda file: -file.rows):
+        least = sizes.index(min(sizes))
+        tasks[least].append(file.path)
+        sizes[least] += file.rows
+    return tasks
+
+
+def decode_bad(text: str) -> "Reject":
+    """Read the JSON of a bad row."""
+    return msgspec.json.decode(text, type=Reject)

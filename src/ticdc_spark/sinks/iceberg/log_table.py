@@ -1,0 +1,97 @@
+"""Files of an Iceberg table that tasks write themselves: where they go, and how they come into the table.
+
+Through Iceberg's own Java API: one commit replaces a partition's files, and planning tells the files of one.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from ticdc_spark.sinks.iceberg.sink import faults
+from ticdc_spark.spark.decode.log_files import LogFile
+
+
+class LogTableFiles:
+    """The files of one change log, partitioned by generation, batch and slot."""
+
+    def __init__(self, spark: SparkSession, name: str) -> None:
+        """``name``: of the table, for SQL, quoted."""
+        jvm: Any = spark._jvm
+        self.name = name
+        self._session = spark._jsparkSession
+        self._iceberg = jvm.org.apache.iceberg
+        self._util = self._iceberg.spark.Spark3Util
+        with faults(f"{name} cannot be opened"):
+            table = self._load()
+            self.folder = local_folder(table.location())
+            """Where its files may be written by a local process; ``None``: nowhere."""
+            self.field_ids: Mapping[str, int] = {field.name(): field.fieldId() for field in table.schema().columns()}
+
+    def batch_folder(self, generation: int, batch: int) -> Path:
+        """Folder of a batch's files."""
+        assert self.folder is not None, "asked for files of a table that is not on a local disk"
+        return self.folder / "data" / f"generation={generation}" / f"batch={batch}"
+
+    def replace(self, generation: int, batch: int, files: Sequence[LogFile]) -> None:
+        """Let a batch have exactly these files, in one commit; other files in its folder go."""
+        with faults(f"{self.name} cannot be committed"):
+            table = self._load()
+            spec = table.spec()
+            overwrite = table.newOverwrite().overwriteByRowFilter(self._is_batch(generation, [batch]))
+            for file in files:
+                overwrite.addFile(
+                    self._iceberg.DataFiles.builder(spec)
+                    .withPath(f"file:{file.path}")
+                    .withFormat("parquet")
+                    .withFileSizeInBytes(file.bytes)
+                    .withRecordCount(file.rows)
+                    .withPartitionPath(f"generation={generation}/batch={batch}/slot={file.slot}")
+                    .build()
+                )
+            overwrite.commit()
+        mine = {file.path for file in files}
+        folder = self.batch_folder(generation, batch)
+        for path in folder.glob("*.parquet") if folder.is_dir() else ():
+            if str(path) not in mine:
+                path.unlink(missing_ok=True)
+
+    def find(self, generation: int, batches: Collection[int], slot: int) -> list[LogFile] | None:
+        """The files of one slot of some batches; ``None`` when one of them is not on a local disk."""
+        found: list[LogFile] = []
+        expressions = self._iceberg.expressions.Expressions
+        with faults(f"the files of {self.name} cannot be listed"):
+            chosen = getattr(expressions, "and")(self._is_batch(generation, batches), expressions.equal("slot", slot))
+            planned = self._load().newScan().filter(chosen).planFiles()
+            try:
+                tasks = planned.iterator()
+                while tasks.hasNext():
+                    task = tasks.next()
+                    file = task.file()
+                    path = local_folder(file.location())
+                    if path is None or task.deletes().size():
+                        return None
+                    found.append(
+                        LogFile(path=str(path), slot=slot, rows=file.recordCount(), bytes=file.fileSizeInBytes())
+                    )
+            finally:
+                planned.close()
+        return found
+
+    def _is_batch(self, generation: int, batches: Collection[int]) -> Any:
+        expressions = self._iceberg.expressions.Expressions
+        both = expressions.alwaysFalse()
+        for batch in sorted(batches):
+            both = getattr(expressions, "or")(both, expressions.equal("batch", batch))
+        return getattr(expressions, "and")(expressions.equal("generation", generation), both)
+
+    def _load(self) -> Any:
+        return self._util.loadIcebergTable(self._session, self.name)
+
+
+def local_folder(location: str) -> Path | None:
+    """The local path of a location; ``None`` when it is on another file system."""
+    path = location.removeprefix("file:")
+    path = path.removeprefix("//") if path.startswith("///") else path
+    return Path(path) if path.startswith("/") and not path.startswith("//") else None

@@ -1,0 +1,169 @@
+"""Row deltas: files that a task has written come into an Iceberg table in one commit, with the deletes of the rows
+that they replace.
+
+Instead of a MERGE, where tasks and the warehouse share a file system. Old rows are found by Iceberg's own reader (key
+columns and ``_file``, ``_pos``), so whatever deletes and schemas the table has been through is its affair.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+from ticdc_spark.sinks.base import MarkFound, TableName
+from ticdc_spark.sinks.iceberg.data_files import DataFiles, Written
+from ticdc_spark.sinks.iceberg.log_table import local_folder
+from ticdc_spark.sinks.iceberg.sink import IcebergSink, faults, quote, summary
+from ticdc_spark.spark.session.session import runs_here
+from ticdc_spark.spark.types import LakeColumn
+
+log = logging.getLogger(__name__)
+_CODECS = {"zstd": "zstd", "gzip": "gzip", "snappy": "snappy", "uncompressed": "none"}
+_OWN_LAYOUT = ("write.data.path", "write.folder-storage.path", "write.object-storage.enabled", "encryption.key-id")
+"""Properties by which a table's files are not simply under its location."""
+_POSITIONS = pa.schema(
+    [
+        pa.field("file_path", pa.string(), nullable=False, metadata={"PARQUET:field_id": "2147483546"}),
+        pa.field("pos", pa.int64(), nullable=False, metadata={"PARQUET:field_id": "2147483545"}),
+    ]
+)
+"""A file of position deletes (Iceberg's specification, version 2)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A table that row deltas can be committed to, as it is now."""
+
+    table: TableName
+    location: str
+    files: DataFiles
+    snapshot_id: int | None
+    is_empty: bool
+
+
+def target(sink: IcebergSink, table: TableName, columns: Sequence[LakeColumn]) -> Target | None:
+    """How ``table`` takes row deltas of exactly these columns; ``None``: it does not, a MERGE must do."""
+    if not runs_here(sink.spark):
+        return None
+    with faults(f"table {table} cannot be read"):
+        loaded = sink.load(table)
+        location = str(loaded.location())
+        folder = local_folder(location)
+        properties = {str(key): str(loaded.properties()[key]) for key in loaded.properties()}
+        codec = _CODECS.get(properties.get("write.parquet.compression-codec", "zstd"))
+        plain = (
+            folder is not None
+            and codec is not None
+            and loaded.spec().isUnpartitioned()
+            and loaded.specs().size() == 1  # a file of position deletes counts for the files of one spec only
+            and not any(name in properties for name in _OWN_LAYOUT)
+            and properties.get("write.format.default", "parquet") == "parquet"
+            and properties.get("write.merge.mode") == "merge-on-read"
+            and sink.format_version(loaded) == 2  # version 3 has deletion vectors instead
+        )
+        if not plain or sink.columns(table) != {column.name: column.type.spark for column in columns}:
+            return None
+        fields = list(loaded.schema().columns())
+        snapshot = loaded.currentSnapshot()
+        data = 0 if snapshot is None else int(snapshot.summary().getOrDefault("total-data-files", "1"))
+    return Target(
+        table=table,
+        location=location,
+        files=DataFiles(
+            folder=f"{folder}/data",
+            codec=str(codec),
+            field_ids={str(field.name()): int(field.fieldId()) for field in fields},
+            element_ids={
+                str(field.name()): int(field.type().elementId()) for field in fields if field.type().isListType()
+            },
+        ),
+        snapshot_id=None if snapshot is None else int(snapshot.snapshotId()),
+        is_empty=data == 0,
+    )
+
+
+def positions(
+    sink: IcebergSink, session: SparkSession, to: Target, columns: Sequence[LakeColumn], keys_path: str
+) -> pa.Table:
+    """Where the rows with the keys of a file lie: ``file_path``, ``pos``, in that order."""
+    if to.is_empty or to.snapshot_id is None or not keys_path:
+        return _POSITIONS.empty_table()
+    keys = [column for column in columns if column.key]
+    schema = ", ".join(f"{quote(column.name)} {column.type.spark}" for column in keys)
+    with faults(f"the rows to replace in {to.table} cannot be found"):
+        wanted = session.read.schema(schema).parquet(f"file:{keys_path}")
+        table = session.read.option("snapshot-id", str(to.snapshot_id)).table(sink.sql_name(to.table))
+        found = (
+            table.select("_file", "_pos", *(quote(column.name) for column in keys))
+            .join(sf.broadcast(wanted), [column.name for column in keys], "left_semi")
+            .select("_file", "_pos")
+            .toArrow()
+        )
+    found = found.rename_columns(["file_path", "pos"])
+    return found.take(pc.sort_indices(found, [("file_path", "ascending"), ("pos", "ascending")])).cast(_POSITIONS)
+
+
+def commit(sink: IcebergSink, to: Target, written: Written, old: pa.Table, mark: MarkFound) -> bool:
+    """Add what was written, delete ``old``, and mark: one commit. ``False``: somebody else changed the table
+    meanwhile, and nothing was done.
+    """
+    with faults(f"rows cannot be committed to {to.table}"):
+        loaded = sink.load(to.table)
+        iceberg = sink.iceberg
+        spec = loaded.spec()
+        delta = loaded.newRowDelta()
+        if written.rows:
+            path = f"{to.location}/data/{Path(written.rows_path).name}"
+            config = iceberg.MetricsConfig.forTable(loaded)
+            delta.addRows(
+                _described(iceberg, loaded, iceberg.DataFiles.builder(spec), path, written.rows_bytes, config).build()
+            )
+        name = f"{uuid4().hex}-deletes.parquet"
+        local = Path(to.files.folder, name)
+        if len(old):
+            pq.write_table(old, local, compression=to.files.codec, store_schema=False)
+            builder = iceberg.FileMetadata.deleteFileBuilder(spec).ofPositionDeletes()
+            config = iceberg.MetricsConfig.forPositionDelete(loaded)
+            path = f"{to.location}/data/{name}"
+            delta.addDeletes(_described(iceberg, loaded, builder, path, local.stat().st_size, config).build())
+            delta.validateDataFilesExist(_java_list(sink, pc.unique(old.column("file_path")).to_pylist()))
+        if to.snapshot_id is not None:
+            delta.validateFromSnapshot(to.snapshot_id)
+        delta.conflictDetectionFilter(iceberg.expressions.Expressions.alwaysTrue())
+        delta.validateDeletedFiles().validateNoConflictingDataFiles().validateNoConflictingDeleteFiles()
+        for key, value in summary(mark).items():
+            delta.set(key, value)
+        try:
+            delta.commit()
+        except Py4JJavaError as error:
+            if not str(error.java_exception.getClass().getName()).endswith(".ValidationException"):
+                raise
+            log.warning("%s.%s was changed by somebody else meanwhile: %s", *to.table, error.java_exception)
+            local.unlink(missing_ok=True)
+            return False
+    return True
+
+
+def _described(iceberg: Any, table: Any, builder: Any, path: str, size: int, config: Any) -> Any:
+    metrics = iceberg.parquet.ParquetUtil.fileMetrics(table.io().newInputFile(path), config)
+    return builder.withPath(path).withFormat("parquet").withFileSizeInBytes(size).withMetrics(metrics)
+
+
+def _java_list(sink: IcebergSink, values: Sequence[str]) -> Any:
+    jvm: Any = sink.spark._jvm
+    found = jvm.java.util.ArrayList()
+    for value in values:
+        found.add(value)
+    return found
+
+
+__all__ = ["Target", "commit", "positions", "target"]

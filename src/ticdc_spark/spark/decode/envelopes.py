@@ -1,0 +1,339 @@
+"""Landing: messages to rows of the change log, as ``mapInArrow`` over a protocol's ``open_message``.
+
+One pass does three things: it opens each message, drops row changes that are certainly replays (counted), and adds
+one summary row a task, partition, table and schema key, so that the driver learns what it needs without a second pass.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from zlib import crc32
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ticdc_spark.clients.claim_check import ClaimCheckStorage
+from ticdc_spark.model import Bootstrap, Envelope, Event, Rejected, SchemaChange, Watermark
+from ticdc_spark.protocols import decoder
+from ticdc_spark.protocols.checksums import expected
+from ticdc_spark.spark.decode.log_schema import CONTROL_SLOT, LOG_DDL, LOG_SCHEMA
+from ticdc_spark.spark.decode.schema_events import (
+    SCHEMA_BLOCK,
+    SCHEMA_IDS,
+    Blocks,
+    Heads,
+    SchemaIds,
+    block_rows,
+    head,
+    schema_id_rows,
+)
+from ticdc_spark.spark.tasks import ArrowTask, in_worker
+from ticdc_spark.streams.claim_check import whole_messages
+
+
+class LandingPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a landing task must know; sent to every task."""
+
+    protocol: str
+    generation: int
+    batch: int
+    slots: int
+    floors: dict[str, int]
+    """``schema NUL table`` to the commit_ts up to which the table is applied."""
+    watermarks: dict[str, int]
+    """``topic NUL partition`` to the highest watermark read before this batch."""
+    arrival: bool = False
+    """Without watermarks: a row at or below its table's floor, the table's last DDL, is a replay; all others count."""
+    claim_check_storage: str | None = None
+    """Where the changefeed keeps rows that are too large for Kafka."""
+    verify_checksum: bool = False
+    """Whether the checksums that messages carry are kept for ``rows``: of the new image, and TiCDC's own verdict."""
+    schemas: dict[int, str] | None = None
+    """Registered schemas by id, for Avro. The pairs of ids that messages name come back as control events."""
+    native: dict[str, str] = {}
+    """How Debezium's own connector is configured."""
+    block_keys: bool = False
+    """Debezium: schema keys are hashes of schema blocks, whose tables come back as control events."""
+
+
+class Summary(msgspec.Struct):
+    """What one task saw of one (partition, table, schema key)."""
+
+    rows: int = 0
+    """Above the table's floor; ``min_ts`` and ``max_ts`` are theirs."""
+    min_ts: int = 2**63 - 1
+    max_ts: int = 0
+    inserts: int = 0
+    """Of ``rows``, those whose op is insert."""
+    replays: int = 0
+    """Certain ones: left out of the log."""
+    late: int = 0
+    """At or below the floor, and no certain replay."""
+    hidden: bool = False
+    """Whether some do not tell their commit_ts."""
+
+
+_HIGHEST = 2**63 - 1
+_GROUP = ["topic", "partition", "schema", "table", "schema_key"]
+_Summaries = dict[tuple[str, int, str, str, str], Summary]
+
+
+def table_id_key(schema: str, table: str) -> str:
+    """Key of a table in ``LandingPlan.floors``."""
+    return f"{schema}\0{table}"
+
+
+def slot_of(schema: str, table: str, slots: int) -> int:
+    """The slot of a table's rows in the log."""
+    return crc32(table_id_key(schema, table).encode()) % slots
+
+
+def partition_key(topic: str, partition: int) -> str:
+    """Key of a partition in ``LandingPlan.watermarks``."""
+    return f"{topic}\0{partition}"
+
+
+def land(plan: LandingPlan) -> ArrowTask:
+    """Return the function for ``mapInArrow``: (topic, partition, offset, timestamp, key, value) to the log."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        protocol = decoder(plan.protocol, plan.schemas, plan.native, block_keys=plan.block_keys)
+        open_message = protocol.open_message
+        stored = None if plan.claim_check_storage is None else ClaimCheckStorage(plan.claim_check_storage)
+        slots = _Slots(plan.slots)
+        summaries: _Summaries = {}
+        heads: dict[Heads, None] = {}
+        blocks = Blocks()
+        for batch in batches:
+            keys, values = batch.column("key").to_pylist(), batch.column("value").to_pylist()
+            if plan.schemas is not None:
+                heads |= dict.fromkeys(zip(map(head, keys), map(head, values), strict=True))
+            opened = [open_message(key, value) for key, value in zip(keys, values, strict=True)]
+            envelopes, origin, seqs, others = _sides(opened)
+            if any(event.claim_check for event in envelopes):
+                whole = whole_messages(protocol, opened, None if stored is None else stored.fetch)
+                envelopes, origin, seqs, others = _sides(whole)
+            if plan.block_keys and (told := blocks.of(envelopes, origin, values)):
+                yield block_rows(plan.generation, plan.batch, told)
+            if envelopes:
+                rows = _log_rows(plan, batch, envelopes, origin, seqs, slots)
+                yield _sort_out(plan, rows, summaries)
+            if others:
+                yield _controls(plan, batch, others, keys, values)
+        if heads:
+            yield schema_id_rows(plan.generation, plan.batch, heads)
+        if summaries:
+            yield _summary_rows(plan, summaries)
+
+    return in_worker(run)
+
+
+class _Slots(dict[tuple[str, str], int]):
+    """(schema, table) to its slot, computed once a task."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.count = count
+
+    def __missing__(self, key: tuple[str, str]) -> int:
+        slot = self[key] = slot_of(*key, self.count)
+        return slot
+
+
+_Places = list[int] | None
+_Others = list[tuple[int, int, Event]]
+
+
+def _sides(opened: list[Sequence[Event]]) -> tuple[list[Envelope], _Places, _Places, _Others]:
+    """Part a batch in two.
+
+    Returns: its row changes, the message each comes from (``None``: all, in order), its place there (``None``: each is
+    the first); and all that is no row change, each with its message and place.
+    """
+    if all(map((1).__eq__, map(len, opened))):
+        events = [event for (event,) in opened]
+        others: _Others = [(at, 0, event) for at, event in enumerate(events) if type(event) is not Envelope]
+        if not others:
+            return events, None, None, others  # type: ignore[return-value]
+        origin = [at for at, event in enumerate(events) if type(event) is Envelope]
+        return [events[at] for at in origin], origin, None, others  # type: ignore[misc]
+    places = [(at, seq, event) for at, events in enumerate(opened) for seq, event in enumerate(events)]
+    rows = [(at, seq, event) for at, seq, event in places if type(event) is Envelope]
+    others = [place for place in places if type(place[2]) is not Envelope]
+    return [row for *_, row in rows], [at for at, *_ in rows], [seq for _, seq, _ in rows], others
+
+
+def _log_rows(
+    plan: LandingPlan,
+    batch: pa.RecordBatch,
+    events: Sequence[Envelope],
+    origin: list[int] | None,
+    seqs: list[int] | None,
+    slots: _Slots,
+) -> pa.RecordBatch:
+    count = len(events)
+    places = batch.select(["topic", "partition", "offset"])
+    if origin is not None:
+        places = places.take(pa.array(origin, pa.int64()))
+    columns = [
+        pa.repeat(pa.scalar(plan.generation, pa.int32()), count),
+        pa.repeat(pa.scalar(plan.batch, pa.int64()), count),
+        pa.array([slots[event.schema, event.table] for event in events], pa.int32()),
+        pa.repeat(pa.scalar("row"), count),
+        *places.columns,
+        pa.repeat(pa.scalar(0, pa.int32()), count) if seqs is None else pa.array(seqs, pa.int32()),
+        pa.array([event.op for event in events], pa.string()),
+        pa.array([event.schema for event in events], pa.string()),
+        pa.array([event.table for event in events], pa.string()),
+        pa.array([event.table_id for event in events], pa.int64()),
+        pa.array([event.schema_key for event in events], pa.string()),
+        pa.array([event.commit_ts for event in events], pa.int64()),
+        pa.array([event.partial for event in events], pa.bool_()),
+        pa.array([event.key for event in events], pa.binary()),
+        pa.array([event.before for event in events], pa.binary()),
+        pa.array([event.after for event in events], pa.binary()),
+        pa.nulls(count, pa.string()),
+        *_checksums(events, verify=plan.verify_checksum),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=LOG_SCHEMA)
+
+
+def _checksums(events: Sequence[Envelope], *, verify: bool) -> tuple[pa.Array, pa.Array]:
+    if not verify:
+        return pa.nulls(len(events), pa.int64()), pa.nulls(len(events), pa.bool_())
+    sums = [expected(event.checksum, partial=event.partial)[1] for event in events]
+    marks = [None if event.checksum is None else event.checksum.corrupted for event in events]
+    return pa.array(sums, pa.int64()), pa.array(marks, pa.bool_())
+
+
+def _sort_out(plan: LandingPlan, rows: pa.RecordBatch, summaries: _Summaries) -> pa.RecordBatch:
+    """Count the rows of each group; leave out certain replays and name the rows that may be late."""
+    inserts = pc.cast(pc.equal(rows.column("op"), "insert"), pa.int64())
+    groups = (
+        pa.Table.from_batches([rows])
+        .append_column("inserts", inserts)
+        .group_by(_GROUP)
+        .aggregate([("commit_ts", "min"), ("commit_ts", "max"), ("commit_ts", "count"), ("inserts", "sum")])
+    )
+    for group in groups.to_pylist():
+        key = tuple(group[name] for name in _GROUP)
+        summary = summaries.setdefault(key, Summary())
+        floor = plan.floors.get(table_id_key(key[2], key[3]), -1 if plan.arrival else 0)
+        summary.hidden |= not group["commit_ts_min"]
+        if group["commit_ts_min"] > floor:
+            summary.rows += group["commit_ts_count"]
+            summary.inserts += group["inserts_sum"]
+            summary.min_ts = min(summary.min_ts, group["commit_ts_min"])
+            summary.max_ts = max(summary.max_ts, group["commit_ts_max"])
+        else:
+            passed = _HIGHEST if plan.arrival else plan.watermarks.get(partition_key(key[0], key[1]), 0)
+            rows = _below_floor(rows, key, floor, passed, summary)
+    return rows
+
+
+def _below_floor(
+    rows: pa.RecordBatch, key: Sequence[str | int], floor: int, watermark: int, summary: Summary
+) -> pa.RecordBatch:
+    """Sort out one group that has rows at or below its table's floor: its partition may have passed them before."""
+    kinds, stamps = rows.column("kind").to_pylist(), rows.column("commit_ts").to_pylist()
+    mine = pc.and_(
+        pc.equal(rows.column("schema_key"), key[4]),
+        pc.and_(pc.equal(rows.column("schema"), key[2]), pc.equal(rows.column("table"), key[3])),
+    )
+    here = pc.and_(pc.equal(rows.column("topic"), key[0]), pc.equal(rows.column("partition"), key[1]))
+    keep = [True] * len(kinds)
+    for at, is_mine in enumerate(pc.and_(mine, here).to_pylist()):
+        if not is_mine:
+            continue
+        ts = stamps[at]
+        if ts > floor:
+            summary.rows += 1
+            summary.min_ts = min(summary.min_ts, ts)
+            summary.max_ts = max(summary.max_ts, ts)
+        elif ts < watermark:
+            summary.replays += 1
+            keep[at] = False
+        else:
+            summary.late += 1
+            kinds[at] = "late"
+    place = rows.schema.get_field_index("kind")
+    named = rows.set_column(place, rows.schema.field(place), pa.array(kinds, pa.string()))
+    return named.filter(pa.array(keep))
+
+
+def _controls(
+    plan: LandingPlan, batch: pa.RecordBatch, others: _Others, keys: list[bytes | None], values: list[bytes | None]
+) -> pa.RecordBatch:
+    """Rows of everything in a batch that is no row change."""
+    topics, partitions, offsets = (batch.column(name) for name in ("topic", "partition", "offset"))
+    found = [
+        _control(
+            plan, (topics[at].as_py(), partitions[at].as_py(), offsets[at].as_py(), seq), event, keys[at], values[at]
+        )
+        for at, seq, event in others
+    ]
+    return pa.RecordBatch.from_pylist(found, schema=LOG_SCHEMA)
+
+
+def _control(
+    plan: LandingPlan, place: tuple[str, int, int, int], event: Event, key: bytes | None, value: bytes | None
+) -> dict[str, object]:
+    topic, partition, offset, seq = place
+    row: dict[str, object] = {
+        "generation": plan.generation,
+        "batch": plan.batch,
+        "slot": CONTROL_SLOT,
+        "topic": topic,
+        "partition": partition,
+        "offset": offset,
+        "seq": seq,
+        "commit_ts": 0,
+        "schema": "",
+        "table": "",
+        "control": msgspec.json.encode(event).decode(),
+    }
+    match event:
+        case Watermark():
+            return row | {"kind": "watermark", "commit_ts": event.commit_ts}
+        case SchemaChange():
+            return row | {"kind": "ddl", "commit_ts": event.commit_ts, "schema": event.schema, "table": event.name}
+        case Bootstrap():
+            return row | {"kind": "bootstrap", "schema": event.table.schema, "table": event.table.name}
+        case Rejected():
+            return row | {"kind": "rejected", "key": key, "after": value}
+        case Envelope():
+            message = "a row change is no control event"
+            raise AssertionError(message)
+
+
+def _summary_rows(plan: LandingPlan, summaries: _Summaries) -> pa.RecordBatch:
+    rows = [
+        {
+            "generation": plan.generation,
+            "batch": plan.batch,
+            "slot": CONTROL_SLOT,
+            "kind": "summary",
+            "offset": -1,
+            "seq": 0,
+            "commit_ts": summary.min_ts,
+            "control": msgspec.json.encode(summary).decode(),
+        }
+        | dict(zip(_GROUP, key, strict=True))
+        for key, summary in summaries.items()
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=LOG_SCHEMA)
+
+
+__all__ = [
+    "CONTROL_SLOT",
+    "LOG_DDL",
+    "LOG_SCHEMA",
+    "SCHEMA_BLOCK",
+    "SCHEMA_IDS",
+    "LandingPlan",
+    "SchemaIds",
+    "Summary",
+    "land",
+    "partition_key",
+    "slot_of",
+    "table_id_key",
+]

@@ -1,0 +1,213 @@
+"""The change log's files, written and read by the tasks themselves, without a way through Spark's rows.
+
+For a local Spark on a local warehouse: there a task's file system is the driver's. What crosses to the JVM is the
+control events and the names of the files; the driver commits these to the log's table. Measured, this lands in half
+the time that Spark's writer takes (docs/benchmarks.md).
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from uuid import uuid4
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ticdc_spark.spark.decode.envelopes import CONTROL_SLOT, LOG_DDL, LOG_SCHEMA, LandingPlan, land
+from ticdc_spark.spark.decode.rows import LOG_COLUMNS
+from ticdc_spark.spark.tasks import ArrowTask
+
+FILE = "file"
+"""Kind of an output row that names a written file: ``control`` holds the ``LogFile``."""
+CONTROL_COLUMNS = (
+    *("kind", "topic", "partition", "offset", "seq", "schema", "table", "schema_key", "commit_ts", "control"),
+)
+"""What the driver reads of a control event."""
+CONTROL_DDL = ", ".join(
+    part for part in LOG_DDL.split(", ") if part.split("`")[1] in CONTROL_COLUMNS
+)  # in the log's order
+_CONTROLS = pa.schema([field for field in LOG_SCHEMA if field.name in CONTROL_COLUMNS])
+_DICTIONARY = ["kind", "topic", "op", "schema", "table", "schema_key"]
+_STATISTICS = ["schema", "table", "commit_ts"]
+_TABLES = ("slot", "schema", "table")
+"""The order of rows in a file."""
+_FLUSH_BYTES = 64 << 20
+_MIN_ROW_GROUP = 1_000
+"""Rows from which on a row group ends where its table does: many small tables share one."""
+_BATCH = 20_000
+
+
+class LogFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of the log: one slot of one task."""
+
+    path: str
+    slot: int
+    rows: int
+    bytes: int
+
+
+class LogRows(msgspec.Struct, frozen=True, kw_only=True):
+    """Which rows of the log are meant: of one table, with ``above < commit_ts <= upto``."""
+
+    generation: int
+    batches: frozenset[int] | None
+    """``None``: all."""
+    schema: str
+    table: str
+    above: int
+    upto: int
+    kinds: tuple[str, ...] = ("row",)
+    keys: tuple[str, ...] | None = None
+    """Schema keys; ``None``: all."""
+
+
+def write_log(plan: LandingPlan, folder: Path, field_ids: Mapping[str, int]) -> ArrowTask:
+    """Return the function for ``mapInArrow``: messages to files under ``folder``; out come ``CONTROL_DDL`` rows.
+
+    ``field_ids``: Iceberg's ids of the log's columns. A file that is not in the output (of a task that failed) belongs
+    to nobody.
+    """
+    opened = land(plan)
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        writer = _Writer(folder, field_ids)
+        try:
+            for rows in opened(batches):
+                if len(rows) and rows.column("slot")[0].as_py() == CONTROL_SLOT:
+                    yield rows.select(_CONTROLS.names)
+                writer.add(rows)
+            writer.flush()
+        finally:
+            files = writer.close()
+        if files:
+            yield pa.RecordBatch.from_pylist([_file_row(file) for file in files], schema=_CONTROLS)
+
+    return run
+
+
+def _file_row(file: LogFile) -> dict[str, object]:
+    empty = {"topic": "", "partition": 0, "offset": -1, "seq": 0, "schema": "", "table": "", "commit_ts": 0}
+    return {"kind": FILE, "control": msgspec.json.encode(file).decode(), **empty}
+
+
+class _Writer:
+    """Files of one task, one a slot; a row group has the rows of one table, or of several small ones."""
+
+    def __init__(self, folder: Path, field_ids: Mapping[str, int]) -> None:
+        self.folder = folder
+        self.schema = pa.schema(
+            [field.with_metadata({"PARQUET:field_id": str(field_ids[field.name])}) for field in LOG_SCHEMA]
+        )
+        self.waiting: list[pa.RecordBatch] = []
+        self.size = 0
+        self.open: dict[int, tuple[Path, pq.ParquetWriter]] = {}
+        self.rows: dict[int, int] = {}
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        self.waiting.append(rows)
+        self.size += rows.nbytes
+        if self.size >= _FLUSH_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        if not self.waiting:
+            return
+        rows = pa.Table.from_batches(self.waiting)
+        self.waiting, self.size = [], 0
+        rows = rows.take(pc.sort_indices(rows, [(name, "ascending") for name in _TABLES]))
+        rows = rows.combine_chunks()
+        first = 0
+        for end, slot in _parts(rows):
+            self._writer(slot).write_table(rows.slice(first, end - first).cast(self.schema), row_group_size=end - first)
+            self.rows[slot] = self.rows.get(slot, 0) + end - first
+            first = end
+
+    def close(self) -> list[LogFile]:
+        files = []
+        for slot, (path, writer) in self.open.items():
+            writer.close()
+            files.append(LogFile(path=str(path), slot=slot, rows=self.rows.get(slot, 0), bytes=path.stat().st_size))
+        return files
+
+    def _writer(self, slot: int) -> pq.ParquetWriter:
+        if slot not in self.open:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            path = self.folder / f"slot{slot}-{uuid4().hex}.parquet"
+            writer = pq.ParquetWriter(
+                path,
+                self.schema,
+                compression="zstd",
+                compression_level=1,
+                use_dictionary=_DICTIONARY,
+                write_statistics=_STATISTICS,
+                store_schema=False,
+            )
+            self.open[slot] = (path, writer)
+        return self.open[slot][1]
+
+
+def _parts(rows: pa.Table) -> Iterator[tuple[int, int]]:
+    """Where row groups of sorted rows end, and their slot: where a table does, small ones together, always where a
+    slot does."""
+    counts = rows.group_by(list(_TABLES), use_threads=False).aggregate([([], "count_all")])
+    counts = counts.sort_by([(name, "ascending") for name in _TABLES])  # groups come in no order that can be relied on
+    first = end = 0
+    slots = counts.column("slot").to_pylist()
+    for at, count in enumerate(counts.column("count_all").to_pylist()):
+        end += count
+        last_of_slot = at + 1 == len(slots) or slots[at + 1] != slots[at]
+        if last_of_slot or end - first >= _MIN_ROW_GROUP:
+            yield end, slots[at]
+            first = end
+
+
+def read_log(tasks: Sequence[Sequence[str]], wanted: LogRows) -> ArrowTask:
+    """Return the function for ``mapInArrow``: numbers of ``tasks`` (each a list of files) to ``LOG_COLUMNS``."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for path in tasks[number]:
+                    yield from _read(path, wanted)
+
+    return run
+
+
+def _read(path: str, wanted: LogRows) -> Iterator[pa.RecordBatch]:
+    columns = list(dict.fromkeys([*LOG_COLUMNS, "generation", "kind", "schema", "table"]))
+    with pq.ParquetFile(path, memory_map=True) as file:
+        places = [file.schema_arrow.get_field_index(name) for name in ("schema", "table")]
+        for group in range(file.num_row_groups):
+            statistics = [file.metadata.row_group(group).column(place).statistics for place in places]
+            if not all(map(_may_hold, statistics, (wanted.schema, wanted.table))):
+                continue
+            rows = _chosen(file.read_row_group(group, columns=columns, use_threads=False), wanted)
+            yield from rows.select(list(LOG_COLUMNS)).combine_chunks().to_batches(_BATCH)
+
+
+def _may_hold(statistics: pq.Statistics | None, value: str) -> bool:
+    if statistics is None or not statistics.has_min_max:
+        return True
+    return bool(statistics.min <= value <= statistics.max)
+
+
+def _chosen(rows: pa.Table, wanted: LogRows) -> pa.Table:
+    mask = pc.and_(
+        pc.greater(rows.column("commit_ts"), wanted.above), pc.less_equal(rows.column("commit_ts"), wanted.upto)
+    )
+    equal: dict[str, Collection[object]] = {
+        "generation": (wanted.generation,),
+        "kind": wanted.kinds,
+        "schema": (wanted.schema,),
+        "table": (wanted.table,),
+    }
+    if wanted.keys is not None:
+        equal["schema_key"] = wanted.keys
+    for name, values in equal.items():
+        column = rows.column(name)
+        mask = pc.and_(mask, pc.is_in(column, pa.array(list(values), column.type)))
+    return rows if pc.all(mask).as_py() else rows.filter(mask)
+
+
+__all__ = ["CONTROL_COLUMNS", "CONTROL_DDL", "FILE", "LogFile", "LogRows", "read_log", "write_log"]

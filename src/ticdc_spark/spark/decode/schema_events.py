@@ -1,0 +1,82 @@
+"""What landing tells the driver of schemas: the ids of registered ones, and the tables of Debezium's schema blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+import pyarrow as pa
+
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import Envelope
+from ticdc_spark.protocols.debezium.tables import table_of_row
+from ticdc_spark.spark.decode.log_schema import CONTROL_SLOT, LOG_SCHEMA
+from ticdc_spark.wire.confluent import HEAD, MAGIC, schema_id
+
+SCHEMA_IDS = "schema_ids"
+"""Kind of the control events that name registered schemas."""
+SCHEMA_BLOCK = "schema_block"
+"""Kind of the control events that have the table of a schema block; ``commit_ts`` is that of its first row."""
+
+
+class SchemaIds(msgspec.Struct, frozen=True):
+    """The schemas of a message's key and value, by their ids; what a control event of kind ``SCHEMA_IDS`` holds."""
+
+    key: int | None
+    value: int | None
+
+
+Heads = tuple[bytes | None, bytes | None]
+
+
+def head(part: bytes | None) -> bytes | None:
+    """The frame of a registered schema's id, if a key or value begins with one."""
+    return None if part is None or len(part) < HEAD or part[:1] != MAGIC else part[:HEAD]
+
+
+class Blocks:
+    """Tables by their schema blocks, as one task meets them; told once each."""
+
+    def __init__(self) -> None:
+        self._met: set[tuple[str, str, str]] = set()
+
+    def of(
+        self, envelopes: Sequence[Envelope], origin: list[int] | None, values: Sequence[bytes | None]
+    ) -> list[dict[str, object]]:
+        """Control events of the blocks that are new in a batch; a block that is not understood gives none."""
+        found = []
+        for at, event in enumerate(envelopes):
+            if not event.schema_key or (event.schema, event.table, event.schema_key) in self._met:
+                continue
+            self._met.add((event.schema, event.table, event.schema_key))
+            value = values[at if origin is None else origin[at]] or b""
+            try:
+                table = table_of_row(event.schema, event.table, event.key, value)
+            except MessageError:
+                continue
+            told = msgspec.json.encode(msgspec.structs.replace(table, version=event.commit_ts)).decode()
+            found.append(
+                {"schema": event.schema, "table": event.table, "schema_key": event.schema_key}
+                | {"commit_ts": event.commit_ts, "control": told}
+            )
+        return found
+
+
+def block_rows(generation: int, batch: int, found: Iterable[dict[str, object]]) -> pa.RecordBatch:
+    """The log's rows of what ``Blocks`` found."""
+    return _rows(generation, batch, SCHEMA_BLOCK, found)
+
+
+def schema_id_rows(generation: int, batch: int, heads: Iterable[Heads]) -> pa.RecordBatch:
+    """The log's rows of the pairs of ids that messages name."""
+    pairs = (SchemaIds(*(None if h is None else schema_id(h) for h in pair)) for pair in heads)
+    told = (
+        {"schema": "", "table": "", "commit_ts": 0, "control": msgspec.json.encode(pair).decode()} for pair in pairs
+    )
+    return _rows(generation, batch, SCHEMA_IDS, told)
+
+
+def _rows(generation: int, batch: int, kind: str, told: Iterable[dict[str, object]]) -> pa.RecordBatch:
+    about = {"generation": generation, "batch": batch, "slot": CONTROL_SLOT, "kind": kind}
+    place = {"topic": "", "partition": 0, "offset": -1, "seq": 0}
+    return pa.RecordBatch.from_pylist([about | place | one for one in told], schema=LOG_SCHEMA)

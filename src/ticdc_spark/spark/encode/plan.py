@@ -1,0 +1,132 @@
+"""What the driver does before rows are encoded: it checks, registers schemas, and shapes a frame of changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+
+from ticdc_spark.errors import MessageError, UsageError
+from ticdc_spark.model import RowChange, Table
+from ticdc_spark.mysql import implicit_value
+from ticdc_spark.protocols import canonical
+from ticdc_spark.protocols.avro.encode import Registry
+from ticdc_spark.protocols.base import Encoder, Tables
+from ticdc_spark.spark.encode.messages import (
+    CHANGE_COLUMNS,
+    ENCODED_DDL,
+    EncodePlan,
+    RawImages,
+    TypedImages,
+    encode_rows,
+)
+from ticdc_spark.spark.types import LakeColumn
+from ticdc_spark.streams.converter import TARGETS, target_encoder
+
+
+def plan_encoding(
+    protocol: str,
+    options: Mapping[str, str],
+    tables: Tables,
+    images: RawImages | TypedImages,
+    registry: Registry | None = None,
+    *,
+    strict: bool = True,
+) -> EncodePlan:
+    """Check what tasks are to do, on the driver, and register the schemas of the tables where the protocol needs it.
+
+    ``options``: as ``target_encoder`` takes them.
+
+    Raises: UsageError for options or tables that do not suit; RegistryFault, IncompatibleSchema.
+    """
+    name = canonical(protocol)
+    if name not in TARGETS:
+        raise UsageError(f"protocol {protocol!r} cannot be written; allowed: {', '.join(sorted(TARGETS))}")
+    if isinstance(images, RawImages) and images.options.verify_checksum:
+        raise UsageError("checksums are verified where rows are read for the lake, not where they are encoded")
+    for table in tables.values():
+        if name == "simple" and table.version is None:
+            raise UsageError(f"simple names the version of each table; `{table.schema}`.`{table.name}` has none")
+    registering = None if registry is None else _Registering(registry)
+    encoder = target_encoder(name, options, registering)
+    if registering is not None and TARGETS[name].needs_registry:
+        for table in tables.values():
+            _register(encoder, table)
+    return EncodePlan(
+        protocol=name,
+        options=dict(options),
+        tables=dict(tables),
+        images=images,
+        ids={} if registering is None else registering.ids,
+        strict=strict,
+    )
+
+
+def encoded(changes: DataFrame, plan: EncodePlan) -> DataFrame:
+    """The messages of changes (``CHANGE_COLUMNS``), as columns for Spark's Kafka sink.
+
+    Order is kept for each topic and partition within a partition of the frame. Open puts changes that follow each
+    other there into one message.
+    """
+    return changes.select(*CHANGE_COLUMNS).mapInArrow(encode_rows(plan), ENCODED_DDL)
+
+
+def inserts(rows: DataFrame, table: Table, columns: Sequence[LakeColumn], commit_ts: int, topic: str) -> DataFrame:
+    """Rows of a table (a snapshot) as changes that insert them, to partition 0 of ``topic``; schema key ``""``.
+
+    Raises: UsageError for a column that is not there, or not of its lake type.
+    """
+    kinds = dict(rows.dtypes)
+    for column in columns:
+        found = kinds.get(column.name)
+        if found != column.type.spark:
+            raise UsageError(
+                f"column `{column.name}` of `{table.schema}`.`{table.name}` is {found}; expected: {column.type.spark}"
+            )
+    image = sql.struct(*(rows[_quoted(column.name)].alias(column.name) for column in columns))
+    places = {"topic": sql.lit(topic), "partition": sql.lit(0), "offset": sql.lit(0).cast("bigint"), "seq": sql.lit(0)}
+    told = {
+        "op": sql.lit("insert"),
+        "schema": sql.lit(table.schema),
+        "table": sql.lit(table.name),
+        "table_id": sql.lit(table.table_id).cast("bigint"),
+        "schema_key": sql.lit(""),
+        "commit_ts": sql.lit(commit_ts).cast("bigint"),
+        "partial": sql.lit(False),
+        "before": sql.lit(None).cast(rows.select(image).schema[0].dataType),
+        "after": image,
+    }
+    return rows.select(*(column.alias(name) for name, column in (places | told).items()))
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+class _Registering:
+    """A registry that remembers what it was asked."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self.ids: dict[tuple[str, str], int] = {}
+
+    def register(self, subject: str, schema: str) -> int:
+        number = self.ids[subject, schema] = self._registry.register(subject, schema)
+        return number
+
+
+def _register(encoder: Encoder, table: Table) -> None:
+    """Register a table's schemas by encoding a row of it, which goes nowhere."""
+    row = {
+        column.name: None if column.nullable else implicit_value(column.type)
+        for column in table.columns
+        if not column.virtual
+    }
+    try:
+        list(encoder.rows([RowChange(op="insert", table=table, commit_ts=0, after=row)]))
+    except MessageError:
+        return  # as each of its rows will tell, with its place
+
+
+__all__ = ["encoded", "inserts", "plan_encoding"]

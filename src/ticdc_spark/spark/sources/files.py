@@ -1,0 +1,155 @@
+"""The source of a recorded topic: a folder or file of JSON lines or Parquet."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import reduce
+from operator import or_
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from ticdc_spark.spark.sources.base import MESSAGES, Offsets, Partition, Stretch, check_start, fair_cut
+from ticdc_spark.topics import json_lines as recorded_json
+from ticdc_spark.topics.chunk import Chunk, Span
+from ticdc_spark.topics.json_lines import Piece
+from ticdc_spark.topics.manifest import RecordedFile, list_recorded, spans
+
+_TASK_BYTES = 32 << 20
+
+
+class FileSource:
+    """Reads a recorded topic. Files may be added while a job runs; what a file holds must not change."""
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+
+    def beginning(self) -> Offsets:
+        """First offset of each partition."""
+        return {partition: held[0].first for partition, held in spans(self._files()).items()}
+
+    def ends(self) -> Offsets:
+        """Offset after the last of each partition."""
+        return {partition: 1 + max(span.last for span in held) for partition, held in spans(self._files()).items()}
+
+    def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
+        """Cut a backlog by what the manifest says about its chunks."""
+        held = spans(self._files())
+        backlog = {
+            partition: [
+                clipped
+                for span in held.get(partition, ())
+                if (
+                    clipped := Stretch(span.first, span.last + 1, span.count, span.bytes).clip(
+                        start.get(partition, 0), last
+                    )
+                )
+            ]
+            for partition, last in end.items()
+        }
+        return fair_cut(backlog, end, max_rows, max_bytes)
+
+    def read(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
+        """Read the files that overlap; a large one in several tasks (a ``.gz`` file only from its start, in one)."""
+        files = self._files()
+        held = spans(files)
+        beginning = {partition: at[0].first for partition, at in held.items()}
+        ends = {partition: 1 + max(span.last for span in at) for partition, at in held.items()}
+        # Nothing is removed from a recorded topic in time, so offsets before its first are no loss.
+        first = check_start({p: max(o, beginning.get(p, o)) for p, o in start.items()}, end, beginning, ends)
+        wanted = {partition: (offset, end[partition]) for partition, offset in first.items()}
+        parts = [
+            part
+            for part in (
+                _read_parquet(spark, [file for file in files if file.kind == "parquet"], wanted),
+                _read_json(spark, [file for file in files if file.kind != "parquet"], wanted),
+            )
+            if part is not None
+        ]
+        return reduce(DataFrame.unionByName, parts) if parts else spark.createDataFrame([], MESSAGES)
+
+    def _files(self) -> tuple[RecordedFile, ...]:
+        return list_recorded(self._path)
+
+
+Wanted = dict[Partition, tuple[int, int]]
+"""[first, end) of each partition that is read."""
+
+
+def _overlapping(file: RecordedFile, wanted: Wanted) -> tuple[Chunk, ...]:
+    return tuple(chunk for chunk in file.chunks if any(_overlaps(span, wanted) for span in chunk.spans))
+
+
+def _overlaps(span: Span, wanted: Wanted) -> bool:
+    first, end = wanted.get((span.topic, span.partition), (0, 0))
+    return span.first < end and span.last >= first
+
+
+def _read_parquet(spark: SparkSession, files: Iterable[RecordedFile], wanted: Wanted) -> DataFrame | None:
+    paths: list[str] = []
+    whole = True
+    for file in files:
+        if _overlapping(file, wanted):
+            paths.append(f"file:{file.path}")
+            whole = whole and all(recorded_json.inside(span, wanted) for chunk in file.chunks for span in chunk.spans)
+    if not paths:
+        return None
+    # Without recursiveFileLookup a folder named topic=a would become a column.
+    read = spark.read.schema(MESSAGES).option("recursiveFileLookup", "true").parquet(*paths)
+    return read if whole else read.where(_inside(wanted))
+
+
+def _inside(wanted: Wanted) -> Column:
+    """A condition that Spark pushes down to the row groups."""
+    return reduce(
+        or_,
+        (
+            (f.col("topic") == topic)
+            & (f.col("partition") == partition)
+            & (f.col("offset") >= first)
+            & (f.col("offset") < end)
+            for (topic, partition), (first, end) in wanted.items()
+        ),
+    )
+
+
+def _read_json(spark: SparkSession, files: Iterable[RecordedFile], wanted: Wanted) -> DataFrame | None:
+    """Tasks in Python: they know each line's number, which Spark's JSON reader does not."""
+    pieces: list[Piece] = []
+    for file in files:
+        chunks = _overlapping(file, wanted)
+        if file.kind == "gzip" and chunks:
+            pieces.append(Piece(file.path, chunks, wanted))
+        else:
+            pieces.extend(Piece(file.path, (chunk,), wanted) for chunk in chunks)
+    if not pieces:
+        return None
+    tasks = _share_out(pieces, spark.sparkContext.defaultParallelism)
+    return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(_reader(tasks), MESSAGES)
+
+
+def _share_out(pieces: Sequence[Piece], parallelism: int) -> list[list[Piece]]:
+    """Neighbouring pieces become one task, of about ``_TASK_BYTES`` or less where cores would be idle."""
+    sizes = [sum(chunk.length for chunk in piece.chunks) for piece in pieces]
+    limit = min(_TASK_BYTES, max(1, sum(sizes) // parallelism))
+    tasks: list[list[Piece]] = [[]]
+    filled = 0
+    for piece, size in zip(pieces, sizes, strict=True):
+        if filled and filled + size > limit:
+            tasks.append([])
+            filled = 0
+        tasks[-1].append(piece)
+        filled += size
+    return tasks
+
+
+def _reader(tasks: list[list[Piece]]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for task in batch.column(0).to_pylist():
+                yield from recorded_json.read(tasks[task])
+
+    return read
+
+
+__all__ = ["FileSource"]

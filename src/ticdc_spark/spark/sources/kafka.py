@@ -1,0 +1,213 @@
+"""The Kafka source: Spark's batch reader between offsets that the loop chose.
+
+Offsets are listed by Kafka's own client inside Spark's JVM, so that every ``kafka.…`` option means the same in
+listing and in reading, and no second client has to be configured.
+"""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from ticdc_spark.errors import SourceFault, UsageError
+from ticdc_spark.spark.sources.base import Offsets, Partition, Stretch, check_start, fair_cut
+
+R = TypeVar("R")
+
+_INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
+
+_ASSUMED_BYTES = 1024
+"""A message's size where no sample could be taken."""
+
+_SAMPLED_PARTITIONS = 16
+"""The longest backlogs are sampled; the others' messages are taken to be of the same size."""
+
+
+class KafkaSource:
+    """Reads topics, by name or by a Java regular expression that the whole name must match.
+
+    ``options`` are those of Spark's Kafka source: ``kafka.…`` goes to Kafka's client. Safe to use from several
+    threads, one at a time.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        bootstrap_servers: str,
+        *,
+        topics: Sequence[str] = (),
+        topic_pattern: str | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        self._spark = spark
+        self._servers = bootstrap_servers
+        self._topics = tuple(topics)
+        self._pattern = topic_pattern
+        self._options = {"kafka.bootstrap.servers": bootstrap_servers, **(options or {})}
+        self._lock = threading.RLock()
+        self._opened: Any = None
+
+    def beginning(self) -> Offsets:
+        """First offset that the broker still has, by partition.
+
+        Raises: SourceFault naming a topic that is not there, unless topics come from a pattern.
+        """
+        return self._ask(lambda consumer: self._offsets(consumer.beginningOffsets(self._partitions(consumer))))
+
+    def ends(self) -> Offsets:
+        """Offset after the last message (with ``read_committed``: the last stable one), by partition."""
+        return self._ask(lambda consumer: self._offsets(consumer.endOffsets(self._partitions(consumer))))
+
+    def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
+        """Cut a backlog by offsets; a message's bytes come from a small sample at ``start`` of each partition."""
+        behind = {p: (start.get(p, 0), last) for p, last in end.items() if start.get(p, 0) < last}
+        if not behind:
+            return dict(end)
+        longest = sorted(behind, key=lambda p: behind[p][0] - behind[p][1])[:_SAMPLED_PARTITIONS]
+        sizes = self._ask(lambda consumer: self._sample(consumer, {p: behind[p][0] for p in longest}))
+        usual = sum(sizes.values()) / len(sizes) if sizes else _ASSUMED_BYTES
+        backlog = {
+            p: [Stretch(first, last, last - first, (last - first) * sizes.get(p, usual))]
+            for p, (first, last) in behind.items()
+        }
+        return fair_cut(backlog, end, max_rows, max_bytes)
+
+    def read(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
+        """Read with Spark's batch Kafka source; large partitions are split over the cores."""
+        first = check_start(start, end, self.beginning(), self.ends())
+        if not first:
+            # A plan of the same columns that asks no broker.
+            return spark.range(0).selectExpr(
+                "'' AS topic", "0 AS partition", "id AS offset", "id AS timestamp", "X'' AS key", "X'' AS value"
+            )
+        defaults = {
+            "includeHeaders": "false",
+            "failOnDataLoss": "true",
+            "minPartitions": str(spark.sparkContext.defaultParallelism),
+        }
+        reader = (
+            spark.read.format("kafka")
+            .options(**defaults)
+            .options(**self._options)
+            .option("assign", _by_topic(dict.fromkeys(first)))
+            .option("startingOffsets", _by_topic(first))
+            .option("endingOffsets", _by_topic({partition: end[partition] for partition in first}))
+        )
+        return reader.load().select(
+            "topic",
+            "partition",
+            "offset",
+            # Kafka says -1 where a message has no timestamp.
+            f.nullif(f.unix_millis("timestamp"), f.lit(-1).cast("bigint")).alias("timestamp"),
+            "key",
+            "value",
+        )
+
+    def close(self) -> None:
+        """Close the client in the JVM."""
+        with self._lock:
+            if self._opened is not None:
+                self._opened.close()
+                self._opened = None
+
+    def _ask(self, question: Callable[[Any], R]) -> R:
+        with self._lock:
+            try:
+                if self._opened is None:
+                    self._opened = self._open()
+                return question(self._opened)
+            except Py4JJavaError as error:
+                raise SourceFault(f"Kafka at {self._servers}: {_reason(error)}") from error
+            except PySparkException as error:
+                # PySpark's form of Java's IllegalArgumentException: a pattern or a topic's name that cannot be.
+                raise UsageError(f"Kafka at {self._servers}: {error}") from error
+
+    def _open(self) -> Any:
+        jvm: Any = self._spark._jvm
+        properties = jvm.java.util.Properties()
+        # An absent topic must stay absent: the broker would create it for a reader that asks.
+        defaults = {"allow.auto.create.topics": "false", "default.api.timeout.ms": "30000", "client.id": "ticdc-spark"}
+        client = {k.removeprefix("kafka."): v for k, v in self._options.items() if k.startswith("kafka.")}
+        for name, value in {**defaults, **client, **_SAMPLE_OPTIONS}.items():
+            properties.setProperty(name, value)
+        serialization = jvm.org.apache.kafka.common.serialization
+        return jvm.org.apache.kafka.clients.consumer.KafkaConsumer(
+            properties, serialization.ByteArrayDeserializer(), serialization.ByteArrayDeserializer()
+        )
+
+    def _partitions(self, consumer: Any) -> Any:
+        """A Java list of the TopicPartitions that exist now."""
+        jvm: Any = self._spark._jvm
+        every = consumer.listTopics()
+        if self._pattern is not None:
+            pattern = jvm.java.util.regex.Pattern.compile(self._pattern)
+            topics = [name for name in every if name not in _INTERNAL and pattern.matcher(name).matches()]
+        else:
+            topics = list(self._topics)
+            missing = [name for name in topics if name not in every]
+            if missing:
+                raise SourceFault(f"Kafka at {self._servers} has no topic {', '.join(map(repr, missing))}")
+        found = jvm.java.util.ArrayList()
+        for topic in topics:
+            for info in every[topic]:
+                found.add(jvm.org.apache.kafka.common.TopicPartition(topic, info.partition()))
+        return found
+
+    @staticmethod
+    def _offsets(listed: Any) -> Offsets:
+        return {(at.topic(), at.partition()): int(offset) for at, offset in listed.items()}
+
+    def _sample(self, consumer: Any, start: Offsets) -> dict[Partition, float]:
+        """Average bytes of a message's key and value, from the first few of each partition."""
+        jvm: Any = self._spark._jvm
+        at = {p: jvm.org.apache.kafka.common.TopicPartition(*p) for p in start}
+        found: dict[Partition, float] = {}
+        for partition, first in start.items():
+            alone = jvm.java.util.Collections.singletonList(at[partition])
+            consumer.assign(alone)
+            consumer.seek(at[partition], first)
+            records = consumer.poll(jvm.java.time.Duration.ofMillis(1000))
+            sizes = [
+                max(0, record.serializedKeySize()) + max(0, record.serializedValueSize())
+                for record in records.records(at[partition])
+            ]
+            if sizes:
+                found[partition] = sum(sizes) / len(sizes)
+        consumer.unsubscribe()
+        return found
+
+
+_SAMPLE_OPTIONS = {
+    "enable.auto.commit": "false",
+    "auto.offset.reset": "earliest",
+    "max.poll.records": "20",
+    "max.partition.fetch.bytes": "262144",
+    "fetch.max.bytes": "262144",
+}
+
+
+def _by_topic(offsets: Mapping[Partition, int | None]) -> str:
+    """The JSON that Spark's source takes: topic to partition to offset, or to a list of partitions for ``assign``."""
+    topics: dict[str, Any] = {}
+    for (topic, partition), offset in offsets.items():
+        if offset is None:
+            topics.setdefault(topic, []).append(partition)
+        else:
+            topics.setdefault(topic, {})[str(partition)] = offset
+    return msgspec.json.encode(topics).decode()
+
+
+def _reason(error: Py4JJavaError) -> str:
+    """The innermost cause in one line: Kafka's outer exceptions say only that something failed."""
+    cause = error.java_exception
+    while cause.getCause() is not None:
+        cause = cause.getCause()
+    return f"{cause.getClass().getSimpleName()}: {cause.getMessage()}"
+
+
+__all__ = ["KafkaSource"]

@@ -1,0 +1,73 @@
+"""Large messages whose rows lie elsewhere: the row that a message points to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
+
+from ticdc_spark.clients.claim_check import read_stored
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import Envelope, Event, Rejected
+from ticdc_spark.protocols.base import Decoder
+
+Fetch: TypeAlias = Callable[[str], bytes]
+"""From a location to the file's content; ``wire.claim_check.ClaimCheckStorage.fetch``. MessageError rejects the row,
+EnvironmentFault goes through."""
+
+
+class Whole(NamedTuple):
+    """A message as it would have been sent, and its one row."""
+
+    key: bytes | None
+    value: bytes
+    event: Envelope | Rejected
+
+
+def resolve(decoder: Decoder, envelope: Envelope, fetch: Fetch) -> Whole:
+    """The whole row of an envelope with a ``claim_check``; ``Rejected`` if the file does not hold it.
+
+    Raises: what ``fetch`` raises of a broken environment, as SourceFault for a file that is missing.
+    """
+    location = envelope.claim_check or ""
+    try:
+        key, value = read_stored(fetch(location))
+    except MessageError as error:
+        return Whole(None, b"", Rejected(str(error)))
+    return Whole(key, value, _row(decoder, envelope, key, value))
+
+
+def whole_messages(decoder: Decoder, opened: Sequence[Sequence[Event]], fetch: Fetch | None) -> list[Sequence[Event]]:
+    """Opened messages, with the rows that lie elsewhere put in; without ``fetch`` these are rejected.
+
+    Raises: what ``fetch`` raises of a broken environment.
+    """
+
+    def whole(event: Event) -> Event:
+        if not isinstance(event, Envelope) or not event.claim_check:
+            return event
+        if fetch is None:
+            return Rejected(f"the row is kept at {event.claim_check}: claim-check-storage says where that is")
+        return resolve(decoder, event, fetch).event
+
+    return [[whole(event) for event in events] for events in opened]
+
+
+def _row(decoder: Decoder, envelope: Envelope, key: bytes | None, value: bytes) -> Envelope | Rejected:
+    where = f"claim check {envelope.claim_check}"
+    events = decoder.open_message(key, value)
+    if len(events) != 1:
+        return Rejected(f"{where}: {len(events)} events in a file, which holds one")
+    (event,) = events
+    if isinstance(event, Rejected):
+        return Rejected(f"{where}: {event.reason}")
+    # the op may differ: keys alone do not show whether an update had old values
+    if not isinstance(event, Envelope) or _about(event) != _about(envelope):
+        return Rejected(f"{where}: the file holds another event than the message says")
+    return event
+
+
+def _about(event: Envelope) -> tuple[object, ...]:
+    return event.schema, event.table, event.commit_ts, event.schema_key, event.op == "delete"
+
+
+__all__ = ["Fetch", "Whole", "resolve", "whole_messages"]

@@ -1,0 +1,287 @@
+"""The events of a stream of messages, values read: what ``inspect`` and ``convert`` show and write.
+
+The schema of a row is, for each protocol:
+
+- Simple: the one that its version names. It may come later in the stream, or in another partition, so that rows
+  wait for it, and with them every later row of their table: up to ``Holding`` rows and bytes; beyond that, and at the
+  end, the oldest are rejected. Reading all schemas first would be no cure: a stream that is followed has no end.
+- Open and canal-json: what the DDL seen so far says. Where that does not fit the row, or there is none, what the row
+  itself tells: everything but the members of ENUM and SET (so values are numbers) and whether other columns exist.
+- Debezium: what the DDL seen so far says; of a table whose CREATE was not seen, what ``tableChanges`` of a DDL says.
+  Where that does not fit, or there is none, what the row's schema block tells, if there is one.
+- Avro: the one that the row names, at a registry.
+
+DDL comes once for each partition and is followed once.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from ticdc_spark.ddl import TableName
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import Bootstrap, Change, Envelope, Message, Rejected, RowChange, SchemaChange, Table
+from ticdc_spark.protocols.base import Decoder, ReadOptions, RowReader, row_change
+from ticdc_spark.protocols.canal_json.images import table_from_message
+from ticdc_spark.protocols.checksums import Verify, verifier
+from ticdc_spark.protocols.debezium.tables import table_of_row, tables_of_ddl
+from ticdc_spark.protocols.open.images import table_from_row
+from ticdc_spark.streams.claim_check import Fetch, resolve
+from ticdc_spark.streams.handle_keys import Lookup, complete
+from ticdc_spark.streams.sql_tables import SqlTables
+
+OfRow: TypeAlias = Callable[[Message, Envelope], Table]
+"""The table that a row tells; raises MessageError."""
+_READERS = 512
+_VERSIONS = 10_000
+
+
+class Found(NamedTuple):
+    """An event of a message."""
+
+    message: Message
+    seq: int
+    """Its position in the message."""
+    event: Change | Rejected
+    envelope: Envelope | None = None
+    """What a row, read or rejected, was read from."""
+
+
+class Holding(msgspec.Struct, frozen=True):
+    """How much may wait for schemas."""
+
+    rows: int = 10_000
+    bytes: int = 64 << 20
+
+
+class EventReader:
+    """Reads one stream of messages. Its memory is bounded: schemas, compiled readers and held rows."""
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        options: ReadOptions | None = None,
+        *,
+        of_row: OfRow | None = None,
+        holding: Holding | None = None,
+        fetch: Fetch | None = None,
+        lookup: Lookup | None = None,
+    ) -> None:
+        """``of_row``: what a row tells of its table, for a protocol whose rows name their schemas (Avro).
+
+        ``fetch`` gets rows that were too large for Kafka from where they are kept, ``lookup`` those of which only the
+        keys were sent from the upstream; without these they stay as they came.
+        """
+        self._decoder = decoder
+        self._options = options or ReadOptions()
+        self._rows = _Readers(decoder, self._options, lookup)
+        self._versions: OrderedDict[tuple[str, str, str], Table] = OrderedDict()
+        self._current = SqlTables()
+        self._held = _Held(holding or Holding())
+        self._of_row = of_row or _OF_ROW.get(decoder.name)
+        self._follows = decoder.name != "simple"
+        self._fetch = fetch
+
+    def read(self, message: Message) -> Iterator[Found]:
+        """The events that a message gives, and rows that waited for the schema that it has."""
+        for seq, event in enumerate(self._decoder.open_message(message.key, message.value)):
+            if isinstance(event, Envelope):
+                found = self._whole(Found(message, seq, _WAITING, event))
+                if found.event is _WAITING:
+                    yield from self._row(found)
+                else:
+                    yield found
+                continue
+            if isinstance(event, SchemaChange) and self._follows:
+                self._current.follow(event, self._of_ddl(message))
+            yield Found(message, seq, event)
+            if isinstance(event, SchemaChange):
+                yield from self._ddl(event)
+            elif isinstance(event, Bootstrap):
+                yield from self._schema(event.table)
+        while self._held.is_full():
+            yield from self._give_up()
+
+    def tables_of(self, change: SchemaChange) -> tuple[Table | None, Table | None]:
+        """The table before and after a DDL that was read, as its SQL tells them."""
+        return self._current.around(change)
+
+    def finish(self) -> Iterator[Found]:
+        """What still waits: rejected where the schema never came."""
+        while self._held.count:
+            yield from self._give_up()
+
+    def _whole(self, found: Found) -> Found:
+        """A row that lies elsewhere, in the message that it would have come in."""
+        if self._fetch is None or found.envelope is None or found.envelope.claim_check is None:
+            return found
+        whole = resolve(self._decoder, found.envelope, self._fetch)
+        if isinstance(whole.event, Rejected):
+            return found._replace(event=whole.event)
+        message = msgspec.structs.replace(found.message, key=whole.key, value=whole.value)
+        return found._replace(message=message, envelope=whole.event)
+
+    def _row(self, found: Found) -> Iterator[Found]:
+        envelope = found.envelope
+        assert envelope is not None
+        if self._of_row is not None or not envelope.schema_key:
+            yield found._replace(event=self._loose(found.message, envelope))
+            return
+        table = self._version(found)
+        if table is None or self._held.first((envelope.schema, envelope.table)):
+            self._held.add((envelope.schema, envelope.table), found)
+        else:
+            yield found._replace(event=self._rows.read(envelope, table))
+
+    def _of_ddl(self, message: Message) -> tuple[Table, ...]:
+        """The tables that a DDL's message tells beside its SQL."""
+        try:
+            return tables_of_ddl(message.value or b"") if self._decoder.name == "debezium" else ()
+        except MessageError:
+            return ()  # its SQL does
+
+    def _version(self, found: Found) -> Table | None:
+        envelope = found.envelope
+        return None if envelope is None else self._versions.get((envelope.schema, envelope.table, envelope.schema_key))
+
+    def _give_up(self) -> Iterator[Found]:
+        """Reject the row that waits longest, and go on with those that waited only for it."""
+        name = self._held.oldest()
+        found = self._held.pop(name)
+        version = found.envelope.schema_key if found.envelope else ""
+        yield found._replace(
+            event=Rejected(f"no schema for `{name[0]}`.`{name[1]}`, version {version}, in what was read")
+        )
+        yield from self._go_on(name)
+
+    def _go_on(self, name: TableName) -> Iterator[Found]:
+        while (first := self._held.first(name)) and (table := self._version(first)):
+            assert first.envelope is not None
+            yield self._held.pop(name)._replace(event=self._rows.read(first.envelope, table))
+
+    def _loose(self, message: Message, envelope: Envelope) -> RowChange | Rejected:
+        """With the table that DDL told, and where that does not fit, with the one that the row tells."""
+        known = self._current.tables.get((envelope.schema, envelope.table))
+        if known is not None:
+            change = self._rows.read(envelope, known)
+            if isinstance(change, RowChange) and (envelope.partial or _fits(change, known)):
+                return change
+        if self._of_row is None:
+            if known is not None:
+                return change
+            return Rejected(
+                f"no DDL of `{envelope.schema}`.`{envelope.table}` in what was read, which tells its schema"
+            )
+        try:
+            return self._rows.read(envelope, self._of_row(message, envelope), of_row=True)
+        except MessageError as error:
+            return Rejected(str(error))
+
+    def _ddl(self, change: SchemaChange) -> Iterator[Found]:
+        for table in (change.pre_table, change.table):
+            if table is not None:
+                yield from self._schema(table)
+
+    def _schema(self, table: Table) -> Iterator[Found]:
+        key = (table.schema, table.name, str(table.version))
+        self._versions[key] = table
+        self._versions.move_to_end(key)
+        if len(self._versions) > _VERSIONS:
+            self._versions.popitem(last=False)
+        yield from self._go_on((table.schema, table.name))
+
+
+_WAITING = Rejected("waits for its schema")
+
+
+def _fits(change: RowChange, table: Table) -> bool:
+    image = change.after or change.before or {}
+    return all(column.name in image for column in table.columns if not column.virtual)
+
+
+def _open_table(_: Message, envelope: Envelope) -> Table:
+    return table_from_row(envelope.schema, envelope.table, envelope.after or envelope.before or b"")
+
+
+def _canal_table(message: Message, _: Envelope) -> Table:
+    return table_from_message(message.value or b"")
+
+
+def _debezium_table(message: Message, envelope: Envelope) -> Table:
+    return table_of_row(envelope.schema, envelope.table, message.key, message.value or b"")
+
+
+_OF_ROW: Mapping[str, OfRow] = {"open": _open_table, "canal-json": _canal_table, "debezium": _debezium_table}
+
+
+class _Readers:
+    """Row readers, compiled once per table and kept as long as they are used."""
+
+    def __init__(self, decoder: Decoder, options: ReadOptions, lookup: Lookup | None) -> None:
+        self._decoder = decoder
+        self._options = options
+        self._lookup = lookup
+        self._kept: OrderedDict[Table, tuple[RowReader, Verify | None]] = OrderedDict()
+
+    def read(self, envelope: Envelope, table: Table, *, of_row: bool = False) -> RowChange | Rejected:
+        kept = self._kept.get(table)
+        if kept is None:
+            try:
+                reader = self._decoder.row_reader(table, self._options)
+            except MessageError as error:
+                return Rejected(str(error))
+            kept = self._kept[table] = reader, verifier(table) if self._options.verify_checksum else None
+            if len(self._kept) > _READERS:
+                self._kept.popitem(last=False)
+        else:
+            self._kept.move_to_end(table)
+        change = row_change(envelope, table, *kept)
+        # a table that a partial row tells has no more columns than that
+        if isinstance(change, RowChange) and change.partial and self._lookup is not None and not of_row:
+            (change,) = complete([change], self._lookup)
+        return change
+
+
+class _Held:
+    """Rows that wait for their schemas, in order within each table."""
+
+    def __init__(self, limit: Holding) -> None:
+        self._limit = limit
+        self._tables: dict[TableName, deque[Found]] = {}
+        self._bytes = 0
+        self.count = 0
+
+    def first(self, name: TableName) -> Found | None:
+        rows = self._tables.get(name)
+        return rows[0] if rows else None
+
+    def oldest(self) -> TableName:
+        return next(iter(self._tables))
+
+    def is_full(self) -> bool:
+        return self.count > self._limit.rows or self._bytes > self._limit.bytes
+
+    def add(self, name: TableName, found: Found) -> None:
+        self._tables.setdefault(name, deque()).append(found)
+        self.count += 1
+        self._bytes += _size(found)
+
+    def pop(self, name: TableName) -> Found:
+        rows = self._tables[name]
+        found = rows.popleft()
+        if not rows:
+            del self._tables[name]
+        self.count -= 1
+        self._bytes -= _size(found)
+        return found
+
+
+def _size(found: Found) -> int:
+    return len(found.message.value or b"") + len(found.message.key or b"")
+
+
+__all__ = ["EventReader", "Found", "Holding", "OfRow"]

@@ -1,0 +1,97 @@
+"""Parquet files of a recorded topic: what their footers tell, and how such a file is written."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ticdc_spark.errors import SourceFault
+from ticdc_spark.topics.chunk import Chunk, Span
+from ticdc_spark.topics.json_lines import ARROW_SCHEMA
+
+_PLACE = ["topic", "partition", "offset"]
+
+
+def scan(path: str) -> Iterator[Chunk]:
+    """Say what each row group holds: from the footer where a group has one partition, else from three columns.
+
+    Raises: SourceFault for a file that is no Parquet, or whose columns have other names or types.
+    """
+    with _open(path) as file:
+        _check_columns(path, file.schema_arrow)
+        columns = [file.metadata.schema.column(i).path for i in range(file.metadata.num_columns)]
+        for group in range(file.metadata.num_row_groups):
+            footer = file.metadata.row_group(group)
+            if footer.num_rows == 0:
+                continue
+            stored = {name: footer.column(i) for i, name in enumerate(columns)}
+            size = stored["key"].total_uncompressed_size + stored["value"].total_uncompressed_size
+            spans = _from_footer(stored, footer.num_rows, size) or _from_columns(path, file, group, size)
+            yield Chunk(group, footer.total_byte_size, 0, spans)
+
+
+def offsets(path: str, partition: tuple[str, int]) -> Iterator[int]:
+    """Every offset of one partition, as it stands in the file."""
+    with _open(path) as file:
+        for group in range(file.metadata.num_row_groups):
+            table = file.read_row_group(group, columns=_PLACE)
+            rows = zip(*(table.column(name).to_pylist() for name in _PLACE), strict=True)
+            yield from (offset for topic, number, offset in rows if (topic, number) == partition)
+
+
+def _from_footer(stored: dict[str, Any], rows: int, size: int) -> tuple[Span, ...] | None:
+    """The one span of a row group, when its statistics show that it holds one partition."""
+    limits = {}
+    for name in _PLACE:
+        statistics = stored[name].statistics
+        if statistics is None or not statistics.has_min_max or statistics.null_count:
+            return None
+        limits[name] = (statistics.min, statistics.max)
+    (topic, last_topic), (partition, last_partition), (first, last) = (limits[name] for name in _PLACE)
+    if topic != last_topic or partition != last_partition:
+        return None
+    # More rows than offsets: one must be there twice. Fewer: gaps are allowed, so the footer cannot tell.
+    return (Span(topic, partition, first, last, rows, size, ordered=rows <= last - first + 1),)
+
+
+def _from_columns(path: str, file: pq.ParquetFile, group: int, size: int) -> tuple[Span, ...]:
+    table = file.read_row_group(group, columns=_PLACE)
+    for name in _PLACE:
+        if table.column(name).null_count:
+            raise SourceFault(f"{path}: column {name!r} has nulls")
+    found = table.group_by(["topic", "partition"]).aggregate(
+        [("offset", "min"), ("offset", "max"), ("offset", "count"), ("offset", "count_distinct")]
+    )
+    return tuple(
+        Span(
+            topic=row["topic"],
+            partition=row["partition"],
+            first=row["offset_min"],
+            last=row["offset_max"],
+            count=row["offset_count"],
+            bytes=size * row["offset_count"] // table.num_rows,
+            ordered=row["offset_count"] == row["offset_count_distinct"],
+        )
+        for row in found.to_pylist()
+    )
+
+
+def _check_columns(path: str, schema: pa.Schema) -> None:
+    for field in ARROW_SCHEMA:
+        index = schema.get_field_index(field.name)
+        found = schema.field(index).type if index >= 0 else None
+        if found != field.type:
+            raise SourceFault(
+                f"{path}: column {field.name!r} is {found or 'missing'}; a recorded topic has {field.type}"
+            )
+
+
+def _open(path: str) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(path)
+    except (pa.ArrowException, OSError) as error:
+        raise SourceFault(f"{path}: {error}") from error
+
+
+__all__ = ["offsets", "scan"]
