@@ -16,7 +16,8 @@ from pyspark.sql import functions as sf
 from ticdc_spark.model import ColumnType, Table
 from ticdc_spark.mysql import handle_key, is_bytes
 from ticdc_spark.sinks.base import OP_COLUMN, MarkFound
-from ticdc_spark.sinks.iceberg.sink import IcebergSink, quote
+from ticdc_spark.sinks.iceberg.faults import quote
+from ticdc_spark.sinks.iceberg.sink import IcebergSink
 from ticdc_spark.spark.sources.base import Offsets, Source
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, lake_columns
 

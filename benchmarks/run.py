@@ -30,9 +30,10 @@ from ticdc_spark.config.load import load_job
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.replicate import loop
 from ticdc_spark.sinks.iceberg.changelog import SLOTS, ChangeLog
-from ticdc_spark.sinks.iceberg.sink import IcebergSink, catalog_options
+from ticdc_spark.sinks.iceberg.sink import IcebergSink
+from ticdc_spark.sinks.iceberg.tables import catalog_options
 from ticdc_spark.spark.decode.envelopes import LOG_DDL, LandingPlan, land
-from ticdc_spark.spark.decode.log_files import LogRows
+from ticdc_spark.spark.decode.log_files import LogScan
 from ticdc_spark.spark.decode.rows import ReadPlan, read_rows, rows_ddl
 from ticdc_spark.spark.session.session import coordinates, cores, open_session
 from ticdc_spark.spark.sources.files import FileSource
@@ -143,7 +144,7 @@ class Bench:
         batches = frozenset(range(1, len(self.bounds) + 1))
         for table in self.topic.tables:
             columns = baselines.columns_of(table)
-            wanted = LogRows(
+            wanted = LogScan(
                 generation=1, batches=batches, schema=table.schema, table=table.name, above=0, upto=2**63 - 1
             )
             plan = ReadPlan(

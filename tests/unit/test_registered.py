@@ -13,7 +13,7 @@ from ticdc_spark.protocols.debezium_avro.encode import DebeziumAvroConfig
 from ticdc_spark.protocols.debezium_avro.encode import encoder as debezium_avro
 from ticdc_spark.replicate.schemas.registered import Registered, held_of
 from ticdc_spark.replicate.state.progress import Pending, Progress
-from ticdc_spark.spark.decode.control import Control
+from ticdc_spark.spark.decode.control import Control, ControlEvent, read_control
 from ticdc_spark.spark.decode.envelopes import SCHEMA_IDS, SchemaIds
 from ticdc_spark.wire.confluent import schema_id
 
@@ -26,22 +26,26 @@ def table(name: str, *more: str) -> Table:
     return Table(schema="a db", name=name, columns=columns, indexes=(PRIMARY,))
 
 
-def control(kind: str, schema: str = "", name: str = "", key: str | None = None, text: str | None = None) -> Control:
-    return Control(
-        kind=kind,
-        topic="t",
-        partition=0,
-        offset=-1,
-        seq=0,
-        schema=schema,
-        table=name,
-        schema_key=key,
-        commit_ts=0,
-        control=text,
+def control(
+    kind: str, schema: str = "", name: str = "", key: str | None = None, text: str | None = None
+) -> ControlEvent:
+    return read_control(
+        Control(
+            kind=kind,
+            topic="t",
+            partition=0,
+            offset=-1,
+            seq=0,
+            schema=schema,
+            table=name,
+            schema_key=key,
+            commit_ts=0,
+            control=text,
+        )
     )
 
 
-def landed(protocol: str, *tables: Table) -> tuple[Registered, list[Control]]:
+def landed(protocol: str, *tables: Table) -> tuple[Registered, list[ControlEvent]]:
     """What landing tells of a row of each table."""
     registry, controls = Registry(), []
     to = debezium_avro(DebeziumAvroConfig(), registry) if protocol != "avro" else avro(AvroConfig(), registry)

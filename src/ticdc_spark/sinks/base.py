@@ -1,14 +1,19 @@
-"""What a sink does for ``replicate``. Every write and every DDL carries its mark in the commit that does it."""
+"""The contract of a sink: a lake of tables, each of which carries a mark of what it has applied.
+
+Every write and every DDL carries its mark in the very commit that does it. The contract is split by what a sink can do:
+``Tables`` (look, create, drop, mark), ``Columns`` (schema changes) and ``Changes`` (rows); ``Sink`` is all of them.
+A sink opens the change log that belongs to it, and decides how it writes the net changes of rows of that log.
+"""
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from typing import Protocol, TypeAlias
 
 import msgspec
-from pyspark.sql import DataFrame, SparkSession
 
-from ticdc_spark.spark.decode.rows import OP
-from ticdc_spark.spark.types import LakeColumn
+from ticdc_spark.sinks.changelog_base import ChangeLog
+from ticdc_spark.spark.decode.log_files import LogScan
+from ticdc_spark.spark.decode.rows import OP, BadRow, ReadPlan
+from ticdc_spark.spark.types import LakeColumn, LakeOptions
 
 Mark: TypeAlias = tuple[int, int]
 """(commit_ts, step)."""
@@ -17,10 +22,8 @@ TableName: TypeAlias = tuple[str, str]
 
 OP_COLUMN = OP
 """Column of a net change: ``d`` deletes its key, anything else is the row's last image."""
-
-
 TIES, ALWAYS = "_ticdc_ties", "_ticdc_always"
-"""Columns of a net change for ``merge_newest``: whether it wins over a row of the same time, and over any row."""
+"""Columns of a net change in arrival mode: whether it wins over a row of the same time, and over any row."""
 
 
 class MarkFound(msgspec.Struct, frozen=True):
@@ -44,23 +47,76 @@ class ColumnChanges(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.rename or self.add or self.drop or self.promote)
 
 
-class Sink(Protocol):
-    """A lake. One object a job; safe to call from several threads for different tables."""
+class Fill(msgspec.Struct, frozen=True):
+    """A constant for a new column."""
 
-    def session(self) -> AbstractContextManager[SparkSession]:
-        """Borrow a Spark session; data frames to write must come from one, and one thread uses it at a time."""
+    value: str | bytes | None
+    """Canonical."""
+    lake: LakeOptions
+
+
+class ColumnConversion(msgspec.Struct, frozen=True):
+    """How the values of a column become those of another type."""
+
+    expression: str
+    """Spark SQL over ``{old}``."""
+
+
+class NetChanges(msgspec.Struct, frozen=True, kw_only=True):
+    """The rows of one table to apply, one net change a key, and how they are read."""
+
+    table: TableName
+    scan: LogScan
+    plan: ReadPlan
+    stamp: MarkFound
+    """The mark of the commit that applies them."""
+    appended: MarkFound | None = None
+    """The mark of a commit before it, if the sink appends new keys by a commit of their own."""
+    new_keys: bool = False
+    """Whether a key whose first event is an insert has no row in the table."""
+    inserts: int = 0
+    others: int = 0
+    """How many of the changes are inserts, and how many are not, as far as is known."""
+    leave_out_unreadable: bool = False
+    """Rows that cannot be read are left out; otherwise nothing is applied when there is one."""
+
+
+class NewestChanges(msgspec.Struct, frozen=True, kw_only=True):
+    """The rows of one table to apply in arrival mode: each key's newest change, where the table has no newer one."""
+
+    table: TableName
+    scan: LogScan
+    plan: ReadPlan
+    columns: tuple[LakeColumn, ...]
+    """Those of ``plan``, and the last one for the commit_ts of a row's last change."""
+    stamp: MarkFound
+    deletes: ReadPlan | None = None
+    """How older rows of the log are read for the deletes that they hold; ``None``: those need not be looked at."""
+    leave_out_unreadable: bool = False
+
+
+class Applied(msgspec.Struct, frozen=True, kw_only=True):
+    """What a commit of rows did."""
+
+    zero_dates: int = 0
+    """Zero or impossible dates that became NULL."""
+
+
+class UnreadableRows(Exception):
+    """Rows that cannot be read; nothing was applied. Not an error of its own: ``on-reject`` decides."""
+
+
+class Tables(Protocol):
+    """The tables of a lake, and their marks."""
 
     def exists(self, table: TableName) -> bool:
         """Whether the lake has the table."""
 
     def mark(self, table: TableName) -> MarkFound | None:
-        """The mark of a table that exists; ``None`` when no commit carries one (not a table of ours)."""
+        """The mark of a table that exists; ``None`` when no commit carries one (not a table of a job)."""
 
     def snapshot_id(self, table: TableName) -> int | None:
         """The current snapshot."""
-
-    def columns(self, table: TableName) -> dict[str, str]:
-        """Lake column names of a table to their types, in Spark's words."""
 
     def create(self, table: TableName, columns: Sequence[LakeColumn], mark: MarkFound) -> None:
         """Create a table, with its mark, in one commit."""
@@ -77,28 +133,52 @@ class Sink(Protocol):
     def stamp(self, table: TableName, mark: MarkFound) -> None:
         """Commit a mark and nothing else."""
 
-    def change_columns(self, table: TableName, changes: ColumnChanges, mark: MarkFound) -> None:
-        """Rename, add, drop and promote columns, with the mark, in one commit."""
-
-    def set_column(self, table: TableName, column: str, expression: str, mark: MarkFound) -> None:
-        """Set a column of every row to a SQL expression."""
-
-    def append(self, table: TableName, rows: DataFrame, columns: Sequence[LakeColumn], mark: MarkFound) -> None:
-        """Append rows, in one commit with the mark."""
-
-    def merge(self, table: TableName, changes: DataFrame, columns: Sequence[LakeColumn], mark: MarkFound) -> None:
-        """Apply one net change a key, in one commit with the mark."""
-
-    def merge_newest(
-        self, table: TableName, changes: DataFrame, columns: Sequence[LakeColumn], mark: MarkFound
-    ) -> None:
-        """Apply one net change a key where the lake has no newer one, in one commit with the mark.
-
-        The last of ``columns`` holds the commit_ts of a row's last change; ``changes`` has ``TIES`` and ``ALWAYS``.
-        """
-
     def create_database(self, schema: str) -> None:
         """Create a namespace; no error when it is there."""
 
     def drop_database(self, schema: str) -> None:
         """Drop a namespace if nothing is left in it."""
+
+
+class Columns(Protocol):
+    """Schema changes."""
+
+    def columns(self, table: TableName) -> dict[str, str]:
+        """Lake column names of a table to their types, in Spark's words."""
+
+    def change_columns(self, table: TableName, changes: ColumnChanges, mark: MarkFound) -> None:
+        """Rename, add, drop and promote columns, with the mark, in one commit."""
+
+    def fill_column(self, table: TableName, column: LakeColumn, fill: Fill, mark: MarkFound) -> None:
+        """Give every row one value in a column, in one commit with the mark."""
+
+    def convert_column(
+        self, table: TableName, old: str, column: LakeColumn, conversion: ColumnConversion, mark: MarkFound
+    ) -> None:
+        """Set a column of every row to the converted value of the column ``old``, in one commit with the mark."""
+
+
+class Changes(Protocol):
+    """Rows of the sink's change log into its tables."""
+
+    def apply_net_changes(self, changes: NetChanges) -> Applied:
+        """Apply one net change a key: the last image of each, in one commit with the mark.
+
+        Raises: UnreadableRows when there are some that are not to be left out; nothing is applied then. SinkFault
+        """
+
+    def apply_newest(self, changes: NewestChanges) -> Applied:
+        """Apply each key's newest change where the table has no newer one, in one commit with the mark.
+
+        Raises: as ``apply_net_changes``.
+        """
+
+    def unreadable_rows(self, scan: LogScan, plan: ReadPlan, limit: int) -> list[BadRow]:
+        """At most ``limit`` rows that cannot be read, each once. Raises: SinkFault"""
+
+
+class Sink(Tables, Columns, Changes, Protocol):
+    """A lake. One object a job; safe to call from several threads for different tables."""
+
+    def changelog(self, job: str) -> ChangeLog:
+        """Open the job's change log and dead letters, which this sink then reads rows from."""

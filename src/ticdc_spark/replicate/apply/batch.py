@@ -1,6 +1,5 @@
-"""What applying one batch works on."""
+"""What applying one batch works on: what all its timelines share, and what one timeline changes."""
 
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -13,7 +12,7 @@ from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.state.progress import Mark, Pending, TableState
 from ticdc_spark.sinks.base import MarkFound, Sink, TableName
-from ticdc_spark.sinks.iceberg.changelog import ChangeLog
+from ticdc_spark.sinks.changelog_base import ChangeLog
 from ticdc_spark.spark.decode.rows import ReadPlan
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, LakeType, lake_columns
 
@@ -26,30 +25,23 @@ _COMMIT_TS = LakeColumn(
 )
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """One batch while it is applied. ``states`` changes as the timelines go; each table belongs to one timeline."""
+    """One batch while it is applied: what its timelines share and none of them changes."""
 
     job: Job
     sink: Sink
     log: ChangeLog
+    generation: int
     batch: int
     protocol: str
-    states: dict[TableName, TableState]
     pending: tuple[Pending, ...]
-    schemas: dict[tuple[str, str, str], Table]
+    schemas: Mapping[tuple[str, str, str], Table]
     now: float
     arrival: bool = False
     position: int = 0
     """In arrival mode: what marks have in place of a commit_ts; higher from batch to batch."""
     registry: Registered | None = None
-    marks: dict[TableName, MarkFound | None] = field(default_factory=dict)
-    """Marks of tables that exist, as read once; ``None``: the table is not there."""
-    rejected: int = 0
-    zero_dates: int = 0
-    applied_rows: int = 0
-    ddls: int = 0
-    lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def options(self) -> ReadOptions:
@@ -61,14 +53,13 @@ class Batch:
         )
 
     def read_plan(self, tables: Mapping[str, Table], columns: Sequence[LakeColumn]) -> ReadPlan:
-        """How tasks read the rows of these versions of a table (by schema key) into columns."""
+        """How the rows of these versions of a table (by schema key) are read into columns."""
         return ReadPlan(
             protocol=self.protocol,
             tables=dict(tables),
             columns=tuple(columns),
             options=self.options,
             lake=self.lake,
-            strict=self.job.on_reject == "stop",
             schemas=None if self.registry is None else self.registry.texts(tuple(tables)),
             upstream=self.job.source.upstream,
         )
@@ -81,7 +72,7 @@ class Batch:
     def columns(self, table: Table) -> tuple[LakeColumn, ...]:
         """The lake's columns of a table, its handle key marked.
 
-        Raises: UsageError for a TIMESTAMP that the protocol sends without its zone, when the job file does not tell it.
+        Raises: UsageError for a TIMESTAMP that the protocol sends without its zone, when the job file names none.
         """
         if self.job.source_timezone is None and self.protocol in NO_TIMEZONE:
             local = [column.name for column in table.columns if column.type.name == "timestamp"]
@@ -97,6 +88,25 @@ class Batch:
     def commit_ts_of(self, state: TableState) -> int:
         """The highest commit_ts that a table has applied; in arrival mode a DDL leaves the position there."""
         return 0 if self.arrival and state.applied == self.position else state.applied
+
+    def stamp(self, mark: Mark, floor: int) -> MarkFound:
+        """A mark of this job."""
+        return MarkFound(self.job.name, mark, floor)
+
+
+@dataclass(slots=True, kw_only=True)
+class TimelineWork:
+    """The tables of one timeline while it is worked through by one thread; what it has become is its result."""
+
+    batch: Batch
+    states: dict[TableName, TableState]
+    """Of the timeline's tables, as far as they are known."""
+    marks: dict[TableName, MarkFound | None] = field(default_factory=dict)
+    """Marks as read once and as written since; ``None``: the table is not there."""
+    rejected: int = 0
+    zero_dates: int = 0
+    applied_rows: int = 0
+    ddls: int = 0
 
     def mark(self, table: TableName) -> Mark:
         """The table's mark; ``NO_MARK`` when the table is not in the lake.
@@ -114,22 +124,19 @@ class Batch:
 
     def done(self, table: TableName, mark: Mark, floor: int) -> MarkFound:
         """Note that a step has been committed."""
-        found = self.stamp(mark, floor)
+        found = self.batch.stamp(mark, floor)
         self.marks[table] = found
         return found
 
-    def stamp(self, mark: Mark, floor: int) -> MarkFound:
-        """A mark of this job."""
-        return MarkFound(self.job.name, mark, floor)
-
     def _look_up(self, table: TableName) -> MarkFound | None:
-        if not self.sink.exists(table):
+        sink, job = self.batch.sink, self.batch.job
+        if not sink.exists(table):
             return None
-        found = self.sink.mark(table)
-        if found is not None and found.job == self.job.name:
+        found = sink.mark(table)
+        if found is not None and found.job == job.name:
             return found
-        if self.job.adopt:
-            return self.stamp((0, 0), 0)
+        if job.adopt:
+            return self.batch.stamp((0, 0), 0)
         owner = "no job" if found is None else f"job {found.job!r}"
         message = (
             f"the lake has a table `{table[0]}`.`{table[1]}` already, written by {owner}; rename or drop it, "

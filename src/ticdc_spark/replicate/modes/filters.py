@@ -3,19 +3,15 @@
 from collections.abc import Callable, Sequence
 
 from ticdc_spark.config.table_filter import table_filter
-from ticdc_spark.spark.decode.control import Control
+from ticdc_spark.spark.decode.control import ControlEvent, table_of
 
 
-def leave_out(controls: Sequence[Control], patterns: Sequence[str]) -> list[Control]:
+def leave_out(controls: Sequence[ControlEvent], patterns: Sequence[str]) -> list[ControlEvent]:
     """Drop what concerns tables that ``tables`` under [job] does not name."""
     if not patterns:
         return list(controls)
     wanted = table_filter(patterns)
-    return [
-        event
-        for event in controls
-        if event.kind not in {"summary", "ddl", "bootstrap"} or not event.table or wanted(event.schema, event.table)
-    ]
+    return [event for event in controls if (name := table_of(event)) is None or not name[1] or wanted(name[0], name[1])]
 
 
 def skip_to_known(patterns: Sequence[str]) -> Callable[[str, str], bool]:

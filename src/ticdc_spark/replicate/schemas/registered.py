@@ -19,8 +19,7 @@ from ticdc_spark.protocols.avro.schema import table_from_schemas
 from ticdc_spark.protocols.debezium_avro import decode as debezium_avro
 from ticdc_spark.replicate.state.progress import KnownSchema, Progress
 from ticdc_spark.sinks.base import TableName
-from ticdc_spark.spark.decode.control import Control
-from ticdc_spark.spark.decode.envelopes import SCHEMA_IDS, SchemaIds
+from ticdc_spark.spark.decode.control import ControlEvent, RowsRead, SchemaIds, SchemaIdsRead
 
 
 class Texts(Protocol):
@@ -46,7 +45,7 @@ class Registered:
         if close is not None:
             close()
 
-    def learn(self, controls: Sequence[Control]) -> bool:
+    def learn(self, controls: Sequence[ControlEvent]) -> bool:
         """Fetch the schemas that landing met and did not know; whether it met any that are there.
 
         Raises: RegistryFault
@@ -72,7 +71,7 @@ class Registered:
         self.fetch(numbers)
         return {number: self.known[number] for number in numbers if number in self.known}
 
-    def tables(self, controls: Sequence[Control]) -> list[KnownSchema]:
+    def tables(self, controls: Sequence[ControlEvent]) -> list[KnownSchema]:
         """The tables that values' schemas tell, with the key that stood beside each; in order of their ids."""
         found: dict[tuple[int, TableName], KnownSchema] = {}
         for pair in sorted(_pairs(controls), key=lambda pair: (pair.value or 0, pair.key is None, pair.key or 0)):
@@ -84,7 +83,7 @@ class Registered:
                     )
         return [*found.values()]
 
-    def told(self, progress: Progress, controls: Sequence[Control], mode: str | None) -> Progress:
+    def told(self, progress: Progress, controls: Sequence[ControlEvent], mode: str | None) -> Progress:
         """The progress with the tables of this batch's schemas; where watermarks bound a batch, those of the keys that
         deletes name, too."""
         known = {(schema.schema, schema.name, schema.key): schema for schema in progress.schemas}
@@ -92,14 +91,14 @@ class Registered:
             known.setdefault((table.schema, table.name, table.key), table)
         if mode == "barrier":
             waiting = {(rows.schema, rows.name, rows.schema_key) for rows in progress.pending}
-            waiting |= {(e.schema, e.table, e.schema_key or "") for e in controls if e.kind == "summary"}
+            waiting |= {(e.schema, e.table, e.schema_key) for e in controls if isinstance(e, RowsRead)}
             for schema, name, key in sorted(waiting - known.keys()):
                 for text in self.texts([key]).values():
                     table_of_key = KnownSchema(schema=schema, name=name, key=key, table=table_from_schemas(text, None))
                     known[schema, name, key] = table_of_key
         return msgspec.structs.replace(progress, schemas=tuple(known.values()))
 
-    def _tables(self, pair: SchemaIds, controls: Sequence[Control]) -> list[Table]:
+    def _tables(self, pair: SchemaIds, controls: Sequence[ControlEvent]) -> list[Table]:
         key, value = (None if number is None else self.known.get(number) for number in (pair.key, pair.value))
         try:
             if value is None:
@@ -133,16 +132,16 @@ def registered(source: Source) -> Registered | None:
     return Registered(open_registry(where, options))
 
 
-def _named(controls: Sequence[Control], number: int | None) -> list[TableName]:
+def _named(controls: Sequence[ControlEvent], number: int | None) -> list[TableName]:
     """The tables whose rows name a schema."""
     key = str(number)
     return sorted(
-        {(event.schema, event.table) for event in controls if event.kind == "summary" and event.schema_key == key}
+        {(event.schema, event.table) for event in controls if isinstance(event, RowsRead) and event.schema_key == key}
     )
 
 
-def _pairs(controls: Sequence[Control]) -> set[SchemaIds]:
-    return {msgspec.json.decode(event.control or "", type=SchemaIds) for event in controls if event.kind == SCHEMA_IDS}
+def _pairs(controls: Sequence[ControlEvent]) -> set[SchemaIds]:
+    return {event.ids for event in controls if isinstance(event, SchemaIdsRead)}
 
 
 __all__ = ["Registered", "registered"]

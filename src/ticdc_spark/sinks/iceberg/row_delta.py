@@ -21,8 +21,9 @@ from pyspark.sql import functions as sf
 
 from ticdc_spark.sinks.base import MarkFound, TableName
 from ticdc_spark.sinks.iceberg.data_files import DataFiles, Written
+from ticdc_spark.sinks.iceberg.faults import faults, quote
 from ticdc_spark.sinks.iceberg.log_table import local_folder
-from ticdc_spark.sinks.iceberg.sink import IcebergSink, faults, quote, summary
+from ticdc_spark.sinks.iceberg.tables import IcebergTables, summary
 from ticdc_spark.spark.session.session import runs_here
 from ticdc_spark.spark.types import LakeColumn
 
@@ -50,7 +51,7 @@ class Target:
     is_empty: bool
 
 
-def target(sink: IcebergSink, table: TableName, columns: Sequence[LakeColumn]) -> Target | None:
+def target(sink: IcebergTables, table: TableName, columns: Sequence[LakeColumn]) -> Target | None:
     """How ``table`` takes row deltas of exactly these columns; ``None``: it does not, a MERGE must do."""
     if not runs_here(sink.spark):
         return None
@@ -92,7 +93,7 @@ def target(sink: IcebergSink, table: TableName, columns: Sequence[LakeColumn]) -
 
 
 def positions(
-    sink: IcebergSink, session: SparkSession, to: Target, columns: Sequence[LakeColumn], keys_path: str
+    sink: IcebergTables, session: SparkSession, to: Target, columns: Sequence[LakeColumn], keys_path: str
 ) -> pa.Table:
     """Where the rows with the keys of a file lie: ``file_path``, ``pos``, in that order."""
     if to.is_empty or to.snapshot_id is None or not keys_path:
@@ -112,7 +113,7 @@ def positions(
     return found.take(pc.sort_indices(found, [("file_path", "ascending"), ("pos", "ascending")])).cast(_POSITIONS)
 
 
-def commit(sink: IcebergSink, to: Target, written: Written, old: pa.Table, mark: MarkFound) -> bool:
+def commit(sink: IcebergTables, to: Target, written: Written, old: pa.Table, mark: MarkFound) -> bool:
     """Add what was written, delete ``old``, and mark: one commit. ``False``: somebody else changed the table
     meanwhile, and nothing was done.
     """
@@ -158,7 +159,7 @@ def _described(iceberg: Any, table: Any, builder: Any, path: str, size: int, con
     return builder.withPath(path).withFormat("parquet").withFileSizeInBytes(size).withMetrics(metrics)
 
 
-def _java_list(sink: IcebergSink, values: Sequence[str]) -> Any:
+def _java_list(sink: IcebergTables, values: Sequence[str]) -> Any:
     jvm: Any = sink.spark._jvm
     found = jvm.java.util.ArrayList()
     for value in values:

@@ -15,13 +15,11 @@ from ticdc_spark.clients.claim_check import ClaimCheckStorage
 from ticdc_spark.model import Bootstrap, Envelope, Event, Rejected, SchemaChange, Watermark
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.checksums import expected
+from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, SCHEMA_IDS, SchemaIds, Summary
 from ticdc_spark.spark.decode.log_schema import CONTROL_SLOT, LOG_DDL, LOG_SCHEMA
 from ticdc_spark.spark.decode.schema_events import (
-    SCHEMA_BLOCK,
-    SCHEMA_IDS,
     Blocks,
     Heads,
-    SchemaIds,
     block_rows,
     head,
     schema_id_rows,
@@ -53,23 +51,6 @@ class LandingPlan(msgspec.Struct, frozen=True, kw_only=True):
     """How Debezium's own connector is configured."""
     block_keys: bool = False
     """Debezium: schema keys are hashes of schema blocks, whose tables come back as control events."""
-
-
-class Summary(msgspec.Struct):
-    """What one task saw of one (partition, table, schema key)."""
-
-    rows: int = 0
-    """Above the table's floor; ``min_ts`` and ``max_ts`` are theirs."""
-    min_ts: int = 2**63 - 1
-    max_ts: int = 0
-    inserts: int = 0
-    """Of ``rows``, those whose op is insert."""
-    replays: int = 0
-    """Certain ones: left out of the log."""
-    late: int = 0
-    """At or below the floor, and no certain replay."""
-    hidden: bool = False
-    """Whether some do not tell their commit_ts."""
 
 
 _HIGHEST = 2**63 - 1

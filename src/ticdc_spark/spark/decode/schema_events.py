@@ -10,21 +10,9 @@ import pyarrow as pa
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Envelope
 from ticdc_spark.protocols.debezium.tables import table_of_row
+from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, SCHEMA_IDS, SchemaIds
 from ticdc_spark.spark.decode.log_schema import CONTROL_SLOT, LOG_SCHEMA
 from ticdc_spark.wire.confluent import HEAD, MAGIC, schema_id
-
-SCHEMA_IDS = "schema_ids"
-"""Kind of the control events that name registered schemas."""
-SCHEMA_BLOCK = "schema_block"
-"""Kind of the control events that have the table of a schema block; ``commit_ts`` is that of its first row."""
-
-
-class SchemaIds(msgspec.Struct, frozen=True):
-    """The schemas of a message's key and value, by their ids; what a control event of kind ``SCHEMA_IDS`` holds."""
-
-    key: int | None
-    value: int | None
-
 
 Heads = tuple[bytes | None, bytes | None]
 

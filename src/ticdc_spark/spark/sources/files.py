@@ -9,7 +9,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from ticdc_spark.spark.sources.base import MESSAGES, Offsets, Partition, Stretch, check_start, fair_cut
+from ticdc_spark.spark.sources.base import MESSAGES, KeyValue, OffsetRange, Offsets, Partition, check_start, fair_cut
+from ticdc_spark.spark.sources.faults import keys_and_values
 from ticdc_spark.topics import json_lines as recorded_json
 from ticdc_spark.topics.chunk import Chunk, Span
 from ticdc_spark.topics.json_lines import Piece
@@ -21,8 +22,19 @@ _TASK_BYTES = 32 << 20
 class FileSource:
     """Reads a recorded topic. Files may be added while a job runs; what a file holds must not change."""
 
-    def __init__(self, path: str | Path) -> None:
+    is_recorded = True
+
+    def __init__(self, spark: SparkSession, path: str | Path) -> None:
+        self._spark = spark
         self._path = Path(path)
+
+    def starting(self) -> Offsets:
+        """See ``Source``."""
+        return self.beginning()
+
+    def first_messages(self, start: Offsets, end: Offsets, limit: int) -> list[KeyValue]:
+        """See ``Source``."""
+        return keys_and_values(self.read(start, end), limit)
 
     def beginning(self) -> Offsets:
         """First offset of each partition."""
@@ -40,7 +52,7 @@ class FileSource:
                 clipped
                 for span in held.get(partition, ())
                 if (
-                    clipped := Stretch(span.first, span.last + 1, span.count, span.bytes).clip(
+                    clipped := OffsetRange(span.first, span.last + 1, span.count, span.bytes).clip(
                         start.get(partition, 0), last
                     )
                 )
@@ -49,9 +61,9 @@ class FileSource:
         }
         return fair_cut(backlog, end, max_rows, max_bytes)
 
-    def read(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
+    def read(self, start: Offsets, end: Offsets) -> DataFrame:
         """Read the files that overlap; a large one in several tasks (a ``.gz`` file only from its start, in one)."""
-        files = self._files()
+        spark, files = self._spark, self._files()
         held = spans(files)
         beginning = {partition: at[0].first for partition, at in held.items()}
         ends = {partition: 1 + max(span.last for span in at) for partition, at in held.items()}

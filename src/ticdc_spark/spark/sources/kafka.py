@@ -6,7 +6,7 @@ listing and in reading, and no second client has to be configured.
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from py4j.protocol import Py4JJavaError
@@ -15,7 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from ticdc_spark.errors import SourceFault, UsageError
-from ticdc_spark.spark.sources.base import Offsets, Partition, Stretch, check_start, fair_cut
+from ticdc_spark.spark.sources.base import KeyValue, OffsetRange, Offsets, Partition, check_start, fair_cut
+from ticdc_spark.spark.sources.faults import keys_and_values
 
 R = TypeVar("R")
 
@@ -35,6 +36,8 @@ class KafkaSource:
     threads, one at a time.
     """
 
+    is_recorded = False
+
     def __init__(
         self,
         spark: SparkSession,
@@ -43,14 +46,24 @@ class KafkaSource:
         topics: Sequence[str] = (),
         topic_pattern: str | None = None,
         options: Mapping[str, str] | None = None,
+        starting: Literal["earliest", "latest"] = "earliest",
     ) -> None:
         self._spark = spark
         self._servers = bootstrap_servers
         self._topics = tuple(topics)
         self._pattern = topic_pattern
+        self._starting = starting
         self._options = {"kafka.bootstrap.servers": bootstrap_servers, **(options or {})}
         self._lock = threading.RLock()
         self._opened: Any = None
+
+    def starting(self) -> Offsets:
+        """See ``Source``."""
+        return self.ends() if self._starting == "latest" else self.beginning()
+
+    def first_messages(self, start: Offsets, end: Offsets, limit: int) -> list[KeyValue]:
+        """See ``Source``."""
+        return keys_and_values(self.read(start, end), limit)
 
     def beginning(self) -> Offsets:
         """First offset that the broker still has, by partition.
@@ -72,13 +85,14 @@ class KafkaSource:
         sizes = self._ask(lambda consumer: self._sample(consumer, {p: behind[p][0] for p in longest}))
         usual = sum(sizes.values()) / len(sizes) if sizes else _ASSUMED_BYTES
         backlog = {
-            p: [Stretch(first, last, last - first, (last - first) * sizes.get(p, usual))]
+            p: [OffsetRange(first, last, last - first, (last - first) * sizes.get(p, usual))]
             for p, (first, last) in behind.items()
         }
         return fair_cut(backlog, end, max_rows, max_bytes)
 
-    def read(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
+    def read(self, start: Offsets, end: Offsets) -> DataFrame:
         """Read with Spark's batch Kafka source; large partitions are split over the cores."""
+        spark = self._spark
         first = check_start(start, end, self.beginning(), self.ends())
         if not first:
             # A plan of the same columns that asks no broker.
