@@ -20,8 +20,8 @@ from ticdc_spark.replicate.plan.offsets import choose_offsets, first_offsets, la
 from ticdc_spark.replicate.report import BatchReport
 from ticdc_spark.replicate.schemas.files import with_schema_files
 from ticdc_spark.replicate.schemas.registered import Registered
-from ticdc_spark.replicate.state.lease import Lease
-from ticdc_spark.replicate.state.progress import Offsets, Plan, Progress, Store, TableState
+from ticdc_spark.replicate.state.lease import Fence
+from ticdc_spark.replicate.state.progress import Offsets, Plan, Progress, ProgressStore, TableState
 from ticdc_spark.replicate.stops import stop_if_needed
 from ticdc_spark.replicate.timer import Timer
 from ticdc_spark.sinks.base import Sink, TableName
@@ -44,8 +44,8 @@ class Steps:
         job: Job,
         source: Source,
         sink: Sink,
-        lease: Lease,
-        store: Store,
+        lease: Fence,
+        store: ProgressStore,
         *,
         protocol: str,
         registry: Registered | None,

@@ -7,7 +7,7 @@ reads it to decide anything. Files are replaced whole (write, fsync, rename).
 
 import os
 from pathlib import Path
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -200,8 +200,27 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
 
 
+class ProgressStore(Protocol):
+    """Where the progress of a job and the plan of the batch under way are kept; each is replaced whole.
+
+    Raises: EnvironmentFault where it cannot be read or written.
+    """
+
+    def load(self) -> Progress | None:
+        """Return the committed progress; ``None`` when there is none yet."""
+
+    def save(self, progress: Progress) -> None:
+        """Commit a progress; the plan that led to it is then over."""
+
+    def load_plan(self) -> Plan | None:
+        """Return the plan of a batch that may have been interrupted."""
+
+    def save_plan(self, plan: Plan) -> None:
+        """Fix a batch before it starts."""
+
+
 class Store:
-    """The state folder of a job."""
+    """The state folder of a job. A ``ProgressStore`` with the heartbeat beside it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -5,12 +5,11 @@ in front (``META_DDL``) carry what the net change needs; a change that cannot be
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import Accumulator
 
 from ticdc_spark.clients.upstream import Upstream
 from ticdc_spark.errors import MessageError
@@ -34,6 +33,13 @@ LOG_COLUMNS = (
 """What the function takes of the change log, in this order."""
 
 UNREADABLE = "ticdc-unreadable-row"
+
+
+class Counter(Protocol):
+    """What counts in tasks: Spark's accumulator, for one."""
+
+    def add(self, number: Any, /) -> Any:
+        """Count."""
 
 
 class BadRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +77,7 @@ def rows_ddl(columns: Sequence[LakeColumn]) -> str:
     return ", ".join([META_DDL, *quoted])
 
 
-def read_rows(plan: ReadPlan, zeros: Accumulator[int] | None = None) -> ArrowTask:
+def read_rows(plan: ReadPlan, zeros: Counter | None = None) -> ArrowTask:
     """Return the function for ``mapInArrow``: ``LOG_COLUMNS`` of one table to ``rows_ddl(plan.columns)``.
 
     ``zeros`` counts the zero and impossible dates that became NULL.

@@ -1,0 +1,231 @@
+"""The sink in memory: the contract of ``sinks.base`` in plain Python, for simulation and for tests of a job."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from ticdc_spark.errors import DecisionNeeded, MessageError, SinkFault
+from ticdc_spark.sinks.base import (
+    Applied,
+    ColumnChanges,
+    ColumnConversion,
+    Fill,
+    MarkFound,
+    NetChanges,
+    NewestChanges,
+    TableName,
+    UnreadableRows,
+)
+from ticdc_spark.sinks.memory.changelog import MemoryChangeLog
+from ticdc_spark.sinks.memory.convert import convert_value
+from ticdc_spark.sinks.memory.lake import Field, Lake, LakeRow, MemoryTable
+from ticdc_spark.spark.decode.log_files import LogScan
+from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, SEQ, TS, BadRow, ReadPlan, read_rows
+from ticdc_spark.spark.types import LakeColumn, to_arrow
+
+
+class _Counter:
+    """Counts as Spark's accumulators do."""
+
+    def __init__(self) -> None:
+        self.value = 0
+
+    def add(self, number: int) -> None:
+        self.value += number
+
+
+class MemorySink:
+    """See ``sinks.base.Sink``. The lake outlives it."""
+
+    def __init__(self, lake: Lake) -> None:
+        self.lake = lake
+        self._log: MemoryChangeLog | None = None
+
+    def changelog(self, job: str) -> MemoryChangeLog:
+        """See ``Sink``."""
+        self._log = MemoryChangeLog(self.lake, job)
+        return self._log
+
+    # ---- tables
+
+    def exists(self, table: TableName) -> bool:
+        """See ``Tables``."""
+        return table in self.lake.tables
+
+    def mark(self, table: TableName) -> MarkFound | None:
+        """See ``Tables``."""
+        return self.lake.newest_mark(self.lake.table(table))
+
+    def snapshot_id(self, table: TableName) -> int | None:
+        """See ``Tables``."""
+        return self.lake.table(table).current
+
+    def create(self, table: TableName, columns: Sequence[LakeColumn], mark: MarkFound) -> None:
+        """See ``Tables``."""
+        if table in self.lake.tables:
+            raise SinkFault(f"table {table} exists already")
+        new = MemoryTable(fields=tuple(Field(self.lake.next_id(), c.name, c.type) for c in columns))
+
+        def commit() -> None:
+            self.lake.namespaces.add(table[0])
+            self.lake.add_snapshot(new, (), "append", mark)
+            self.lake.tables[table] = new
+
+        self.lake.durable(f"create {_plain(table)}", commit)
+
+    def drop(self, table: TableName) -> None:
+        """See ``Tables``."""
+        self.lake.durable(f"drop {_plain(table)}", lambda: _forget(self.lake, table))
+
+    def rename(self, old: TableName, new: TableName) -> None:
+        """See ``Tables``."""
+        if new in self.lake.tables:
+            raise SinkFault(f"table {old} cannot be renamed to {new}: there is such a table")
+        self.lake.table(old)
+
+        def commit() -> None:
+            self.lake.namespaces.add(new[0])
+            self.lake.tables[new] = self.lake.tables.pop(old)
+
+        self.lake.durable(f"rename {_plain(old)} to {_plain(new)}", commit)
+
+    def truncate(self, table: TableName, mark: MarkFound) -> None:
+        """See ``Tables``."""
+        self._commit(table, f"truncate {_plain(table)}", (), "delete", mark)
+
+    def stamp(self, table: TableName, mark: MarkFound) -> None:
+        """See ``Tables``."""
+        self._commit(table, f"stamp {_plain(table)}", self.lake.table(table).rows, "append", mark)
+
+    def create_database(self, schema: str) -> None:
+        """See ``Tables``."""
+        self.lake.durable(f"create database {schema}", lambda: self.lake.namespaces.add(schema))
+
+    def drop_database(self, schema: str) -> None:
+        """See ``Tables``."""
+        if not any(name[0] == schema for name in self.lake.tables):
+            self.lake.durable(f"drop database {schema}", lambda: self.lake.namespaces.discard(schema))
+
+    # ---- columns
+
+    def columns(self, table: TableName) -> dict[str, str]:
+        """See ``Columns``."""
+        return {column.name: column.type.spark for column in self.lake.table(table).fields}
+
+    def change_columns(self, table: TableName, changes: ColumnChanges, mark: MarkFound) -> None:
+        """See ``Columns``."""
+        held = self.lake.table(table)
+        renames, promoted = dict(changes.rename), {column.name: column.type for column in changes.promote}
+        fields = [
+            Field(column.id, renames.get(column.name, column.name), column.type)
+            for column in held.fields
+            if column.name not in changes.drop
+        ]
+        fields = [Field(column.id, column.name, promoted.get(column.name, column.type)) for column in fields]
+        fields += [Field(self.lake.next_id(), column.name, column.type) for column in changes.add]
+        if len({column.name.casefold() for column in fields}) < len(fields):
+            raise SinkFault(f"the columns of {table} cannot be changed: two have one name")
+
+        def commit() -> None:
+            held.fields = tuple(fields)
+            self.lake.add_snapshot(held, held.rows, "append", mark)
+
+        self.lake.durable(f"change columns of {_plain(table)}", commit)
+
+    def fill_column(self, table: TableName, column: LakeColumn, fill: Fill, mark: MarkFound) -> None:
+        """See ``Columns``."""
+        array, bad, _ = to_arrow(column, fill.lake)([fill.value])
+        if bad:
+            raise DecisionNeeded(f"the default of the new column `{column.source}` cannot be read: {bad[0]}")
+        value = array[0].as_py()
+        self._set(table, column.name, lambda _: value, mark)
+
+    def convert_column(
+        self, table: TableName, old: str, column: LakeColumn, conversion: ColumnConversion, mark: MarkFound
+    ) -> None:
+        """See ``Columns``."""
+        source = self._field(table, old)
+        self._set(table, column.name, lambda row: convert_value(conversion, source.type, column, row[source.id]), mark)
+
+    def _set(self, table: TableName, column: str, value: Callable[[LakeRow], Any], mark: MarkFound) -> None:
+        target = self._field(table, column)
+        rows = tuple({**row, target.id: value(row)} for row in self.lake.table(table).rows)
+        self._commit(table, f"set column {column} of {_plain(table)}", rows, "overwrite", mark)
+
+    def _field(self, table: TableName, name: str) -> Field:
+        for column in self.lake.table(table).fields:
+            if column.name == name:
+                return column
+        raise SinkFault(f"table {table} has no column {name}")
+
+    # ---- rows
+
+    def apply_net_changes(self, changes: NetChanges) -> Applied:
+        """See ``Changes``. New keys are appended without looking for old rows of theirs."""
+        typed, zeros = self._read(changes.scan, changes.plan, leave_out=changes.leave_out_unreadable)
+        keys = [column.name for column in changes.plan.columns if column.key]
+        by_key: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+        for row in sorted(typed, key=lambda row: (row[TS], row[OP] != "d", row[ORDER], row[SEQ])):
+            by_key.setdefault(tuple(row[name] for name in keys), []).append(row)
+        new = {key for key, rows in by_key.items() if changes.new_keys and rows[0][OP] == "i"}
+        net = {key: rows[-1] for key, rows in by_key.items()}
+        held = self.lake.table(changes.table)
+        ids = self._ids(held, changes.plan.columns)
+        key_ids = [ids[name] for name in keys]
+        kept: list[LakeRow] = []
+        for old in held.rows:
+            key = tuple(old.get(at) for at in key_ids)
+            if key in new or key not in net:
+                kept.append(old)
+        kept += [{ids[name]: row[name] for name in ids} for row in net.values() if row[OP] != "d"]
+        self._commit(changes.table, f"apply rows of {_plain(changes.table)}", tuple(kept), "overwrite", changes.stamp)
+        return Applied(zero_dates=zeros)
+
+    def apply_newest(self, changes: NewestChanges) -> Applied:
+        """See ``Changes``."""
+        raise NotImplementedError
+
+    def unreadable_rows(self, scan: LogScan, plan: ReadPlan, limit: int) -> list[BadRow]:
+        """See ``Changes``."""
+        loosely = msgspec.structs.replace(plan, strict=False)
+        typed = [row for part in read_rows(loosely)(self._batches(scan)) for row in part.select([BAD]).to_pylist()]
+        bad = [msgspec.json.decode(row[BAD], type=BadRow) for row in typed if row[BAD] is not None]
+        return list({(row.topic, row.partition, row.offset, row.seq): row for row in bad[:limit]}.values())
+
+    def _read(self, scan: LogScan, plan: ReadPlan, *, leave_out: bool) -> tuple[list[dict[str, Any]], int]:
+        zeros = _Counter()
+        read = read_rows(msgspec.structs.replace(plan, strict=not leave_out), zeros)
+        try:
+            typed = [row for part in read(self._batches(scan)) for row in part.to_pylist()]
+        except MessageError as error:
+            raise UnreadableRows(str(error)) from error
+        return [row for row in typed if row[BAD] is None], zeros.value
+
+    def _batches(self, scan: LogScan) -> Iterable[pa.RecordBatch]:
+        assert self._log is not None, "the change log is opened before rows of it are applied"
+        found = self._log.scan(scan)
+        return [found] if found.num_rows else []
+
+    def _ids(self, table: MemoryTable, columns: Sequence[LakeColumn]) -> dict[str, int]:
+        ids = {column.name: column.id for column in table.fields}
+        missing = [column.name for column in columns if column.name not in ids]
+        if missing:
+            raise SinkFault(f"there is no column {missing[0]}")
+        return {column.name: ids[column.name] for column in columns}
+
+    def _commit(self, table: TableName, what: str, rows: tuple[LakeRow, ...], operation: str, mark: MarkFound) -> None:
+        held = self.lake.table(table)
+        self.lake.durable(what, lambda: self.lake.add_snapshot(held, rows, operation, mark))
+
+
+def _forget(lake: Lake, table: TableName) -> None:
+    lake.tables.pop(table, None)
+
+
+def _plain(table: TableName) -> str:
+    return ".".join(table)
+
+
+__all__ = ["MemorySink"]
