@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from ticdc_spark.config.job import Job
-from ticdc_spark.errors import EnvironmentFault, RejectedMessage, UsageError
+from ticdc_spark.errors import EnvironmentFault, RejectedMessage, SourceChanged, UsageError
+from ticdc_spark.replicate.apply.ddl import diverged, is_skipped
 from ticdc_spark.replicate.modes.arrival import advance_arrived
 from ticdc_spark.replicate.modes.base import Advanced, LandedBatch, ModeName, Rules
 from ticdc_spark.replicate.modes.choose import as_read, hides, refuse_hidden, without_ddl
-from ticdc_spark.replicate.modes.filters import leave_out, skip_to_known
+from ticdc_spark.replicate.modes.filters import at_the_filter, leave_out, skip_to_known
 from ticdc_spark.replicate.modes.late_rows import with_late_rows
 from ticdc_spark.replicate.modes.watermark import advance, due
 from ticdc_spark.replicate.plan.evolve import Refused, action
@@ -19,7 +20,7 @@ from ticdc_spark.replicate.schemas.sql_ddl import named_after, with_schemas
 from ticdc_spark.replicate.schemas.upstream import with_asked_schemas
 from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl, TableState
 from ticdc_spark.sinks.changelog_base import ChangeLog
-from ticdc_spark.spark.decode.control import ControlEvent, WatermarkRead
+from ticdc_spark.spark.decode.control import ControlEvent, RowsRead, WatermarkRead
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +67,10 @@ class Decider:
             idle_timeout=self.job.idle_partition_timeout, bounded=self.bounded, until_ts=self.until_ts, now=now
         )
         wanted = msgspec.structs.replace(landed, controls=leave_out(landed.controls, self.job.tables))
-        mode, advanced = self._advance(progress, mode, wanted, rules)
+        mode, advanced = self._advance(_proven(progress, landed), mode, wanted, rules)
+        if landed.controls:
+            noted = msgspec.structs.replace(advanced.progress, logged=landed.number)
+            advanced = msgspec.structs.replace(advanced, progress=noted)
         if advanced.rejects:
             advanced = self._decode_rejects(landed.number, advanced, now)
         if advanced.late:
@@ -131,12 +135,12 @@ class Decider:
         """The DDLs to apply, with their schemas."""
         states = {(table.schema, table.name): table for table in progress.tables}
         sanitised = self.protocol == "avro"
-        return with_schemas(due(progress.ddls, resolved), states, progress.schemas, sanitised=sanitised)
+        filled = with_schemas(due(progress.ddls, resolved), states, progress.schemas, sanitised=sanitised)
+        return at_the_filter(filled, self.job.tables)
 
     def _is_refused(self, ddl: QueuedDdl) -> bool:
         change = ddl.change
-        skipped = any(skip.matches(change.commit_ts, change.query) for skip in self.job.skip_ddl)
-        return not skipped and isinstance(action(change), Refused)
+        return not is_skipped(self.job, change) and isinstance(action(change), Refused)
 
     def _decode_rejects(self, number: int, advanced: Advanced, now: float) -> Advanced:
         rejects = advanced.rejects
@@ -169,9 +173,32 @@ class Decider:
 
     def touched(self, table: TableState, reason: str) -> TableState:
         """A table of a topic with an unreadable message, which may have been this table's last change."""
-        since = table.diverged_since or table.applied
         quarantined = (table.quarantined or reason) if self.job.on_reject == "quarantine" else table.quarantined
-        return msgspec.structs.replace(table, quarantined=quarantined, diverged_since=since, clean=False)
+        return msgspec.structs.replace(diverged(table, table.applied, reason), quarantined=quarantined)
+
+
+def _proven(progress: Progress, landed: LandedBatch) -> Progress:
+    """After the state was lost, what is left of a partition must reach back to what had been applied.
+
+    Raises: SourceChanged
+    """
+    left = []
+    for topic, partition in progress.unproven:
+        here = [event for event in landed.controls if (event.topic, event.partition) == (topic, partition)]
+        oldest = [event.commit_ts for event in here if isinstance(event, WatermarkRead)]
+        oldest += [event.summary.min_ts for event in here if isinstance(event, RowsRead)]
+        replays = any(event.summary.replays for event in here if isinstance(event, RowsRead))
+        if replays or any(ts <= progress.replay_below + 1 for ts in oldest):
+            continue
+        if oldest:
+            raise SourceChanged(
+                f"topic {topic}, partition {partition}: its first messages were removed, and what is left begins at "
+                f"{min(oldest)}, after {progress.replay_below}, up to which the tables had applied everything before "
+                "the state was lost: rows between them may be missing. Begin a new job with a new lake, or restore the "
+                "state folder"
+            )
+        left.append((topic, partition))
+    return msgspec.structs.replace(progress, unproven=tuple(left))
 
 
 __all__ = ["Decided", "Decider"]

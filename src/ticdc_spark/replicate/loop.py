@@ -74,7 +74,7 @@ def _open(job: Job, lease: Lease, until_ts: int | None, stop: threading.Event, *
     if process is not None:
         lease.set_jvm(process.pid)
     source = open_source(spark, job.source)
-    sink = kind.open(spark, job.sink, job.writer)
+    sink = kind.open(spark, job.sink, job.writer, lease.check)
     store = Store(job.state)
     protocol = _protocol(job, source, store, stop, bounded=bounded)
     if protocol is None:

@@ -9,23 +9,25 @@ import msgspec
 from ticdc_spark import failpoints
 from ticdc_spark.config.job import Job
 from ticdc_spark.replicate.apply.batch import Batch
-from ticdc_spark.replicate.apply.timelines import TimelineResult, apply
+from ticdc_spark.replicate.apply.timelines import TimelineResult, apply, settle
 from ticdc_spark.replicate.decide import Decided, Decider
 from ticdc_spark.replicate.landing import landing_plan
 from ticdc_spark.replicate.modes.arrival import position
 from ticdc_spark.replicate.modes.base import Advanced, LandedBatch, ModeName
 from ticdc_spark.replicate.modes.choose import MODES, of_job
-from ticdc_spark.replicate.modes.commit import forget_before, held_tables, is_held
+from ticdc_spark.replicate.modes.commit import forget_before, forgotten_by
+from ticdc_spark.replicate.plan.holds import bounds_of
 from ticdc_spark.replicate.plan.offsets import choose_offsets, first_offsets, lagging, may_advance
+from ticdc_spark.replicate.plan.source_check import check_source, source_notes
+from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.report import BatchReport
-from ticdc_spark.replicate.schemas.files import with_schema_files
 from ticdc_spark.replicate.schemas.registered import Registered
+from ticdc_spark.replicate.start import begin
 from ticdc_spark.replicate.state.lease import Fence
-from ticdc_spark.replicate.state.progress import Offsets, Plan, Progress, ProgressStore, TableState
+from ticdc_spark.replicate.state.progress import Offsets, Plan, ProgressStore, TableState
 from ticdc_spark.replicate.stops import stop_if_needed
 from ticdc_spark.replicate.timer import Timer
 from ticdc_spark.sinks.base import Sink, TableName
-from ticdc_spark.sinks.changelog_base import ChangeLog
 from ticdc_spark.spark.decode.control import ControlEvent
 from ticdc_spark.spark.sources.base import Source
 
@@ -64,8 +66,9 @@ class Steps:
         self.until_ts = until_ts
         self.clock = clock
         self.changelog = sink.changelog(job.name)
-        progress = store.load() or Progress(job=job.name, generation=_generation(self.changelog, store.load_plan()))
-        self.progress = msgspec.structs.replace(with_schema_files(progress, job.schema.file), protocol=protocol)
+        self.progress, redo = begin(job, source, sink, self.changelog, store, protocol)
+        if redo:
+            self.progress = msgspec.structs.replace(self.progress, pending=(*self.progress.pending, *redo))
         self.decider = Decider(job, self.changelog, protocol, registry, bounded=bounded, until_ts=until_ts)
         self.mode: ModeName | None = self.decider.settle(of_job(job.mode, protocol, self.progress))
         """``None`` until messages show it."""
@@ -77,6 +80,7 @@ class Steps:
     def batch(self, targets: Offsets | None, beat: Callable[[str, int], None]) -> BatchReport:
         """Do one batch up to ``targets`` (or to where the topics end now) and commit it."""
         began = time.monotonic()
+        check_source(self.source, self.progress)
         number = self.progress.batch + 1
         beat("plan", number)
         plan, fresh = self._plan(number, targets)
@@ -151,8 +155,6 @@ class Steps:
     def _apply(self, number: int, decided: Decided) -> TimelineResult:
         progress = decided.advanced.progress
         states: dict[TableName, TableState] = {(table.schema, table.name): table for table in progress.tables}
-        held = held_tables(states)
-        pending = tuple(rows for rows in progress.pending if (rows.schema, rows.name) not in held)
         mode = MODES[decided.mode or "barrier"]
         batch = Batch(
             job=self.job,
@@ -164,14 +166,23 @@ class Steps:
             arrival=decided.mode == "arrival",
             position=position(progress.generation, number),
             registry=self.registry,
-            pending=pending,
+            pending=progress.pending,
             schemas={(known.schema, known.name, known.key): known.table for known in progress.schemas},
             now=self.clock(),
+            job_applied=0 if decided.mode == "arrival" else self.progress.applied,
         )
-        ddls = [ddl for ddl in decided.ddls if not is_held(ddl.change, states)]
-        lines = mode.timelines(self.progress, states, pending, ddls, decided.resolved)
+        bounds, held = bounds_of(states, decided.ddls)
+        waits = {identity(ddl.change) for ddl in held}
+        ddls = [ddl for ddl in decided.ddls if identity(ddl.change) not in waits]
+        lines = mode.timelines(self.progress, states, progress.pending, ddls, decided.resolved, bounds)
         result = apply(batch, states, lines, mode.apply_rows)
-        return msgspec.structs.replace(result, states=self._touch_new(result.states, decided.advanced))
+        states = self._touch_new(result.states, decided.advanced)
+        before = {(table.schema, table.name): table for table in self.progress.tables}
+        changed = [name for name, state in states.items() if _is_judged(before.get(name), state)]
+        settled = settle(batch, states, changed)
+        return msgspec.structs.replace(
+            result, states=settled.states, touched=result.touched | settled.touched, left=(*held, *result.left)
+        )
 
     def _touch_new(self, states: Mapping[TableName, TableState], advanced: Advanced) -> dict[TableName, TableState]:
         """Tables that came with the batch itself may miss what its unreadable messages hold, too."""
@@ -187,9 +198,9 @@ class Steps:
         now = self.clock()
         retention = self.job.log_retention
         states = dict(result.states)
-        for name, mark in result.marks.items():
+        for name in result.touched:
             state = states.get(name)
-            if mark is not None and state is not None:
+            if state is not None and not state.dropped:
                 states[name] = msgspec.structs.replace(state, snapshot_id=self.sink.snapshot_id(name))
         before = decided.advanced.progress
         counted = msgspec.structs.replace(
@@ -201,25 +212,29 @@ class Steps:
             zero_dates=before.zero_dates + result.zero_dates,
         )
         mode = MODES[decided.mode or "barrier"]
-        held = {(table.schema, table.name): table for table in before.tables}
-        ddls = [ddl for ddl in decided.ddls if not is_held(ddl.change, held)]
-        progress = mode.commit(counted, number, states, decided.resolved, ddls, now, retention.seconds or 0.0)
+        waits = {identity(ddl.change) for ddl in result.left}
+        ddls = [ddl for ddl in decided.ddls if identity(ddl.change) not in waits]
+        keep = retention.seconds or 0.0
+        progress = mode.commit(counted, number, states, decided.resolved, ddls, result.left, now, keep)
+        prune = number % PRUNE_EVERY == 0
+        before_batch = forget_before(progress, retention.batches, retention.seconds, now) if prune else 0
+        if prune:
+            progress = msgspec.structs.replace(progress, forgotten=forgotten_by(progress, before_batch))
+        progress = msgspec.structs.replace(progress, source=source_notes(self.source, progress))
         self.store.save(progress)
         self.progress = progress
         if progress.regressions > REGRESSIONS_TO_WARN * max(1, len(progress.partitions)):
             log.warning("watermarks went back %d times: a second changefeed on the topic?", progress.regressions)
-        if number % PRUNE_EVERY == 0:
-            before_batch = forget_before(progress, retention.batches, retention.seconds, now)
+        if prune:
             self.changelog.forget(progress.generation, before_batch)
 
 
-def _generation(changelog: ChangeLog, plan: Plan | None) -> int:
-    """A generation that the change log does not hold yet, as the state folder is new, or was lost; but that of
-    ``plan`` if it is of a first batch, which was never committed."""
-    newest = changelog.newest_generation()
-    if plan is not None and plan.batch == 1 and plan.generation >= newest:
-        return plan.generation
-    return newest + 1
+def _is_judged(before: TableState | None, now: TableState) -> bool:
+    """Whether what is known of a table's worth has changed: it diverged, or was quarantined, or goes on."""
+    if before is None or now.dropped:
+        return False
+    was = (before.clean, before.diverged_since, before.quarantined)
+    return was != (now.clean, now.diverged_since, now.quarantined)
 
 
 __all__ = ["Steps"]

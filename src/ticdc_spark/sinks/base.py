@@ -1,7 +1,7 @@
-"""The contract of a sink: a lake of tables, each of which carries a mark of what it has applied.
+"""The contract of a sink: a lake of tables, each of which says what it is and how far it is.
 
-Every write and every DDL carries its mark in the very commit that does it. The contract is split by what a sink can do:
-``Tables`` (look, create, drop, mark), ``Columns`` (schema changes) and ``Changes`` (rows); ``Sink`` is all of them.
+Every write and every DDL carries its stamp in the very commit that does it. The contract is split by what a sink can
+do: ``Tables`` (look, create, drop, stamp), ``Columns`` (schema changes), ``Changes`` (rows); ``Sink`` is all of them.
 A sink opens the change log that belongs to it, and decides how it writes the net changes of rows of that log.
 """
 
@@ -26,13 +26,26 @@ TIES, ALWAYS = "_ticdc_ties", "_ticdc_always"
 """Columns of a net change in arrival mode: whether it wins over a row of the same time, and over any row."""
 
 
-class MarkFound(msgspec.Struct, frozen=True):
-    """What the newest commit with a mark says."""
+class Stamp(msgspec.Struct, frozen=True):
+    """What a commit of a job writes into its table: how far the table is, and what it is."""
 
     job: str
     mark: Mark
     floor: int
     """The commit_ts up to which everything was applied before the step of ``mark`` began."""
+    about: str = ""
+    """What the table is, in the job's own words (JSON); the sink keeps it as it is. ``""``: as written before."""
+
+
+class TableFound(msgspec.Struct, frozen=True, kw_only=True):
+    """A table as the lake has it now."""
+
+    stamp: Stamp | None
+    """The newest one; ``None``: no job has written to the table, or nothing of it is left."""
+    rolled_back: bool = False
+    """The table was set back to a state before one that a job committed; ``stamp`` has the mark of that state."""
+    changed_by: str = ""
+    """How somebody else changed rows since the last commit of a job; ``""``: nobody did."""
 
 
 class ColumnChanges(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,9 +81,9 @@ class NetChanges(msgspec.Struct, frozen=True, kw_only=True):
     table: TableName
     scan: LogScan
     plan: ReadPlan
-    stamp: MarkFound
+    stamp: Stamp
     """The mark of the commit that applies them."""
-    appended: MarkFound | None = None
+    appended: Stamp | None = None
     """The mark of a commit before it, if the sink appends new keys by a commit of their own."""
     new_keys: bool = False
     """Whether a key whose first event is an insert has no row in the table."""
@@ -89,7 +102,7 @@ class NewestChanges(msgspec.Struct, frozen=True, kw_only=True):
     plan: ReadPlan
     columns: tuple[LakeColumn, ...]
     """Those of ``plan``, and the last one for the commit_ts of a row's last change."""
-    stamp: MarkFound
+    stamp: Stamp
     deletes: ReadPlan | None = None
     """How older rows of the log are read for the deletes that they hold; ``None``: those need not be looked at."""
     leave_out_unreadable: bool = False
@@ -107,19 +120,19 @@ class UnreadableRows(Exception):
 
 
 class Tables(Protocol):
-    """The tables of a lake, and their marks."""
+    """The tables of a lake, and what they say of themselves. Every commit is fenced: it asks for the lease first."""
 
-    def exists(self, table: TableName) -> bool:
-        """Whether the lake has the table."""
+    def find(self, table: TableName) -> TableFound | None:
+        """A table as it is now; ``None``: the lake has no such table."""
 
-    def mark(self, table: TableName) -> MarkFound | None:
-        """The mark of a table that exists; ``None`` when no commit carries one (not a table of a job)."""
+    def list_tables(self, job: str) -> list[TableName]:
+        """The tables whose newest stamp is of a job. Looks at every table: for a job whose state was lost."""
 
     def snapshot_id(self, table: TableName) -> int | None:
         """The current snapshot."""
 
-    def create(self, table: TableName, columns: Sequence[LakeColumn], mark: MarkFound) -> None:
-        """Create a table, with its mark, in one commit."""
+    def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
+        """Create a table, with its stamp, in one commit."""
 
     def drop(self, table: TableName) -> None:
         """Drop a table and its files; no error when it is not there."""
@@ -127,11 +140,11 @@ class Tables(Protocol):
     def rename(self, old: TableName, new: TableName) -> None:
         """Rename a table."""
 
-    def truncate(self, table: TableName, mark: MarkFound) -> None:
+    def truncate(self, table: TableName, stamp: Stamp) -> None:
         """Remove all rows, in one commit."""
 
-    def stamp(self, table: TableName, mark: MarkFound) -> None:
-        """Commit a mark and nothing else."""
+    def stamp(self, table: TableName, stamp: Stamp) -> None:
+        """Commit a stamp and nothing else."""
 
     def create_database(self, schema: str) -> None:
         """Create a namespace; no error when it is there."""
@@ -146,29 +159,29 @@ class Columns(Protocol):
     def columns(self, table: TableName) -> dict[str, str]:
         """Lake column names of a table to their types, in Spark's words."""
 
-    def change_columns(self, table: TableName, changes: ColumnChanges, mark: MarkFound) -> None:
-        """Rename, add, drop and promote columns, with the mark, in one commit."""
+    def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
+        """Rename, add, drop and promote columns, with the stamp, in one commit."""
 
-    def fill_column(self, table: TableName, column: LakeColumn, fill: Fill, mark: MarkFound) -> None:
-        """Give every row one value in a column, in one commit with the mark."""
+    def fill_column(self, table: TableName, column: LakeColumn, fill: Fill, stamp: Stamp) -> None:
+        """Give every row one value in a column, in one commit with the stamp."""
 
     def convert_column(
-        self, table: TableName, old: str, column: LakeColumn, conversion: ColumnConversion, mark: MarkFound
+        self, table: TableName, old: str, column: LakeColumn, conversion: ColumnConversion, stamp: Stamp
     ) -> None:
-        """Set a column of every row to the converted value of the column ``old``, in one commit with the mark."""
+        """Set a column of every row to the converted value of the column ``old``, in one commit with the stamp."""
 
 
 class Changes(Protocol):
     """Rows of the sink's change log into its tables."""
 
     def apply_net_changes(self, changes: NetChanges) -> Applied:
-        """Apply one net change a key: the last image of each, in one commit with the mark.
+        """Apply one net change a key: the last image of each, in one commit with the stamp.
 
         Raises: UnreadableRows when there are some that are not to be left out; nothing is applied then. SinkFault
         """
 
     def apply_newest(self, changes: NewestChanges) -> Applied:
-        """Apply each key's newest change where the table has no newer one, in one commit with the mark.
+        """Apply each key's newest change where the table has no newer one, in one commit with the stamp.
 
         Raises: as ``apply_net_changes``.
         """

@@ -31,6 +31,9 @@ class ChangeLog(Protocol):
     def newest_generation(self) -> int:
         """The highest generation that has rows in the log; 0: none. Raises: SinkFault"""
 
+    def batches(self, generation: int) -> frozenset[int]:
+        """The batches of a generation that the log holds. Raises: SinkFault"""
+
     def land(self, messages: Any, plan: LandingPlan) -> list[ControlEvent]:
         """Open a batch of messages into the log, in place of what a former try left of it; returns its control events.
 

@@ -1,5 +1,6 @@
 """The sinks by the kind that a job file names: the only list of them."""
 
+from collections.abc import Callable
 from typing import Literal, Protocol
 
 from pyspark.sql import SparkSession
@@ -20,8 +21,10 @@ class SinkKind(Protocol):
     def spark_options(self, config: IcebergConfig) -> dict[str, str]:
         """Spark's options for it."""
 
-    def open(self, spark: SparkSession, config: IcebergConfig, writer: Literal["tasks", "spark"]) -> Sink:
-        """Open it. Raises: SinkFault"""
+    def open(
+        self, spark: SparkSession, config: IcebergConfig, writer: Literal["tasks", "spark"], fence: Callable[[], None]
+    ) -> Sink:
+        """Open it. ``fence`` is called before each commit. Raises: SinkFault"""
 
 
 SINKS: dict[str, SinkKind] = {"iceberg": iceberg.KIND}

@@ -15,15 +15,16 @@ from ticdc_spark import failpoints
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Table
 from ticdc_spark.protocols import HIDDEN_DELETES
-from ticdc_spark.replicate.apply.batch import COMMIT_TS, NO_MARK, Batch, TimelineWork
+from ticdc_spark.replicate.apply.batch import COMMIT_TS, Batch, TimelineWork
 from ticdc_spark.replicate.apply.ddl import alter
 from ticdc_spark.replicate.apply.rejects import apply_readable
+from ticdc_spark.replicate.apply.rows import vanished
 from ticdc_spark.replicate.plan.evolve import Alter
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Rows
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN
 from ticdc_spark.replicate.schemas.inferred import follow
 from ticdc_spark.replicate.schemas.registered import held_of
-from ticdc_spark.replicate.state.progress import Mark, TableState
+from ticdc_spark.replicate.state.progress import NO_MARK, Mark, TableState
 from ticdc_spark.sinks.base import Applied, NewestChanges, TableName
 from ticdc_spark.spark.decode.log_files import LogScan
 
@@ -37,7 +38,7 @@ def apply_arrived(work: TimelineWork, step: Rows) -> None:
     """
     batch, name, mark = work.batch, step.table, step.mark
     assert mark is not None, "steps of arrival mode have marks"
-    state = work.states.get(name) or TableState(schema=name[0], name=name[1])
+    state = work.state(name) or TableState(schema=name[0], name=name[1])
     waiting = [
         rows
         for rows in batch.pending
@@ -80,24 +81,33 @@ def apply_arrived(work: TimelineWork, step: Rows) -> None:
             scan=scan,
             plan=plan,
             columns=tuple(columns),
-            stamp=batch.stamp(mark, mark[0]),
+            stamp=batch.stamp(state, mark, mark[0]),
             deletes=every,
         )
 
-        def commit(_: TableState, leave_out: bool) -> Applied:
-            return batch.sink.apply_newest(msgspec.structs.replace(changes, leave_out_unreadable=leave_out))
+        def commit(now: TableState, leave_out: bool) -> Applied:
+            readable = msgspec.structs.replace(changes, leave_out_unreadable=leave_out)
+            after = msgspec.structs.replace(now, schema_keys=followed, clean=False)
+            return work.commit(
+                after,
+                mark,
+                batch.position,
+                lambda stamp: batch.sink.apply_newest(msgspec.structs.replace(readable, stamp=stamp)),
+            )
 
-        state = apply_readable(work, name, state, scan, plan, commit)
+        apply_readable(work, name, state, scan, plan, commit)
         failpoints.point("merge")
-        work.done(name, mark, batch.position)
+        state = work.state(name) or state
     count = sum(rows.rows for rows in waiting if rows.max_ts <= step.upto)
     work.applied_rows += count
-    work.states[name] = msgspec.structs.replace(
-        state,
-        applied=max(batch.commit_ts_of(state), newest),
-        rows=state.rows + count,
-        schema_keys=followed,
-        clean=False,
+    work.put(
+        msgspec.structs.replace(
+            state,
+            applied=max(batch.commit_ts_of(state), newest),
+            rows=state.rows + count,
+            schema_keys=followed,
+            clean=False,
+        )
     )
 
 
@@ -128,8 +138,7 @@ def _version(batch: Batch, name: TableName, key: str, target: Table, followed: S
 def _prepared(work: TimelineWork, name: TableName, state: TableState, target: Table, mark: Mark) -> TableState:
     """Create the table, or give it the columns that it lacks, with marks before that of the rows."""
     if work.mark(name) == NO_MARK and state.table is not None and not state.dropped:
-        message = f"`{name[0]}`.`{name[1]}` was created by this job, but it is not in the lake any more"
-        raise DecisionNeeded(message)
+        raise DecisionNeeded(vanished(work.batch.job, name))
     if state.table == target:
         return state
     if state.table is not None:
@@ -142,7 +151,9 @@ def _prepared(work: TimelineWork, name: TableName, state: TableState, target: Ta
             f"newer ones where there are no watermarks; it cannot be adopted"
         )
         raise DecisionNeeded(message)
-    return msgspec.structs.replace(work.states[name], topics=state.topics, rows=state.rows)
+    after = work.state(name)
+    assert after is not None, "it was altered"
+    return msgspec.structs.replace(after, topics=state.topics, rows=state.rows)
 
 
 def _every_version(batch: Batch, name: TableName, target: Table) -> dict[str, Table]:

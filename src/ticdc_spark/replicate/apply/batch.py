@@ -1,22 +1,26 @@
 """What applying one batch works on: what all its timelines share, and what one timeline changes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import msgspec
 
 from ticdc_spark.config.job import Job
-from ticdc_spark.errors import DecisionNeeded, UsageError
+from ticdc_spark.errors import SinkFault, UsageError
 from ticdc_spark.model import Column, ColumnType, Table
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols import NO_TIMEZONE
 from ticdc_spark.protocols.base import ReadOptions
+from ticdc_spark.replicate.apply.look import look_at
 from ticdc_spark.replicate.schemas.registered import Registered
-from ticdc_spark.replicate.state.progress import Mark, Pending, TableState
-from ticdc_spark.sinks.base import MarkFound, Sink, TableName
+from ticdc_spark.replicate.state.progress import NO_MARK, Mark, Pending, TableState
+from ticdc_spark.sinks.base import Sink, Stamp, TableName
 from ticdc_spark.sinks.changelog_base import ChangeLog
 from ticdc_spark.spark.decode.rows import ReadPlan
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, LakeType, lake_columns
 
-NO_MARK: Mark = (-1, 0)
+T = TypeVar("T")
 COMMIT_TS = "_ticdc_commit_ts"
 """In arrival mode: the lake's column with the commit_ts of each row's last change; 0 where the protocol hides it."""
 _LONG = LakeType("bigint", "long", "int64")
@@ -42,6 +46,8 @@ class Batch:
     position: int = 0
     """In arrival mode: what marks have in place of a commit_ts; higher from batch to batch."""
     registry: Registered | None = None
+    job_applied: int = 0
+    """What all tables had applied before this batch."""
 
     @property
     def options(self) -> ReadOptions:
@@ -89,57 +95,93 @@ class Batch:
         """The highest commit_ts that a table has applied; in arrival mode a DDL leaves the position there."""
         return 0 if self.arrival and state.applied == self.position else state.applied
 
-    def stamp(self, mark: Mark, floor: int) -> MarkFound:
-        """A mark of this job."""
-        return MarkFound(self.job.name, mark, floor)
+    def stamp(self, state: TableState, mark: Mark, floor: int) -> Stamp:
+        """A stamp of this job: ``mark``, and what the table is then."""
+        about = msgspec.structs.replace(state, **_VOLATILE, job_applied=self.job_applied)
+        return Stamp(self.job.name, mark, floor, msgspec.json.encode(about).decode())
+
+
+_VOLATILE: dict[str, Any] = {"applied": 0, "mark": NO_MARK, "snapshot_id": None, "rows": 0, "topics": ()}
+"""What of a table's state is not written with it: it changes without a commit, or stands in the mark."""
 
 
 @dataclass(slots=True, kw_only=True)
 class TimelineWork:
-    """The tables of one timeline while it is worked through by one thread; what it has become is its result."""
+    """The tables of one timeline while it is worked through by one thread; what it has become is its result.
+
+    A table is looked at once, when it is first asked for: what it says of itself is the truth, and what the progress
+    says is what was promised.
+    """
 
     batch: Batch
-    states: dict[TableName, TableState]
-    """Of the timeline's tables, as far as they are known."""
-    marks: dict[TableName, MarkFound | None] = field(default_factory=dict)
-    """Marks as read once and as written since; ``None``: the table is not there."""
+    promised: Mapping[TableName, TableState]
+    """The tables as the progress has them."""
+    known: dict[TableName, TableState | None] = field(default_factory=dict)
+    """What the tables have become, of those that were looked at; ``None``: nothing is known of such a table."""
+    stamps: dict[TableName, Stamp | None] = field(default_factory=dict)
+    """Of those that were looked at; ``None``: the table is not there."""
     rejected: int = 0
     zero_dates: int = 0
     applied_rows: int = 0
     ddls: int = 0
 
-    def mark(self, table: TableName) -> Mark:
-        """The table's mark; ``NO_MARK`` when the table is not in the lake.
+    def state(self, table: TableName) -> TableState | None:
+        """What is known of a table; ``None``: nothing.
 
-        Raises: DecisionNeeded when the lake's table is not this job's and ``adopt`` is not set.
+        Raises: DecisionNeeded when the lake's table is not this job's, or not as it was left.
         """
-        found = self.found(table)
+        if table not in self.known:
+            self._look_at(table)
+        return self.known[table]
+
+    def mark(self, table: TableName) -> Mark:
+        """The table's mark; ``NO_MARK`` when the table is not in the lake. Raises: as ``state``"""
+        found = self.stamp_of(table)
         return NO_MARK if found is None else found.mark
 
-    def found(self, table: TableName) -> MarkFound | None:
-        """The table's mark with its floor; ``None`` when the table is not in the lake."""
-        if table not in self.marks:
-            self.marks[table] = self._look_up(table)
-        return self.marks[table]
+    def stamp_of(self, table: TableName) -> Stamp | None:
+        """The table's stamp; ``None`` when the table is not in the lake. Raises: as ``state``"""
+        if table not in self.stamps:
+            self._look_at(table)
+        return self.stamps[table]
 
-    def done(self, table: TableName, mark: Mark, floor: int) -> MarkFound:
-        """Note that a step has been committed."""
-        found = self.batch.stamp(mark, floor)
-        self.marks[table] = found
-        return found
+    def put(self, state: TableState) -> None:
+        """Note what a table has become."""
+        self.known[state.schema, state.name] = state
+        self.stamps.setdefault((state.schema, state.name), None)
 
-    def _look_up(self, table: TableName) -> MarkFound | None:
-        sink, job = self.batch.sink, self.batch.job
-        if not sink.exists(table):
-            return None
-        found = sink.mark(table)
-        if found is not None and found.job == job.name:
-            return found
-        if job.adopt:
-            return self.batch.stamp((0, 0), 0)
-        owner = "no job" if found is None else f"job {found.job!r}"
-        message = (
-            f"the lake has a table `{table[0]}`.`{table[1]}` already, written by {owner}; rename or drop it, "
-            f"or set `adopt = true` under [job] to take it over"
-        )
-        raise DecisionNeeded(message)
+    def commit(self, state: TableState, mark: Mark, floor: int, write: Callable[[Stamp], T]) -> T:
+        """Commit to a table, with a stamp that says that it is ``state`` now."""
+        stamp = self.batch.stamp(state, mark, floor)
+        result = write(stamp)
+        self.stamps[state.schema, state.name] = stamp
+        self.known[state.schema, state.name] = msgspec.structs.replace(state, mark=mark)
+        return result
+
+    def settle(self) -> None:
+        """Write what was decided about tables since their last commit: that one is quarantined, or has diverged."""
+        for name, stamp in list(self.stamps.items()):
+            state = self.known.get(name)
+            if stamp is None or state is None or not stamp.about:
+                continue
+            if self.batch.stamp(state, stamp.mark, stamp.floor) != self.batch.stamp(
+                msgspec.json.decode(stamp.about.encode(), type=TableState), stamp.mark, stamp.floor
+            ):
+                self.commit(
+                    state,
+                    stamp.mark,
+                    stamp.floor,
+                    lambda new, name=name: self.batch.sink.stamp(name, new),  # type: ignore[misc]
+                )
+
+    def gone(self, table: TableName) -> None:
+        """Note that a table is not in the lake any more."""
+        self.stamps[table] = None
+
+    def _look_at(self, table: TableName) -> None:
+        batch = self.batch
+        looked = look_at(batch.sink, batch.job, table, self.promised.get(table), arrival=batch.arrival)
+        if looked.behind:
+            raise SinkFault(f"{looked.behind}, while the job ran; the next start sees what is missing")
+        self.stamps[table] = looked.stamp
+        self.known[table] = looked.state

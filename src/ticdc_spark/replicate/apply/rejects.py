@@ -48,11 +48,11 @@ def apply_readable(
             raise RejectedMessage(message) from unreadable
         log.error("%s", reason)
         if policy == "quarantine":
-            work.states[name] = msgspec.structs.replace(state, quarantined=reason, clean=False)
+            work.put(msgspec.structs.replace(state, quarantined=reason))
             raise Quarantined(reason) from unreadable
         since = min(row.commit_ts for row in bad)
         diverged = since if state.diverged_since is None else min(since, state.diverged_since)
-        state = msgspec.structs.replace(state, diverged_since=diverged, clean=False)
+        state = msgspec.structs.replace(state, diverged_since=diverged, diverged_why=reason, clean=False)
         applied = apply(state, True)
     work.zero_dates += applied.zero_dates
     return state

@@ -6,18 +6,20 @@ A sink may append keys that are new by a commit of their own, before the others 
 
 import logging
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import msgspec
 
 from ticdc_spark import failpoints
+from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Table
-from ticdc_spark.replicate.apply.batch import NO_MARK, Batch, TimelineWork
+from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.rejects import apply_readable
 from ticdc_spark.replicate.plan.timeline import ROWS_APPENDED, ROWS_MERGED, Rows
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, effective, is_block
 from ticdc_spark.replicate.schemas.registered import held_of
-from ticdc_spark.replicate.state.progress import Pending, TableState
+from ticdc_spark.replicate.state.progress import NO_MARK, Pending, TableState
 from ticdc_spark.sinks.base import Applied, ColumnChanges, NetChanges, TableName
 from ticdc_spark.spark.decode.log_files import LogScan
 
@@ -30,20 +32,17 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
     Raises: RejectedMessage, Quarantined, DecisionNeeded, SinkFault
     """
     batch, name, upto = work.batch, step.table, step.upto
-    state = work.states.get(name) or TableState(schema=name[0], name=name[1])
-    mark = work.mark(name)
+    state = work.state(name) or TableState(schema=name[0], name=name[1])
+    stamp, mark = work.stamp_of(name), work.mark(name)
     if mark >= (upto, ROWS_MERGED) and not any(_is_of(rows, name) and rows.late for rows in batch.pending):
-        work.states[name] = msgspec.structs.replace(state, applied=max(state.applied, upto))
+        work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
         return
-    found = work.found(name)
-    above = max(state.applied, mark[0])
-    redo = found is not None and mark[1] == ROWS_APPENDED
-    if redo and found is not None:
-        above = max(state.applied, found.floor) if state.applied < mark[0] else mark[0]
+    redo = stamp is not None and mark[1] == ROWS_APPENDED
+    above = stamp.floor if redo and stamp is not None else max(state.applied, mark[0])
     waiting = [rows for rows in batch.pending if _is_of(rows, name) and (rows.late or rows.max_ts > above)]
     waiting = [rows for rows in waiting if rows.min_ts <= upto]
     if not waiting:
-        work.states[name] = msgspec.structs.replace(state, applied=upto)
+        work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
         return
     late = [rows for rows in waiting if rows.late]
     if late:
@@ -51,7 +50,7 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
     versions = _versions(batch, name, state, waiting, everything=bool(late))
     state = _leave_out_unknown(name, state, waiting, versions)
     if not versions:
-        work.states[name] = msgspec.structs.replace(state, applied=upto)
+        work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
         return
     state = _prepare_table(work, name, state, versions, above)
     assert state.table is not None, "the table was created"
@@ -78,30 +77,34 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
         table=name,
         scan=scan,
         plan=batch.read_plan(versions, columns),
-        stamp=batch.stamp((upto, ROWS_MERGED), above),
-        appended=batch.stamp((upto, ROWS_APPENDED), above),
+        stamp=batch.stamp(state, (upto, ROWS_MERGED), above),
+        appended=batch.stamp(state, (upto, ROWS_APPENDED), above),
         new_keys=is_new,
         inserts=sum(rows.inserts for rows in waiting),
         others=sum(rows.rows - rows.inserts for rows in waiting),
     )
 
-    def commit(now: TableState, leave_out: bool) -> Applied:
-        readable = msgspec.structs.replace(
-            changes, leave_out_unreadable=leave_out, new_keys=changes.new_keys and now.clean
-        )
-        return batch.sink.apply_net_changes(readable)
-
-    state = apply_readable(work, name, state, scan, changes.plan, commit)
-    failpoints.point("merge")
-    work.done(name, (upto, ROWS_MERGED), above)
+    still_clean = not late or all(rows.redo for rows in late)
     count = sum(rows.rows for rows in waiting if rows.max_ts <= upto)
+
+    def commit(now: TableState, leave_out: bool) -> Applied:
+        after = msgspec.structs.replace(now, applied=upto, rows=now.rows + count, clean=now.clean and still_clean)
+        readable = msgspec.structs.replace(
+            changes,
+            leave_out_unreadable=leave_out,
+            new_keys=changes.new_keys and now.clean,
+            appended=batch.stamp(after, (upto, ROWS_APPENDED), above),
+        )
+        return work.commit(
+            after,
+            (upto, ROWS_MERGED),
+            above,
+            lambda stamp: batch.sink.apply_net_changes(msgspec.structs.replace(readable, stamp=stamp)),
+        )
+
+    apply_readable(work, name, state, scan, changes.plan, commit)
+    failpoints.point("merge")
     work.applied_rows += count
-    work.states[name] = msgspec.structs.replace(
-        state,
-        applied=upto,
-        rows=state.rows + count,
-        clean=state.clean and not late,
-    )
 
 
 def _is_of(rows: Pending, name: TableName) -> bool:
@@ -138,7 +141,9 @@ def _leave_out_unknown(
         return state
     count, since = sum(rows.rows for rows in unknown), min(rows.min_ts for rows in unknown)
     log.warning("`%s`.`%s`: %d rows of unknown versions are left out by skip-to-known", *name, count)
-    return msgspec.structs.replace(state, diverged_since=state.diverged_since or since, clean=False)
+    why = f"{count} rows of unknown schema versions were left out by skip-to-known"
+    first = since if state.diverged_since is None else state.diverged_since
+    return msgspec.structs.replace(state, diverged_since=first, diverged_why=state.diverged_why or why, clean=False)
 
 
 def _prepare_table(
@@ -149,34 +154,50 @@ def _prepare_table(
     mark = work.mark(name)
     if mark == NO_MARK:
         if state.table is not None and not state.dropped:
-            message = f"`{name[0]}`.`{name[1]}` was created by this job, but it is not in the lake any more"
-            raise DecisionNeeded(message)
-        batch.sink.create(name, batch.columns(newest), batch.stamp((above, 0), above))
-        work.done(name, (above, 0), above)
-        return TableState(
+            raise DecisionNeeded(vanished(batch.job, name))
+        new = TableState(
             schema=name[0],
             name=name[1],
             table=newest,
             applied=above,
             diverged_since=state.diverged_since,
+            diverged_why=state.diverged_why,
             topics=state.topics,
         )
-    table = state.table
-    if table is None:
-        origin = "adopted" if mark == (0, 0) else "bootstrap"
+        columns = batch.columns(newest)
+        work.commit(new, (above, 0), above, lambda stamp: batch.sink.create(name, columns, stamp))
+        failpoints.point("create")
+        return work.known[name] or new
+    if state.table is None:
+        origin: Literal["adopted", "bootstrap"] = "adopted" if mark == (0, 0) else "bootstrap"
         state = msgspec.structs.replace(state, table=newest, origin=origin, clean=False, dropped=False)
-        table = newest
-        have = {key.casefold() for key in batch.sink.columns(name)}
-    else:
-        have = {column.name.casefold() for column in batch.columns(table)}
+    table = state.table or newest
+    # What the lake has counts: a death after the columns were added leaves them there.
+    have = {key.casefold() for key in batch.sink.columns(name)}
     missing = [column for column in batch.columns(newest) if column.name.casefold() not in have]
+    known = {column.name.casefold() for column in table.columns}
+    extra = tuple(column for column in newest.columns if column.name.casefold() not in known)
+    if extra:
+        merged = msgspec.structs.replace(table, columns=(*table.columns, *extra))
+        state = msgspec.structs.replace(state, table=merged, clean=False)
     if missing:
         # The source's schema changed without a DDL that TiCDC sends, or before this job's first message.
         log.warning("`%s`.`%s`: columns without a DDL: %s", *name, ", ".join(column.source for column in missing))
-        found = batch.stamp(max(mark, (0, 0)), above)
-        batch.sink.change_columns(name, ColumnChanges(add=tuple(missing)), found)
-        work.done(name, found.mark, above)
-        extra = tuple(column.column for column in missing if column.column not in table.columns)
-        merged = msgspec.structs.replace(table, columns=(*table.columns, *extra))
-        state = msgspec.structs.replace(state, table=merged, clean=False)
+        changes = ColumnChanges(add=tuple(missing))
+        at = max(mark, (0, 0))
+        work.commit(state, at, above, lambda stamp: batch.sink.change_columns(name, changes, stamp))
+        failpoints.point("columns")
+        state = work.known[name] or state
     return state
+
+
+def vanished(job: Job, name: TableName) -> str:
+    """What there is to do about a table that was there."""
+    return (
+        f"`{name[0]}`.`{name[1]}` was created by this job, but it is not in the lake any more. Restore it, or leave it "
+        f"out with `tables` under [job]; if the state folder {job.state} is an older copy, delete it, and the job goes "
+        "on from what the tables are"
+    )
+
+
+__all__ = ["apply_rows", "vanished"]

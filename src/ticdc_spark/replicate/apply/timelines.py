@@ -1,16 +1,16 @@
 """Apply: work through the timelines of a batch, some at a time, and fold their results."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 
 import msgspec
 
-from ticdc_spark.replicate.apply.batch import NO_MARK, Batch, TimelineWork
-from ticdc_spark.replicate.apply.ddl import apply_ddl
+from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
+from ticdc_spark.replicate.apply.ddl import apply_ddl, is_skipped
 from ticdc_spark.replicate.apply.rejects import Quarantined
-from ticdc_spark.replicate.plan.evolve import Alter, Drop, DropDatabase, names
+from ticdc_spark.replicate.plan.evolve import Alter, Drop, DropDatabase
 from ticdc_spark.replicate.plan.timeline import Ddl, Rows, Step
-from ticdc_spark.replicate.state.progress import Mark, TableState
+from ticdc_spark.replicate.state.progress import NO_MARK, QueuedDdl, TableState
 from ticdc_spark.sinks.base import TableName
 
 ApplyRows = Callable[[TimelineWork, Rows], None]
@@ -21,8 +21,10 @@ class TimelineResult(msgspec.Struct, frozen=True, kw_only=True):
     """What one timeline, or a whole batch, has become."""
 
     states: dict[TableName, TableState]
-    marks: dict[TableName, Mark | None]
-    """Of the tables that were touched; ``None``: it is not in the lake."""
+    touched: frozenset[TableName]
+    """The tables that were looked at and are in the lake."""
+    left: tuple[QueuedDdl, ...] = ()
+    """DDLs that were not applied, as their timeline stopped before them."""
     rows: int = 0
     ddls: int = 0
     rejected: int = 0
@@ -39,12 +41,11 @@ def apply(
 
     Raises: DecisionNeeded, SinkFault, RejectedMessage
     """
-    jobs = [(line, {name: states[name] for name in _tables(line, states) if name in states}) for line in lines]
-    if len(jobs) <= 1 or batch.job.parallel_tables == 1:
-        results = [_work(batch, line, known, apply_rows) for line, known in jobs]
+    if len(lines) <= 1 or batch.job.parallel_tables == 1:
+        results = [_work(batch, line, states, apply_rows) for line in lines]
     else:
-        with ThreadPoolExecutor(min(batch.job.parallel_tables, len(jobs)), "apply") as pool:
-            running = [pool.submit(_work, batch, line, known, apply_rows) for line, known in jobs]
+        with ThreadPoolExecutor(min(batch.job.parallel_tables, len(lines)), "apply") as pool:
+            running = [pool.submit(_work, batch, line, states, apply_rows) for line in lines]
             _, waiting = wait(running, return_when=FIRST_EXCEPTION)
             for future in waiting:
                 future.cancel()
@@ -52,14 +53,35 @@ def apply(
     return _fold(states, results)
 
 
+def settle(batch: Batch, states: Mapping[TableName, TableState], names: Iterable[TableName]) -> TimelineResult:
+    """Write what was decided about tables that have no timeline in a batch. Raises: as ``apply``"""
+    work = TimelineWork(batch=batch, promised=states)
+    for name in names:
+        work.state(name)
+    work.settle()
+    return _fold(states, [_result(work, ())])
+
+
+def _result(work: TimelineWork, left: tuple[QueuedDdl, ...]) -> TimelineResult:
+    return TimelineResult(
+        states={name: state for name, state in work.known.items() if state is not None},
+        touched=frozenset(name for name, stamp in work.stamps.items() if stamp is not None),
+        left=left,
+        rows=work.applied_rows,
+        ddls=work.ddls,
+        rejected=work.rejected,
+        zero_dates=work.zero_dates,
+    )
+
+
 def _fold(states: Mapping[TableName, TableState], results: Sequence[TimelineResult]) -> TimelineResult:
-    folded, marks = dict(states), dict[TableName, Mark | None]()
+    folded = dict(states)
     for result in results:
         folded |= result.states
-        marks |= result.marks
     return TimelineResult(
         states=folded,
-        marks=marks,
+        touched=frozenset(name for result in results for name in result.touched),
+        left=tuple(ddl for result in results for ddl in result.left),
         rows=sum(result.rows for result in results),
         ddls=sum(result.ddls for result in results),
         rejected=sum(result.rejected for result in results),
@@ -67,22 +89,11 @@ def _fold(states: Mapping[TableName, TableState], results: Sequence[TimelineResu
     )
 
 
-def _tables(line: Sequence[Step], states: Mapping[TableName, TableState]) -> set[TableName]:
-    """The tables that a timeline is about."""
-    found: set[TableName] = set()
-    for step in line:
-        found |= set(names(step.action, states)) if isinstance(step, Ddl) else {step.table}
-        if isinstance(step, Ddl):
-            change = step.queued.change
-            found.add((change.schema, change.name))
-            found |= {(table.schema, table.name) for table in (change.table, change.pre_table) if table is not None}
-    return found
-
-
 def _work(
-    batch: Batch, line: Sequence[Step], states: dict[TableName, TableState], apply_rows: ApplyRows
+    batch: Batch, line: Sequence[Step], states: Mapping[TableName, TableState], apply_rows: ApplyRows
 ) -> TimelineResult:
-    work = TimelineWork(batch=batch, states=states)
+    work = TimelineWork(batch=batch, promised=states)
+    left: tuple[QueuedDdl, ...] = ()
     for at, step in enumerate(line):
         try:
             if isinstance(step, Ddl):
@@ -91,15 +102,10 @@ def _work(
                 apply_rows(work, step)
         except Quarantined as reason:
             _quarantine(work, line, str(reason))
+            left = tuple(step.queued for step in line[at:] if isinstance(step, Ddl))
             break
-    return TimelineResult(
-        states=work.states,
-        marks={name: None if found is None else found.mark for name, found in work.marks.items()},
-        rows=work.applied_rows,
-        ddls=work.ddls,
-        rejected=work.rejected,
-        zero_dates=work.zero_dates,
-    )
+    work.settle()
+    return _result(work, left)
 
 
 def _doomed(work: TimelineWork, name: TableName, later: Sequence[Step]) -> bool:
@@ -107,7 +113,7 @@ def _doomed(work: TimelineWork, name: TableName, later: Sequence[Step]) -> bool:
     under another name before a restart."""
     now = name
     for step in later:
-        if not isinstance(step, Ddl):
+        if not isinstance(step, Ddl) or is_skipped(work.batch.job, step.queued.change):
             continue
         match step.action:
             case Drop(gone) if now in gone:
@@ -125,9 +131,9 @@ def _quarantine(work: TimelineWork, line: Sequence[Step], reason: str) -> None:
     """Stop every table of a timeline where it is."""
     for step in line:
         if isinstance(step, Rows):
-            state = work.states.get(step.table)
-            if state is not None and state.quarantined is None:
-                work.states[step.table] = msgspec.structs.replace(state, quarantined=reason, clean=False)
+            state = work.state(step.table) or TableState(schema=step.table[0], name=step.table[1])
+            if state.quarantined is None:
+                work.put(msgspec.structs.replace(state, quarantined=reason))
 
 
-__all__ = ["ApplyRows", "TimelineResult", "apply"]
+__all__ = ["ApplyRows", "TimelineResult", "apply", "settle"]

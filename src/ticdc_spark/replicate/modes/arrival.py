@@ -19,13 +19,13 @@ from ticdc_spark.replicate.modes.base import Advanced, ModeName, Rules
 from ticdc_spark.replicate.modes.commit import committed
 from ticdc_spark.replicate.modes.watermark import (
     describe_missing,
-    identity,
     read_partitions,
     seen_tables,
     waiting_rows,
 )
 from ticdc_spark.replicate.plan.evolve import action, names
-from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl, Rows, Step, timelines
+from ticdc_spark.replicate.plan.holds import Bounds
+from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl, Rows, Step, identity, timelines
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, is_block, known_schemas
 from ticdc_spark.replicate.state.progress import (
     DdlFloor,
@@ -181,6 +181,7 @@ def committed_arrived(
     ddls: Sequence[QueuedDdl],
     now: float,
     keep: float,
+    left: Sequence[QueuedDdl] = (),
 ) -> Progress:
     """The progress after a batch that applied ``ddls``, and rows up to ``bound``; ``keep`` as in ``committed``."""
     floors = {(floor.schema, floor.name): floor.commit_ts for floor in progress.ddl_floors}
@@ -190,7 +191,7 @@ def committed_arrived(
             floors[name] = max(floors.get(name, 0), change.commit_ts)
     at = position(progress.generation, batch)
     before = {(table.schema, table.name): table.applied for table in progress.tables}
-    done = committed(progress, batch, states, bound, now, keep)
+    done = committed(progress, batch, states, bound, now, keep, left)
     tables = []
     for table in done.tables:
         name = (table.schema, table.name)
@@ -221,10 +222,11 @@ class ArrivalMode:
         pending: Sequence[Pending],
         ddls: Sequence[QueuedDdl],
         resolved: int,
+        bounds: Bounds,
     ) -> list[list[Step]]:
         """See ``Mode``."""
         at = position(progress.generation, progress.batch + 1)
-        return positioned(timelines(states, pending, ddls, resolved), at)
+        return positioned(timelines(states, pending, ddls, resolved, bounds), at)
 
     def apply_rows(self, work: TimelineWork, step: Rows) -> None:
         """See ``Mode``."""
@@ -237,11 +239,12 @@ class ArrivalMode:
         states: Mapping[TableName, TableState],
         resolved: int,
         ddls: Sequence[QueuedDdl],
+        left: Sequence[QueuedDdl],
         now: float,
         keep: float,
     ) -> Progress:
         """See ``Mode``."""
-        return committed_arrived(progress, number, states, resolved, ddls, now, keep)
+        return committed_arrived(progress, number, states, resolved, ddls, now, keep, left)
 
 
 __all__ = [

@@ -10,6 +10,7 @@ from typing import ClassVar, Literal, Protocol, TypeAlias
 import msgspec
 
 from ticdc_spark.replicate.apply.batch import TimelineWork
+from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.timeline import Rows, Step
 from ticdc_spark.replicate.state.progress import Offsets, Pending, Progress, QueuedDdl, TableState
 from ticdc_spark.sinks.base import TableName
@@ -65,8 +66,9 @@ class Mode(Protocol):
         pending: Sequence[Pending],
         ddls: Sequence[QueuedDdl],
         resolved: int,
+        bounds: Bounds,
     ) -> list[list[Step]]:
-        """The steps of a batch. ``progress``: as committed before it."""
+        """The steps of a batch. ``progress``: as committed before it. ``bounds``: tables that may not go as far."""
 
     def apply_rows(self, work: TimelineWork, step: Rows) -> None:
         """Apply the rows of one table up to the end of a step."""
@@ -78,10 +80,14 @@ class Mode(Protocol):
         states: Mapping[TableName, TableState],
         resolved: int,
         ddls: Sequence[QueuedDdl],
+        left: Sequence[QueuedDdl],
         now: float,
         keep: float,
     ) -> Progress:
-        """The progress after a batch; ``keep``: seconds for which the change log is kept."""
+        """The progress after a batch that applied ``ddls``, and not those ``left``.
+
+        ``keep``: seconds for which the change log is kept.
+        """
 
 
 __all__ = ["Advanced", "LandedBatch", "Mode", "ModeName", "Rules"]

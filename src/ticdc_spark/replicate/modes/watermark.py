@@ -14,7 +14,10 @@ from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.rows import apply_rows
 from ticdc_spark.replicate.modes.base import Advanced, ModeName, Rules
 from ticdc_spark.replicate.modes.commit import committed
-from ticdc_spark.replicate.plan.timeline import Rows, Step, timelines
+from ticdc_spark.replicate.plan.holds import Bounds
+from ticdc_spark.replicate.plan.names import tables_of
+from ticdc_spark.replicate.plan.order import in_order
+from ticdc_spark.replicate.plan.timeline import Rows, Step, identity, timelines
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, effective, is_block, known_schemas
 from ticdc_spark.replicate.state.progress import (
     Hold,
@@ -90,6 +93,7 @@ def advance(
         schema_wait_since=(progress.schema_wait_since or rules.now) if missing else 0.0,
         replays=progress.replays + replays,
         regressions=progress.regressions + regressions,
+        newest=max(progress.newest, max((rows.max_ts for rows in pending if rows.batch == batch), default=0)),
     )
     rejects = tuple(reject_of(event) for event in ordered if isinstance(event, MessageRejected))
     return Advanced(
@@ -110,12 +114,8 @@ def describe_missing(rows: Pending) -> str:
 
 
 def due(ddls: Iterable[QueuedDdl], resolved: int) -> list[QueuedDdl]:
-    """The DDLs to apply, in the order of their commit_ts and, within one, of their first copies."""
-    return sorted((ddl for ddl in ddls if ddl.change.commit_ts <= resolved), key=_ddl_order)
-
-
-def _ddl_order(ddl: QueuedDdl) -> tuple[int, int, int]:
-    return ddl.change.commit_ts, ddl.offset, ddl.partition
+    """The DDLs to apply, in order."""
+    return in_order(ddl for ddl in ddls if ddl.change.commit_ts <= resolved)
 
 
 def read_partitions(
@@ -178,18 +178,30 @@ def _resolve(
 
 
 def _ddls(progress: Progress, controls: Sequence[ControlEvent]) -> tuple[QueuedDdl, ...]:
+    """The queue with the DDLs of a batch. ``controls`` are in the order of their offsets."""
     queue = {identity(ddl.change): ddl for ddl in progress.ddls}
+    passed = {(state.topic, state.partition): state.watermark for state in progress.partitions}
+    states = {(table.schema, table.name): table for table in progress.tables}
     for event in controls:
-        if isinstance(event, DdlRead) and event.change.commit_ts > progress.applied:
-            change = event.change
-            ddl = QueuedDdl(change=change, topic=event.topic, partition=event.partition, offset=event.offset)
-            queue.setdefault(identity(change), ddl)
+        place = (event.topic, event.partition)
+        if isinstance(event, WatermarkRead):
+            passed[place] = max(event.commit_ts, passed.get(place, 0))
+        elif isinstance(event, DdlRead) and not _is_replay(progress, event.change, passed.get(place, 0), states):
+            ddl = QueuedDdl(change=event.change, topic=event.topic, partition=event.partition, offset=event.offset)
+            queue.setdefault(identity(event.change), ddl)
     return tuple(queue.values())
 
 
-def identity(change: SchemaChange) -> tuple[int, str, str, str]:
-    """What copies of one DDL have in common."""
-    return change.commit_ts, change.schema, change.name, change.query
+def _is_replay(progress: Progress, change: SchemaChange, passed: int, states: Mapping[TableName, TableState]) -> bool:
+    """Whether a DDL was applied before. One at or below ``applied`` may be new to a table that was never seen: its
+    topic was added, or found, later than the others; rows of such a table count from the beginning, too."""
+    ts = change.commit_ts
+    if ts > progress.applied:
+        return False
+    if ts <= progress.replay_below or ts < passed:
+        return True
+    named = tables_of(change)
+    return not any(name not in states or states[name].applied < ts for name in named)
 
 
 def waiting_rows(
@@ -257,9 +269,10 @@ class WatermarkMode:
         pending: Sequence[Pending],
         ddls: Sequence[QueuedDdl],
         resolved: int,
+        bounds: Bounds,
     ) -> list[list[Step]]:
         """See ``Mode``."""
-        return timelines(states, pending, ddls, resolved)
+        return timelines(states, pending, ddls, resolved, bounds)
 
     def apply_rows(self, work: TimelineWork, step: Rows) -> None:
         """See ``Mode``."""
@@ -272,8 +285,9 @@ class WatermarkMode:
         states: Mapping[TableName, TableState],
         resolved: int,
         ddls: Sequence[QueuedDdl],
+        left: Sequence[QueuedDdl],
         now: float,
         keep: float,
     ) -> Progress:
         """See ``Mode``."""
-        return committed(progress, number, states, resolved, now, keep)
+        return committed(progress, number, states, resolved, now, keep, left)

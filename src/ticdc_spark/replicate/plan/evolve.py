@@ -33,6 +33,8 @@ from ticdc_spark.spark.types import LakeColumn
 
 NAMED_OTHERWISE = "named otherwise"
 """Kind of a DDL whose names are not those of the rows."""
+ENTERS, LEAVES = "enters the filter", "leaves the filter"
+"""Kinds of a RENAME by which a table comes into what ``tables`` under [job] names, or goes out of it."""
 
 
 class Create(msgspec.Struct, frozen=True):
@@ -62,6 +64,18 @@ class Alter(msgspec.Struct, frozen=True):
     """Columns, old name to new."""
 
 
+class Enter(msgspec.Struct, frozen=True):
+    """A table comes under a name that the job wants, with rows that the job has never seen."""
+
+    table: Table
+
+
+class Leave(msgspec.Struct, frozen=True):
+    """A table goes on under a name that the job does not want."""
+
+    name: TableName
+
+
 class CreateDatabase(msgspec.Struct, frozen=True):
     """CREATE DATABASE."""
 
@@ -86,7 +100,7 @@ class Refused(msgspec.Struct, frozen=True):
     why: str
 
 
-Action: TypeAlias = Create | Drop | Truncate | Alter | CreateDatabase | DropDatabase | Nothing | Refused
+Action: TypeAlias = Create | Drop | Truncate | Alter | Enter | Leave | CreateDatabase | DropDatabase | Nothing | Refused
 
 
 def action(change: SchemaChange) -> Action:
@@ -120,11 +134,18 @@ def _of(statement: Statement, change: SchemaChange) -> Action:
         case RestoreTable():
             return Refused("rows come back without row messages")
         case RenameTables() | AlterTable():
-            return _alter(statement, change)
+            return _at_the_filter(_alter(statement, change), change.kind)
         case Unsupported(reason):
             return Refused(reason)
         case _:
             assert_never(statement)
+
+
+def _at_the_filter(act: Action, kind: str) -> Action:
+    """What a RENAME is to a job that wants only one of its names."""
+    if isinstance(act, Alter) and kind == ENTERS:
+        return Enter(act.table)
+    return Leave(act.old) if isinstance(act, Alter) and kind == LEAVES else act
 
 
 def _alter(statement: RenameTables | AlterTable, change: SchemaChange) -> Action:
@@ -148,10 +169,12 @@ def _alter(statement: RenameTables | AlterTable, change: SchemaChange) -> Action
 def names(act: Action, tables: Mapping[TableName, object]) -> tuple[TableName, ...]:
     """The tables whose timelines an action binds together; ``tables`` are all that are known."""
     match act:
-        case Create(table) | Truncate(table):
+        case Create(table) | Truncate(table) | Enter(table):
             return ((table.schema, table.name),)
         case Drop(gone):
             return gone
+        case Leave(name):
+            return (name,)
         case Alter():
             return tuple(dict.fromkeys((act.old, (act.table.schema, act.table.name))))
         case DropDatabase(schema):

@@ -7,11 +7,10 @@ from ticdc_spark.spark.sources.base import Source
 
 def first_offsets(source: Source, progress: Progress, ends: Offsets) -> Offsets:
     """Where each partition of ``ends`` is read from."""
-    known = {(state.topic, state.partition): state.offset for state in progress.partitions if state.offset > 0}
+    known = {(state.topic, state.partition): state.offset for state in progress.partitions}
     if all(place in known for place in ends):
         return known
-    beginning = source.beginning() if progress.partitions else source.starting()
-    return beginning | known
+    return source.beginning() | known
 
 
 def choose_offsets(job: Job, source: Source, progress: Progress, number: int, targets: Offsets | None) -> Plan:

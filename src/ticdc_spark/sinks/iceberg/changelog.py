@@ -14,6 +14,7 @@ from pyspark.sql import functions as sf
 from ticdc_spark.sinks.changelog_base import LateRows
 from ticdc_spark.sinks.iceberg.faults import faults, quote
 from ticdc_spark.sinks.iceberg.log_table import LogTableFiles
+from ticdc_spark.sinks.iceberg.tables import NAMESPACE
 from ticdc_spark.spark.decode.control import Control, ControlEvent, Reject, read_control
 from ticdc_spark.spark.decode.envelopes import CONTROL_SLOT, LOG_DDL, LandingPlan, land, slot_of
 from ticdc_spark.spark.decode.log_files import (
@@ -30,7 +31,6 @@ from ticdc_spark.spark.decode.rows import LOG_COLUMNS
 from ticdc_spark.spark.session.session import runs_here
 from ticdc_spark.spark.tasks import ArrowTask, chain
 
-NAMESPACE = "_ticdc_spark"
 DEAD_LETTER_DDL = (
     "generation int, batch bigint, stage string, topic string, partition int, offset bigint, seq int, "
     "reason string, key binary, value binary, at timestamp"
@@ -96,6 +96,13 @@ class IcebergChangeLog:
         with faults("the change log cannot be read"):
             highest = self.spark.sql(f"SELECT max(generation) FROM {self.table}").collect()[0][0]
         return 0 if highest is None else int(highest)
+
+    def batches(self, generation: int) -> frozenset[int]:
+        """See ``ChangeLog``."""
+        with faults("the change log cannot be read"):
+            parts = self.spark.table(f"{self.table}.partitions").where(sf.col("partition.generation") == generation)
+            rows = parts.select("partition.batch").distinct().collect()
+        return frozenset(int(row[0]) for row in rows)
 
     def land(self, messages: DataFrame, plan: LandingPlan) -> list[ControlEvent]:
         """See ``ChangeLog``."""

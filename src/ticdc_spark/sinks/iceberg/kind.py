@@ -1,5 +1,6 @@
 """Iceberg as a kind of sink: what Spark needs for it, and how it is opened."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -27,7 +28,9 @@ class IcebergKind:
         catalog = catalog_options(config.catalog, config.warehouse, config.catalog_options)
         return catalog | {"spark.sql.extensions": EXTENSIONS}
 
-    def open(self, spark: SparkSession, config: IcebergConfig, writer: Literal["tasks", "spark"]) -> IcebergSink:
+    def open(
+        self, spark: SparkSession, config: IcebergConfig, writer: Literal["tasks", "spark"], fence: Callable[[], None]
+    ) -> IcebergSink:
         """See ``registry.SinkKind``."""
         if "://" not in config.warehouse:
             try:
@@ -36,7 +39,7 @@ class IcebergKind:
                 message = f"the warehouse {config.warehouse} cannot be created: {error}"
                 raise SinkFault(message) from error
         catalog = catalog_options(config.catalog, config.warehouse, config.catalog_options)
-        return IcebergSink(spark, config.catalog, config.warehouse, config.table_properties, catalog, writer)
+        return IcebergSink(spark, config.catalog, config.warehouse, config.table_properties, catalog, writer, fence)
 
 
 KIND = IcebergKind()

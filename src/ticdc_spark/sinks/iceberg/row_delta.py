@@ -19,11 +19,12 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from ticdc_spark.sinks.base import MarkFound, TableName
+from ticdc_spark.sinks.base import Stamp, TableName
 from ticdc_spark.sinks.iceberg.data_files import DataFiles, Written
 from ticdc_spark.sinks.iceberg.faults import faults, quote
 from ticdc_spark.sinks.iceberg.log_table import local_folder
-from ticdc_spark.sinks.iceberg.tables import IcebergTables, summary
+from ticdc_spark.sinks.iceberg.stamps import summary
+from ticdc_spark.sinks.iceberg.tables import IcebergTables
 from ticdc_spark.spark.session.session import runs_here
 from ticdc_spark.spark.types import LakeColumn
 
@@ -113,7 +114,7 @@ def positions(
     return found.take(pc.sort_indices(found, [("file_path", "ascending"), ("pos", "ascending")])).cast(_POSITIONS)
 
 
-def commit(sink: IcebergTables, to: Target, written: Written, old: pa.Table, mark: MarkFound) -> bool:
+def commit(sink: IcebergTables, to: Target, written: Written, old: pa.Table, stamp: Stamp) -> bool:
     """Add what was written, delete ``old``, and mark: one commit. ``False``: somebody else changed the table
     meanwhile, and nothing was done.
     """
@@ -121,7 +122,8 @@ def commit(sink: IcebergTables, to: Target, written: Written, old: pa.Table, mar
         loaded = sink.load(to.table)
         iceberg = sink.iceberg
         spec = loaded.spec()
-        delta = loaded.newRowDelta()
+        transaction = loaded.newTransaction()
+        delta = transaction.newRowDelta()
         if written.rows:
             path = f"{to.location}/data/{Path(written.rows_path).name}"
             config = iceberg.MetricsConfig.forTable(loaded)
@@ -141,10 +143,11 @@ def commit(sink: IcebergTables, to: Target, written: Written, old: pa.Table, mar
             delta.validateFromSnapshot(to.snapshot_id)
         delta.conflictDetectionFilter(iceberg.expressions.Expressions.alwaysTrue())
         delta.validateDeletedFiles().validateNoConflictingDataFiles().validateNoConflictingDeleteFiles()
-        for key, value in summary(mark).items():
+        for key, value in summary(stamp).items():
             delta.set(key, value)
         try:
             delta.commit()
+            sink.commit(transaction, stamp)
         except Py4JJavaError as error:
             if not str(error.java_exception.getClass().getName()).endswith(".ValidationException"):
                 raise

@@ -1,6 +1,6 @@
 """The sink ``kind = "iceberg"``."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 from pyspark.sql import SparkSession
@@ -26,13 +26,14 @@ class IcebergSink(IcebergTables):
         properties: Mapping[str, str],
         options: Mapping[str, str],
         writer: Literal["tasks", "spark"] = "tasks",
+        fence: Callable[[], None] = lambda: None,
     ) -> None:
         """``options``: those of the catalog; each session that writes gets them.
 
         ``writer``: what writes and reads files. Python tasks can where Spark and the warehouse are local; everywhere
-        else it is Spark.
+        else it is Spark. ``fence``: called before each commit; raises where the job must not write any more.
         """
-        super().__init__(spark, catalog, warehouse, properties, options)
+        super().__init__(spark, catalog, warehouse, properties, options, fence)
         self.writer: Literal["tasks", "spark"] = writer
         self._log: IcebergChangeLog | None = None
 

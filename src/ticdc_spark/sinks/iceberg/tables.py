@@ -6,7 +6,7 @@ change of columns. Tables are merge-on-read; each has a location of its own, sin
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -15,7 +15,7 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_spark.errors import DecisionNeeded, SinkFault
-from ticdc_spark.names import escape
+from ticdc_spark.names import escape, unescape
 from ticdc_spark.sinks.base import (
     ALWAYS,
     OP_COLUMN,
@@ -23,17 +23,18 @@ from ticdc_spark.sinks.base import (
     ColumnChanges,
     ColumnConversion,
     Fill,
-    MarkFound,
+    Stamp,
+    TableFound,
     TableName,
 )
 from ticdc_spark.sinks.iceberg.faults import faults, quote
+from ticdc_spark.sinks.iceberg.stamps import find_stamp, says_more, set_about, set_properties, summary
 from ticdc_spark.spark.types import LakeColumn, to_arrow
 
 log = logging.getLogger(__name__)
 
-MARK = "ticdc.applied"
-FLOOR = "ticdc.floor"
-JOB = "ticdc.job"
+NAMESPACE = "_ticdc_spark"
+"""Of change logs and dead letters."""
 PROPERTIES: dict[str, str] = {
     "format-version": "2",
     "write.delete.mode": "merge-on-read",
@@ -82,9 +83,12 @@ class IcebergTables:
         warehouse: str,
         properties: Mapping[str, str],
         options: Mapping[str, str],
+        fence: Callable[[], None] = lambda: None,
     ) -> None:
-        """``options``: those of the catalog; each session that writes gets them."""
+        """``options``: those of the catalog; each session that writes gets them. ``fence``: called before each commit;
+        raises where the job must not write any more."""
         self.options = dict(options)
+        self.fence = fence
         self.spark = self._configured(spark)
         self.catalog = catalog
         self.warehouse = warehouse.rstrip("/")
@@ -119,22 +123,30 @@ class IcebergTables:
         return ".".join(quote(part) for part in (self.catalog, escape(table[0]), escape(table[1])))
 
     def exists(self, table: TableName) -> bool:
+        """Whether the catalog has the table."""
         with faults(f"table {table} cannot be looked up"):
             return bool(self._catalog.tableExists(self._identifier(table)))
 
-    def mark(self, table: TableName) -> MarkFound | None:
-        with faults(f"the history of {table} cannot be read"):
-            loaded = self.load(table)
-            snapshot = loaded.currentSnapshot()
-            while snapshot is not None:
-                summary = snapshot.summary()
-                text = summary.get(MARK)
-                if text is not None:
-                    ts, step = text.split(":")
-                    return MarkFound(summary.get(JOB), (int(ts), int(step)), int(summary.get(FLOOR)))
-                parent = snapshot.parentId()
-                snapshot = None if parent is None else loaded.snapshot(parent)
+    def find(self, table: TableName) -> TableFound | None:
+        """See ``Tables``."""
+        if not self.exists(table):
             return None
+        with faults(f"the history of {table} cannot be read"):
+            return find_stamp(self.load(table))
+
+    def list_tables(self, job: str) -> list[TableName]:
+        """See ``Tables``."""
+        found: list[TableName] = []
+        with faults(f"catalog {self.catalog!r} cannot be listed"):
+            for namespace in self._catalog.listNamespaces():
+                schema = str(namespace.level(0))
+                if schema == NAMESPACE or namespace.length() != 1:
+                    continue
+                for identifier in self._catalog.listTables(namespace):
+                    stamp = find_stamp(self._catalog.loadTable(identifier)).stamp
+                    if stamp is not None and stamp.job == job:
+                        found.append((unescape(schema), unescape(str(identifier.name()))))
+        return found
 
     def snapshot_id(self, table: TableName) -> int | None:
         with faults(f"table {table} cannot be read"):
@@ -146,46 +158,49 @@ class IcebergTables:
             struct = self.iceberg.spark.SparkSchemaUtil.convert(self.load(table).schema())
             return {field.name(): field.dataType().sql().lower() for field in struct.fields()}
 
-    def create(self, table: TableName, columns: Sequence[LakeColumn], mark: MarkFound) -> None:
+    def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
         jvm = self.spark._jvm
         assert jvm is not None
         self.create_database(table[0])
         with faults(f"table {table} cannot be created"):
             spec = self.iceberg.PartitionSpec.unpartitioned()
             properties = jvm.java.util.HashMap()
-            for key, value in (self.properties | {JOB: mark.job}).items():
+            for key, value in self.properties.items():
                 properties.put(key, value)
             location = f"{self.warehouse}/{_path(table)}"
             transaction = self._catalog.newCreateTableTransaction(
                 self._identifier(table), self._schema(columns), spec, location, properties
             )
-            self._stamp(transaction, mark)
-            transaction.commitTransaction()
+            self._commit(transaction, stamp)
 
     def drop(self, table: TableName) -> None:
         with faults(f"table {table} cannot be dropped"):
             if self.exists(table):
+                self.fence()
                 self._catalog.dropTable(self._identifier(table), True)
 
     def rename(self, old: TableName, new: TableName) -> None:
         self.create_database(new[0])
         with faults(f"table {old} cannot be renamed to {new}"):
+            self.fence()
             self._catalog.renameTable(self._identifier(old), self._identifier(new))
 
-    def truncate(self, table: TableName, mark: MarkFound) -> None:
+    def truncate(self, table: TableName, stamp: Stamp) -> None:
+        """See ``Tables``."""
         with faults(f"table {table} cannot be truncated"):
-            delete = self.load(table).newDelete().deleteFromRowFilter(self.iceberg.expressions.Expressions.alwaysTrue())
-            for key, value in summary(mark).items():
+            transaction = self.load(table).newTransaction()
+            delete = transaction.newDelete().deleteFromRowFilter(self.iceberg.expressions.Expressions.alwaysTrue())
+            for key, value in summary(stamp).items():
                 delete.set(key, value)
             delete.commit()
+            self.commit(transaction, stamp)
 
-    def stamp(self, table: TableName, mark: MarkFound) -> None:
-        with faults(f"table {table} cannot be marked"):
-            transaction = self.load(table).newTransaction()
-            self._stamp(transaction, mark)
-            transaction.commitTransaction()
+    def stamp(self, table: TableName, stamp: Stamp) -> None:
+        """See ``Tables``."""
+        with faults(f"table {table} cannot be stamped"):
+            self._commit(self.load(table).newTransaction(), stamp)
 
-    def change_columns(self, table: TableName, changes: ColumnChanges, mark: MarkFound) -> None:
+    def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
         with faults(f"the columns of {table} cannot be changed"):
             transaction = self.load(table).newTransaction()
             update = transaction.updateSchema()
@@ -200,41 +215,39 @@ class IcebergTables:
             for column in changes.add:
                 update.addColumn(column.name, self._type(column))
             update.commit()
-            self._stamp(transaction, mark)
-            transaction.commitTransaction()
+            self._commit(transaction, stamp)
 
-    def fill_column(self, table: TableName, column: LakeColumn, fill: Fill, mark: MarkFound) -> None:
-        self._set(table, column.name, literal(column, fill), mark)
+    def fill_column(self, table: TableName, column: LakeColumn, fill: Fill, stamp: Stamp) -> None:
+        self._set(table, column.name, literal(column, fill), stamp)
 
     def convert_column(
-        self, table: TableName, old: str, column: LakeColumn, conversion: ColumnConversion, mark: MarkFound
+        self, table: TableName, old: str, column: LakeColumn, conversion: ColumnConversion, stamp: Stamp
     ) -> None:
-        self._set(table, column.name, conversion.expression.format(old=quote(old)), mark)
+        self._set(table, column.name, conversion.expression.format(old=quote(old)), stamp)
 
-    def _set(self, table: TableName, column: str, expression: str, mark: MarkFound) -> None:
+    def _set(self, table: TableName, column: str, expression: str, stamp: Stamp) -> None:
         with faults(f"column {column} of {table} cannot be filled"), self.session() as session:
-            _carry(session, mark)
+            self._begin(session, table, stamp)
             session.sql(f"UPDATE {self.sql_name(table)} SET {quote(column)} = {expression}")
+            self._settle(table, stamp)
 
-    def append(self, table: TableName, rows: DataFrame, columns: Sequence[LakeColumn], mark: MarkFound) -> None:
-        _carry(rows.sparkSession, mark)
+    def append(self, table: TableName, rows: DataFrame, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
         with faults(f"rows cannot be appended to {table}"):
+            self._begin(rows.sparkSession, table, stamp)
             rows.select(*(quote(column.name) for column in columns)).writeTo(self.sql_name(table)).append()
+            self._settle(table, stamp)
 
-    def merge(self, table: TableName, changes: DataFrame, columns: Sequence[LakeColumn], mark: MarkFound) -> None:
-        self._merge(table, changes, columns, mark, "")
+    def merge(self, table: TableName, changes: DataFrame, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
+        self._merge(table, changes, columns, stamp, "")
 
-    def merge_newest(
-        self, table: TableName, changes: DataFrame, columns: Sequence[LakeColumn], mark: MarkFound
-    ) -> None:
+    def merge_newest(self, table: TableName, changes: DataFrame, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
         time = quote(columns[-1].name)
         newer = f"s.{time} > coalesce(t.{time}, 0) OR (s.{TIES} AND s.{time} = coalesce(t.{time}, 0)) OR s.{ALWAYS}"
-        self._merge(table, changes, columns, mark, f" AND ({newer})")
+        self._merge(table, changes, columns, stamp, f" AND ({newer})")
 
     def _merge(
-        self, table: TableName, changes: DataFrame, columns: Sequence[LakeColumn], mark: MarkFound, newer: str
+        self, table: TableName, changes: DataFrame, columns: Sequence[LakeColumn], stamp: Stamp, newer: str
     ) -> None:
-        _carry(changes.sparkSession, mark)
         view = f"changes_{uuid4().hex}"
         names = [quote(column.name) for column in columns]
         on = " AND ".join(f"t.{quote(column.name)} = s.{quote(column.name)}" for column in columns if column.key)
@@ -243,6 +256,7 @@ class IcebergTables:
             f"WHEN MATCHED{newer} THEN UPDATE SET {', '.join(f't.{name} = s.{name}' for name in rest)}" if rest else ""
         )
         with faults(f"changes cannot be merged into {table}"):
+            self._begin(changes.sparkSession, table, stamp)
             changes.createOrReplaceTempView(view)
             try:
                 changes.sparkSession.sql(
@@ -253,6 +267,7 @@ class IcebergTables:
                 )
             finally:
                 changes.sparkSession.catalog.dropTempView(view)
+            self._settle(table, stamp)
 
     def create_database(self, schema: str) -> None:
         with faults(f"namespace {schema!r} cannot be created"):
@@ -267,11 +282,38 @@ class IcebergTables:
             if self._catalog.namespaceExists(namespace) and not self._catalog.listTables(namespace):
                 self._catalog.dropNamespace(namespace)
 
-    def _stamp(self, transaction: Any, mark: MarkFound) -> None:
+    def _commit(self, transaction: Any, stamp: Stamp) -> None:
+        """Commit a transaction, with an empty append that gives its snapshot the stamp and the schema."""
         append = transaction.newFastAppend()
-        for key, value in summary(mark).items():
+        for key, value in summary(stamp).items():
             append.set(key, value)
         append.commit()
+        self.commit(transaction, stamp)
+
+    def commit(self, transaction: Any, stamp: Stamp) -> None:
+        """Commit a transaction whose snapshot carries the mark already, with the stamp as properties of the table."""
+        set_properties(transaction, stamp)
+        self.fence()
+        transaction.commitTransaction()
+
+    def _begin(self, session: SparkSession, table: TableName, stamp: Stamp) -> None:
+        """Let the next commit of a session carry the mark. What the table is must be known before its rows show it."""
+        loaded = self.load(table)
+        if stamp.about and says_more(loaded, stamp):
+            transaction = loaded.newTransaction()
+            set_about(transaction, stamp)
+            self.fence()
+            transaction.commitTransaction()
+        for key, value in summary(stamp).items():
+            session.conf.set(f"spark.sql.iceberg.snapshot-property.{key}", value)
+        self.fence()
+
+    def _settle(self, table: TableName, stamp: Stamp) -> None:
+        """After a commit by Spark, which cannot set properties: keep its mark where no expiry removes it."""
+        transaction = self.load(table).newTransaction()
+        set_properties(transaction, stamp)
+        self.fence()
+        transaction.commitTransaction()
 
     def load(self, table: TableName) -> Any:
         """The table, as Iceberg's Java API has it now."""
@@ -311,17 +353,6 @@ def _path(table: TableName) -> str:
     """A location that no other table has, readable where the names are plain."""
     plain = ["".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in part) for part in table]
     return f"{plain[0]}/{plain[1]}-{uuid4().hex[:12]}"
-
-
-def summary(mark: MarkFound) -> dict[str, str]:
-    """A mark as properties of a snapshot."""
-    return {MARK: f"{mark.mark[0]}:{mark.mark[1]}", FLOOR: str(mark.floor), JOB: mark.job}
-
-
-def _carry(session: SparkSession, mark: MarkFound) -> None:
-    """Let the next commit of this session carry a mark."""
-    for key, value in summary(mark).items():
-        session.conf.set(f"spark.sql.iceberg.snapshot-property.{key}", value)
 
 
 def literal(column: LakeColumn, fill: Fill) -> str:

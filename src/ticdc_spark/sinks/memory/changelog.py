@@ -64,6 +64,10 @@ class MemoryChangeLog:
         """See ``ChangeLog``."""
         return max((generation for generation, _ in self.held.batches), default=0)
 
+    def batches(self, generation: int) -> frozenset[int]:
+        """See ``ChangeLog``."""
+        return frozenset(batch for held, batch in self.held.batches if held == generation)
+
     def land(self, messages: Sequence[Message], plan: LandingPlan) -> list[ControlEvent]:
         """See ``ChangeLog``."""
         rows = [row for part in land(plan)(_batches(messages)) for row in part.to_pylist()] if messages else []

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from ticdc_spark.errors import SinkFault
-from ticdc_spark.sinks.base import MarkFound, TableName
+from ticdc_spark.sinks.base import Stamp, TableFound, TableName
 from ticdc_spark.spark.types import LakeType
 
 FieldId: TypeAlias = int
@@ -34,7 +34,8 @@ class Snapshot:
     rows: tuple[LakeRow, ...]
     operation: str
     """append, overwrite, delete, or replace where no row changed."""
-    mark: MarkFound | None = None
+    stamp: Stamp | None = None
+    """Its mark, as the snapshot's summary carries it."""
 
 
 @dataclass(slots=True)
@@ -44,7 +45,10 @@ class MemoryTable:
     fields: tuple[Field, ...]
     snapshots: dict[int, Snapshot] = field(default_factory=dict)
     current: int | None = None
-    properties: dict[str, str] = field(default_factory=dict)
+    stamp: Stamp | None = None
+    """As the properties of the table carry it, which no rollback undoes."""
+    stamped_at: int | None = None
+    """The snapshot that was current when ``stamp`` was written."""
 
     @property
     def rows(self) -> tuple[LakeRow, ...]:
@@ -86,23 +90,43 @@ class Lake:
             message = f"there is no table `{name[0]}`.`{name[1]}`"
             raise SinkFault(message) from None
 
-    def add_snapshot(
-        self, table: MemoryTable, rows: tuple[LakeRow, ...], operation: str, mark: MarkFound | None
-    ) -> None:
+    def add_snapshot(self, table: MemoryTable, rows: tuple[LakeRow, ...], operation: str, stamp: Stamp | None) -> None:
         """Make a new snapshot the current one. To be called inside a durable action."""
-        snapshot = Snapshot(self.next_id(), table.current, rows, operation, mark)
+        snapshot = Snapshot(self.next_id(), table.current, rows, operation, stamp)
         table.snapshots[snapshot.id] = snapshot
         table.current = snapshot.id
 
-    def newest_mark(self, table: MemoryTable) -> MarkFound | None:
-        """The mark of the newest snapshot that carries one, from the current one back."""
+    def set_stamp(self, table: MemoryTable, stamp: Stamp) -> None:
+        """Write a stamp into the properties. To be called inside a durable action."""
+        about = stamp.about or (table.stamp.about if table.stamp is not None else "")
+        table.stamp = Stamp(stamp.job, stamp.mark, stamp.floor, about)
+        table.stamped_at = table.current
+
+    def find(self, name: TableName) -> TableFound | None:
+        """What a table says of itself, and what others did to it since."""
+        table = self.tables.get(name)
+        if table is None:
+            return None
+        kept, others = table.stamp, set[str]()
         at = table.current
         while at is not None and at in table.snapshots:
             snapshot = table.snapshots[at]
-            if snapshot.mark is not None:
-                return snapshot.mark
+            changed = ", ".join(sorted(others))
+            if at == table.stamped_at:
+                return TableFound(stamp=kept, changed_by=changed)
+            if snapshot.stamp is not None:
+                about = kept.about if kept is not None else ""
+                carried = Stamp(snapshot.stamp.job, snapshot.stamp.mark, snapshot.stamp.floor, about)
+                behind = kept is not None and carried.job == kept.job and carried.mark < kept.mark
+                return TableFound(stamp=carried, rolled_back=behind, changed_by="" if behind else changed)
+            if snapshot.operation != "replace":
+                others.add(snapshot.operation)
             at = snapshot.parent
-        return None
+        if kept is None:
+            return TableFound(stamp=None)
+        if table.current is None or (table.stamped_at is not None and table.current < table.stamped_at):
+            return TableFound(stamp=Stamp(kept.job, (0, 0), 0, kept.about), rolled_back=True)
+        return TableFound(stamp=kept, changed_by=", ".join(sorted(others)))
 
 
 __all__ = ["Field", "Lake", "LakeRow", "MemoryTable", "Snapshot", "do"]

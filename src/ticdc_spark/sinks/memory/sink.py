@@ -12,9 +12,10 @@ from ticdc_spark.sinks.base import (
     ColumnChanges,
     ColumnConversion,
     Fill,
-    MarkFound,
     NetChanges,
     NewestChanges,
+    Stamp,
+    TableFound,
     TableName,
     UnreadableRows,
 )
@@ -39,8 +40,10 @@ class _Counter:
 class MemorySink:
     """See ``sinks.base.Sink``. The lake outlives it."""
 
-    def __init__(self, lake: Lake) -> None:
+    def __init__(self, lake: Lake, fence: Callable[[], None] = lambda: None) -> None:
+        """``fence``: called before each commit; raises where the job must not write any more."""
         self.lake = lake
+        self.fence = fence
         self._log: MemoryChangeLog | None = None
 
     def changelog(self, job: str) -> MemoryChangeLog:
@@ -50,19 +53,20 @@ class MemorySink:
 
     # ---- tables
 
-    def exists(self, table: TableName) -> bool:
+    def find(self, table: TableName) -> TableFound | None:
         """See ``Tables``."""
-        return table in self.lake.tables
+        return self.lake.find(table)
 
-    def mark(self, table: TableName) -> MarkFound | None:
+    def list_tables(self, job: str) -> list[TableName]:
         """See ``Tables``."""
-        return self.lake.newest_mark(self.lake.table(table))
+        found = {name: self.lake.find(name) for name in self.lake.tables}
+        return [name for name, table in found.items() if table and table.stamp and table.stamp.job == job]
 
     def snapshot_id(self, table: TableName) -> int | None:
         """See ``Tables``."""
         return self.lake.table(table).current
 
-    def create(self, table: TableName, columns: Sequence[LakeColumn], mark: MarkFound) -> None:
+    def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
         """See ``Tables``."""
         if table in self.lake.tables:
             raise SinkFault(f"table {table} exists already")
@@ -70,14 +74,15 @@ class MemorySink:
 
         def commit() -> None:
             self.lake.namespaces.add(table[0])
-            self.lake.add_snapshot(new, (), "append", mark)
+            self.lake.add_snapshot(new, (), "append", stamp)
+            self.lake.set_stamp(new, stamp)
             self.lake.tables[table] = new
 
-        self.lake.durable(f"create {_plain(table)}", commit)
+        self._durable(f"create {_plain(table)}", commit)
 
     def drop(self, table: TableName) -> None:
         """See ``Tables``."""
-        self.lake.durable(f"drop {_plain(table)}", lambda: _forget(self.lake, table))
+        self._durable(f"drop {_plain(table)}", lambda: _forget(self.lake, table))
 
     def rename(self, old: TableName, new: TableName) -> None:
         """See ``Tables``."""
@@ -89,24 +94,24 @@ class MemorySink:
             self.lake.namespaces.add(new[0])
             self.lake.tables[new] = self.lake.tables.pop(old)
 
-        self.lake.durable(f"rename {_plain(old)} to {_plain(new)}", commit)
+        self._durable(f"rename {_plain(old)} to {_plain(new)}", commit)
 
-    def truncate(self, table: TableName, mark: MarkFound) -> None:
+    def truncate(self, table: TableName, stamp: Stamp) -> None:
         """See ``Tables``."""
-        self._commit(table, f"truncate {_plain(table)}", (), "delete", mark)
+        self._commit(table, f"truncate {_plain(table)}", (), "delete", stamp)
 
-    def stamp(self, table: TableName, mark: MarkFound) -> None:
+    def stamp(self, table: TableName, stamp: Stamp) -> None:
         """See ``Tables``."""
-        self._commit(table, f"stamp {_plain(table)}", self.lake.table(table).rows, "append", mark)
+        self._commit(table, f"stamp {_plain(table)}", self.lake.table(table).rows, "append", stamp)
 
     def create_database(self, schema: str) -> None:
         """See ``Tables``."""
-        self.lake.durable(f"create database {schema}", lambda: self.lake.namespaces.add(schema))
+        self._durable(f"create database {schema}", lambda: self.lake.namespaces.add(schema))
 
     def drop_database(self, schema: str) -> None:
         """See ``Tables``."""
         if not any(name[0] == schema for name in self.lake.tables):
-            self.lake.durable(f"drop database {schema}", lambda: self.lake.namespaces.discard(schema))
+            self._durable(f"drop database {schema}", lambda: self.lake.namespaces.discard(schema))
 
     # ---- columns
 
@@ -114,7 +119,7 @@ class MemorySink:
         """See ``Columns``."""
         return {column.name: column.type.spark for column in self.lake.table(table).fields}
 
-    def change_columns(self, table: TableName, changes: ColumnChanges, mark: MarkFound) -> None:
+    def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
         """See ``Columns``."""
         held = self.lake.table(table)
         renames, promoted = dict(changes.rename), {column.name: column.type for column in changes.promote}
@@ -130,29 +135,30 @@ class MemorySink:
 
         def commit() -> None:
             held.fields = tuple(fields)
-            self.lake.add_snapshot(held, held.rows, "append", mark)
+            self.lake.add_snapshot(held, held.rows, "append", stamp)
+            self.lake.set_stamp(held, stamp)
 
-        self.lake.durable(f"change columns of {_plain(table)}", commit)
+        self._durable(f"change columns of {_plain(table)}", commit)
 
-    def fill_column(self, table: TableName, column: LakeColumn, fill: Fill, mark: MarkFound) -> None:
+    def fill_column(self, table: TableName, column: LakeColumn, fill: Fill, stamp: Stamp) -> None:
         """See ``Columns``."""
         array, bad, _ = to_arrow(column, fill.lake)([fill.value])
         if bad:
             raise DecisionNeeded(f"the default of the new column `{column.source}` cannot be read: {bad[0]}")
         value = array[0].as_py()
-        self._set(table, column.name, lambda _: value, mark)
+        self._set(table, column.name, lambda _: value, stamp)
 
     def convert_column(
-        self, table: TableName, old: str, column: LakeColumn, conversion: ColumnConversion, mark: MarkFound
+        self, table: TableName, old: str, column: LakeColumn, conversion: ColumnConversion, stamp: Stamp
     ) -> None:
         """See ``Columns``."""
         source = self._field(table, old)
-        self._set(table, column.name, lambda row: convert_value(conversion, source.type, column, row[source.id]), mark)
+        self._set(table, column.name, lambda row: convert_value(conversion, source.type, column, row[source.id]), stamp)
 
-    def _set(self, table: TableName, column: str, value: Callable[[LakeRow], Any], mark: MarkFound) -> None:
+    def _set(self, table: TableName, column: str, value: Callable[[LakeRow], Any], stamp: Stamp) -> None:
         target = self._field(table, column)
         rows = tuple({**row, target.id: value(row)} for row in self.lake.table(table).rows)
-        self._commit(table, f"set column {column} of {_plain(table)}", rows, "overwrite", mark)
+        self._commit(table, f"set column {column} of {_plain(table)}", rows, "overwrite", stamp)
 
     def _field(self, table: TableName, name: str) -> Field:
         for column in self.lake.table(table).fields:
@@ -215,9 +221,18 @@ class MemorySink:
             raise SinkFault(f"there is no column {missing[0]}")
         return {column.name: ids[column.name] for column in columns}
 
-    def _commit(self, table: TableName, what: str, rows: tuple[LakeRow, ...], operation: str, mark: MarkFound) -> None:
+    def _commit(self, table: TableName, what: str, rows: tuple[LakeRow, ...], operation: str, stamp: Stamp) -> None:
         held = self.lake.table(table)
-        self.lake.durable(what, lambda: self.lake.add_snapshot(held, rows, operation, mark))
+
+        def commit() -> None:
+            self.lake.add_snapshot(held, rows, operation, stamp)
+            self.lake.set_stamp(held, stamp)
+
+        self._durable(what, commit)
+
+    def _durable(self, what: str, action: Callable[[], None]) -> None:
+        self.fence()
+        self.lake.durable(what, action)
 
 
 def _forget(lake: Lake, table: TableName) -> None:

@@ -39,6 +39,8 @@ class LandingPlan(msgspec.Struct, frozen=True, kw_only=True):
     """``schema NUL table`` to the commit_ts up to which the table is applied."""
     watermarks: dict[str, int]
     """``topic NUL partition`` to the highest watermark read before this batch."""
+    replay_below: int = 0
+    """Up to this commit_ts every row is a replay, but for those of tables with a lower floor."""
     arrival: bool = False
     """Without watermarks: a row at or below its table's floor, the table's last DDL, is a replay; all others count."""
     claim_check_storage: str | None = None
@@ -198,7 +200,7 @@ def _sort_out(plan: LandingPlan, rows: pa.RecordBatch, summaries: _Summaries) ->
     for group in groups.to_pylist():
         key = tuple(group[name] for name in _GROUP)
         summary = summaries.setdefault(key, Summary())
-        floor = plan.floors.get(table_id_key(key[2], key[3]), -1 if plan.arrival else 0)
+        floor = plan.floors.get(table_id_key(key[2], key[3]), -1 if plan.arrival else plan.replay_below)
         summary.hidden |= not group["commit_ts_min"]
         if group["commit_ts_min"] > floor:
             summary.rows += group["commit_ts_count"]
@@ -207,6 +209,7 @@ def _sort_out(plan: LandingPlan, rows: pa.RecordBatch, summaries: _Summaries) ->
             summary.max_ts = max(summary.max_ts, group["commit_ts_max"])
         else:
             passed = _HIGHEST if plan.arrival else plan.watermarks.get(partition_key(key[0], key[1]), 0)
+            passed = max(passed, plan.replay_below + 1)
             rows = _below_floor(rows, key, floor, passed, summary)
     return rows
 

@@ -42,6 +42,10 @@ class Source(Protocol):
     def ends(self) -> Offsets:
         """Exclusive end offset now, for each partition that exists now."""
 
+    def notes(self, read: Offsets) -> dict[str, str]:
+        """What must still be so when the source is read on after ``read``, by what it is called in messages: the ids
+        of topics, or how many messages a recording held below those offsets."""
+
     def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
         """Cut the backlog [start, end) to about ``max_rows`` and ``max_bytes`` of keys and values.
 

@@ -44,6 +44,16 @@ class FileSource:
         """Offset after the last of each partition."""
         return {partition: 1 + max(span.last for span in held) for partition, held in spans(self._files()).items()}
 
+    def notes(self, read: Offsets) -> dict[str, str]:
+        """See ``Source``. A file that fills a gap in what was read is noticed by the number of messages there."""
+        held = spans(self._files())
+        return {
+            f"the number of messages below offset {offset} of topic {topic}, partition {partition}": str(
+                sum(_below(span, offset) for span in held.get((topic, partition), ()))
+            )
+            for (topic, partition), offset in read.items()
+        }
+
     def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
         """Cut a backlog by what the manifest says about its chunks."""
         held = spans(self._files())
@@ -82,6 +92,14 @@ class FileSource:
 
     def _files(self) -> tuple[RecordedFile, ...]:
         return list_recorded(self._path)
+
+
+def _below(span: Span, offset: int) -> int:
+    """How many messages of a span lie below an offset; of one with gaps that reaches beyond it, nothing is known."""
+    if span.last < offset:
+        return span.count
+    dense = span.count == span.last - span.first + 1
+    return max(0, offset - span.first) if dense else 0
 
 
 Wanted = dict[Partition, tuple[int, int]]

@@ -56,6 +56,7 @@ class KafkaSource:
         self._options = {"kafka.bootstrap.servers": bootstrap_servers, **(options or {})}
         self._lock = threading.RLock()
         self._opened: Any = None
+        self._admin: Any = None
 
     def starting(self) -> Offsets:
         """See ``Source``."""
@@ -75,6 +76,11 @@ class KafkaSource:
     def ends(self) -> Offsets:
         """Offset after the last message (with ``read_committed``: the last stable one), by partition."""
         return self._ask(lambda consumer: self._offsets(consumer.endOffsets(self._partitions(consumer))))
+
+    def notes(self, read: Offsets) -> dict[str, str]:
+        """See ``Source``: the topics' ids, which change when one is deleted and created again."""
+        topics = sorted({topic for topic, _ in read})
+        return self._ask(lambda _: {f"the id of topic {name}": number for name, number in self._ids(topics).items()})
 
     def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
         """Cut a backlog by offsets; a message's bytes come from a small sample at ``start`` of each partition."""
@@ -128,6 +134,9 @@ class KafkaSource:
             if self._opened is not None:
                 self._opened.close()
                 self._opened = None
+            if self._admin is not None:
+                self._admin.close()
+                self._admin = None
 
     def _ask(self, question: Callable[[Any], R]) -> R:
         with self._lock:
@@ -143,16 +152,20 @@ class KafkaSource:
 
     def _open(self) -> Any:
         jvm: Any = self._spark._jvm
+        serialization = jvm.org.apache.kafka.common.serialization
+        return jvm.org.apache.kafka.clients.consumer.KafkaConsumer(
+            self._properties(), serialization.ByteArrayDeserializer(), serialization.ByteArrayDeserializer()
+        )
+
+    def _properties(self) -> Any:
+        jvm: Any = self._spark._jvm
         properties = jvm.java.util.Properties()
         # An absent topic must stay absent: the broker would create it for a reader that asks.
         defaults = {"allow.auto.create.topics": "false", "default.api.timeout.ms": "30000", "client.id": "ticdc-spark"}
         client = {k.removeprefix("kafka."): v for k, v in self._options.items() if k.startswith("kafka.")}
         for name, value in {**defaults, **client, **_SAMPLE_OPTIONS}.items():
             properties.setProperty(name, value)
-        serialization = jvm.org.apache.kafka.common.serialization
-        return jvm.org.apache.kafka.clients.consumer.KafkaConsumer(
-            properties, serialization.ByteArrayDeserializer(), serialization.ByteArrayDeserializer()
-        )
+        return properties
 
     def _partitions(self, consumer: Any) -> Any:
         """A Java list of the TopicPartitions that exist now."""
@@ -171,6 +184,13 @@ class KafkaSource:
             for info in every[topic]:
                 found.add(jvm.org.apache.kafka.common.TopicPartition(topic, info.partition()))
         return found
+
+    def _ids(self, topics: Sequence[str]) -> dict[str, str]:
+        jvm: Any = self._spark._jvm
+        if self._admin is None:
+            self._admin = jvm.org.apache.kafka.clients.admin.Admin.create(self._properties())
+        known = self._admin.listTopics().namesToListings().get()
+        return {name: str(known[name].topicId()) for name in topics if name in known}
 
     @staticmethod
     def _offsets(listed: Any) -> Offsets:
