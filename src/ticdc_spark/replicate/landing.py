@@ -1,7 +1,7 @@
 """What landing tasks must know of a job and its progress."""
 
 from ticdc_spark.config.job import Job, native_of
-from ticdc_spark.protocols import HIDDEN_DELETES
+from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.modes.arrival import floors_of
 from ticdc_spark.replicate.modes.choose import Mode
 from ticdc_spark.replicate.schemas.registered import Registered
@@ -14,7 +14,7 @@ def landing_plan(
     job: Job, protocol: str, mode: Mode | None, progress: Progress, batch: int, registry: Registered | None
 ) -> LandingPlan:
     """The plan of a batch. While the mode is not known, rows that hide their commit_ts are rows all the same."""
-    arrival = mode == "arrival" or (mode is None and protocol in HIDDEN_DELETES)
+    arrival = mode == "arrival" or (mode is None and PROTOCOLS[protocol].traits.hidden_deletes)
     floors = floors_of(progress) if arrival else {(t.schema, t.name): t.applied for t in progress.tables}
     return LandingPlan(
         protocol=protocol,
@@ -26,7 +26,7 @@ def landing_plan(
         arrival=arrival,
         claim_check_storage=job.source.claim_check_storage,
         verify_checksum=job.verify_checksum,
-        block_keys=protocol == "debezium" and mode != "barrier",
+        block_keys=PROTOCOLS[protocol].traits.schema_blocks and mode != "barrier",
         native=native_of(job.source),
         schemas=None if registry is None else dict(registry.known),
     )

@@ -11,6 +11,7 @@ from ticdc_spark import failpoints
 from ticdc_spark.config.job import Job, KafkaSource
 from ticdc_spark.config.load import skip_ddl_line
 from ticdc_spark.errors import EnvironmentFault, RejectedMessage, SchemaMissing, UnsupportedDdl, UsageError
+from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.apply.batch import Batch
 from ticdc_spark.replicate.apply.timelines import apply
 from ticdc_spark.replicate.landing import landing_plan
@@ -262,7 +263,7 @@ class Steps:
     def _due(self, progress: Progress, resolved: int) -> list[QueuedDdl]:
         """The DDLs to apply, with their schemas."""
         states = {(table.schema, table.name): table for table in progress.tables}
-        sanitised = self.protocol == "avro"
+        sanitised = PROTOCOLS[self.protocol].traits.sanitised_names
         return with_schemas(due(progress.ddls, resolved), states, progress.schemas, sanitised=sanitised)
 
     def _is_refused(self, ddl: QueuedDdl) -> bool:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as sf
 from ticdc_spark import failpoints
 from ticdc_spark.errors import DecisionNeeded, SinkFault
 from ticdc_spark.model import Table
-from ticdc_spark.protocols import HIDDEN_DELETES
+from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.apply.batch import COMMIT_TS, NO_MARK, Batch
 from ticdc_spark.replicate.apply.ddl import alter
 from ticdc_spark.replicate.apply.rejects import bad_rows, sort_out_rejects, stop
@@ -78,7 +78,7 @@ def apply_arrived(batch: Batch, step: Rows, mark: Mark) -> None:
             upto=step.upto,
             keys=keys,
         )
-        hidden = batch.protocol in HIDDEN_DELETES
+        hidden = PROTOCOLS[batch.protocol].traits.hidden_deletes
         every = None if hidden else batch.read_plan(_every_version(batch, name, target), data)
         state = _write(batch, state, plan, wanted, columns, every, mark)
         failpoints.point("merge")

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from ticdc_spark.errors import DecisionNeeded, UsageError
-from ticdc_spark.protocols import HIDDEN_DELETES, MAYBE_WATERMARK, NO_WATERMARK
+from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.spark.decode.control import Control
 from ticdc_spark.spark.decode.envelopes import Summary
@@ -29,9 +29,10 @@ def of_job(wanted: Mode | None, protocol: str, progress: Progress) -> Mode | Non
     Raises: UsageError for a mode that the protocol does not allow, or other than the job's so far.
     """
     allowed: tuple[Mode, ...] = ("barrier",)
-    if protocol in NO_WATERMARK:
+    watermarks = PROTOCOLS[protocol].traits.watermarks
+    if watermarks == "never":
         allowed = ("arrival",)
-    elif protocol in MAYBE_WATERMARK:
+    elif watermarks == "optional":
         allowed = ("barrier", "arrival")
     if wanted is not None and wanted not in allowed:
         which = f'"{allowed[0]}"'
@@ -64,7 +65,7 @@ def refuse_hidden(controls: Sequence[Control], mode: Mode | None) -> None:
 
 def without_ddl(progress: Progress, controls: Sequence[Control], protocol: str) -> tuple[Progress, Sequence[Control]]:
     """In arrival mode: no DDL where deletes hide their commit_ts, for nothing tells which of them it follows."""
-    if protocol not in HIDDEN_DELETES:
+    if not PROTOCOLS[protocol].traits.hidden_deletes:
         return progress, controls
     left = [event for event in controls if event.kind != "ddl"]
     if progress.ddls or len(left) < len(controls):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ticdc_spark.model import Bootstrap, SchemaChange, Table
-from ticdc_spark.protocols.debezium.blocks import BLOCK_MARK
+from ticdc_spark.protocols.base import BLOCK_MARK
 from ticdc_spark.replicate.state.progress import KnownSchema, Progress
 from ticdc_spark.spark.decode.control import Control
 from ticdc_spark.spark.decode.envelopes import SCHEMA_BLOCK
