@@ -7,6 +7,7 @@ import msgspec
 
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import EnvironmentFault, RejectedMessage, SourceChanged, UsageError
+from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.apply.ddl import diverged, is_skipped
 from ticdc_spark.replicate.modes.arrival import advance_arrived
 from ticdc_spark.replicate.modes.base import Advanced, LandedBatch, ModeName, Rules
@@ -134,7 +135,7 @@ class Decider:
     def _due(self, progress: Progress, resolved: int) -> list[QueuedDdl]:
         """The DDLs to apply, with their schemas."""
         states = {(table.schema, table.name): table for table in progress.tables}
-        sanitised = self.protocol == "avro"
+        sanitised = PROTOCOLS[self.protocol].traits.sanitised_names
         filled = with_schemas(due(progress.ddls, resolved), states, progress.schemas, sanitised=sanitised)
         return at_the_filter(filled, self.job.tables)
 

@@ -1,7 +1,7 @@
 """What landing tasks need of a job and its progress."""
 
 from ticdc_spark.config.job import Job, native_of
-from ticdc_spark.protocols import HIDDEN_DELETES
+from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.modes.base import ModeName
 from ticdc_spark.replicate.modes.choose import MODES
 from ticdc_spark.replicate.schemas.registered import Registered
@@ -14,7 +14,7 @@ def landing_plan(
     job: Job, protocol: str, mode: ModeName | None, progress: Progress, batch: int, registry: Registered | None
 ) -> LandingPlan:
     """The plan of a batch. While the mode is not known, rows that hide their commit_ts are rows all the same."""
-    acting: ModeName = mode or ("arrival" if protocol in HIDDEN_DELETES else "barrier")
+    acting: ModeName = mode or ("arrival" if PROTOCOLS[protocol].traits.hidden_deletes else "barrier")
     return LandingPlan(
         protocol=protocol,
         generation=progress.generation,
@@ -26,7 +26,7 @@ def landing_plan(
         arrival=acting == "arrival",
         claim_check_storage=job.source.claim_check_storage,
         verify_checksum=job.verify_checksum,
-        block_keys=protocol == "debezium" and mode != "barrier",
+        block_keys=PROTOCOLS[protocol].traits.schema_blocks and mode != "barrier",
         native=native_of(job.source),
         schemas=None if registry is None else dict(registry.known),
     )

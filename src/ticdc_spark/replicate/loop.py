@@ -11,7 +11,7 @@ import msgspec
 
 from ticdc_spark.config.job import Job, native_of
 from ticdc_spark.errors import TicdcSparkError, UsageError
-from ticdc_spark.protocols import REGISTERED, decoder
+from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.replicate.first_messages import detected
 from ticdc_spark.replicate.report import BatchReport, Summary
 from ticdc_spark.replicate.schemas.registered import registered
@@ -80,7 +80,7 @@ def _open(job: Job, lease: Lease, until_ts: int | None, stop: threading.Event, *
     if protocol is None:
         return None
     decoder(protocol, native=native_of(job.source))  # UsageError for what another protocol has not
-    if protocol not in REGISTERED:
+    if not PROTOCOLS[protocol].traits.registry:
         registry = None
     elif registry is None:
         raise UsageError(f"{job.file}: [source] schema-registry: missing; Avro messages name schemas of a registry")

@@ -14,7 +14,7 @@ import msgspec
 from ticdc_spark import failpoints
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Table
-from ticdc_spark.protocols import HIDDEN_DELETES
+from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.apply.batch import COMMIT_TS, Batch, TimelineWork
 from ticdc_spark.replicate.apply.ddl import alter
 from ticdc_spark.replicate.apply.rejects import apply_readable
@@ -72,7 +72,7 @@ def apply_arrived(work: TimelineWork, step: Rows) -> None:
             upto=step.upto,
             keys=keys,
         )
-        hidden = batch.protocol in HIDDEN_DELETES
+        hidden = PROTOCOLS[batch.protocol].traits.hidden_deletes
         every = None
         if not hidden and scan.above < batch.commit_ts_of(state):
             every = batch.read_plan(_every_version(batch, name, target), data)

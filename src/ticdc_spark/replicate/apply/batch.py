@@ -10,7 +10,7 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.errors import SinkFault, UsageError
 from ticdc_spark.model import Column, ColumnType, Table
 from ticdc_spark.mysql import handle_key
-from ticdc_spark.protocols import NO_TIMEZONE
+from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.replicate.apply.look import look_at
 from ticdc_spark.replicate.schemas.registered import Registered
@@ -80,7 +80,7 @@ class Batch:
 
         Raises: UsageError for a TIMESTAMP that the protocol sends without its zone, when the job file names none.
         """
-        if self.job.source_timezone is None and self.protocol in NO_TIMEZONE:
+        if self.job.source_timezone is None and PROTOCOLS[self.protocol].traits.local_timestamps:
             local = [column.name for column in table.columns if column.type.name == "timestamp"]
             if local:
                 message = (

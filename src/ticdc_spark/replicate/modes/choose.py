@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ticdc_spark.errors import DecisionNeeded, UsageError
-from ticdc_spark.protocols import HIDDEN_DELETES, MAYBE_WATERMARK, NO_WATERMARK
+from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.modes.arrival import ArrivalMode
 from ticdc_spark.replicate.modes.base import Mode, ModeName
 from ticdc_spark.replicate.modes.watermark import WatermarkMode
@@ -30,9 +30,10 @@ def of_job(wanted: ModeName | None, protocol: str, progress: Progress) -> ModeNa
     Raises: UsageError for a mode that the protocol does not allow, or other than the job's so far.
     """
     allowed: tuple[ModeName, ...] = ("barrier",)
-    if protocol in NO_WATERMARK:
+    watermarks = PROTOCOLS[protocol].traits.watermarks
+    if watermarks == "never":
         allowed = ("arrival",)
-    elif protocol in MAYBE_WATERMARK:
+    elif watermarks == "optional":
         allowed = ("barrier", "arrival")
     if wanted is not None and wanted not in allowed:
         which = f'"{allowed[0]}"'
@@ -66,7 +67,7 @@ def without_ddl(
     progress: Progress, controls: Sequence[ControlEvent], protocol: str
 ) -> tuple[Progress, Sequence[ControlEvent]]:
     """In arrival mode: no DDL where deletes hide their commit_ts, for nothing tells which of them it follows."""
-    if protocol not in HIDDEN_DELETES:
+    if not PROTOCOLS[protocol].traits.hidden_deletes:
         return progress, controls
     left = [event for event in controls if not isinstance(event, DdlRead)]
     if progress.ddls or len(left) < len(controls):

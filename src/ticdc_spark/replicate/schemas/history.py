@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ticdc_spark.model import Table
-from ticdc_spark.protocols.debezium.blocks import BLOCK_MARK
+from ticdc_spark.protocols.base import BLOCK_MARK
 from ticdc_spark.replicate.state.progress import KnownSchema, Progress
 from ticdc_spark.spark.decode.control import BootstrapRead, ControlEvent, DdlRead, SchemaBlockRead
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from ticdc_spark.clients.claim_check import ClaimCheckStorage
 from ticdc_spark.model import Bootstrap, Envelope, Event, Rejected, SchemaChange, Watermark
-from ticdc_spark.protocols import decoder
+from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.protocols.checksums import expected
 from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, SCHEMA_IDS, SchemaIds, Summary
 from ticdc_spark.spark.decode.log_schema import CONTROL_SLOT, LOG_DDL, LOG_SCHEMA
@@ -52,7 +52,7 @@ class LandingPlan(msgspec.Struct, frozen=True, kw_only=True):
     native: dict[str, str] = {}
     """How Debezium's own connector is configured."""
     block_keys: bool = False
-    """Debezium: schema keys are hashes of schema blocks, whose tables come back as control events."""
+    """Schema keys are hashes of schema blocks, whose tables come back as control events."""
 
 
 _HIGHEST = 2**63 - 1
@@ -85,7 +85,8 @@ def land(plan: LandingPlan) -> ArrowTask:
         slots = _Slots(plan.slots)
         summaries: _Summaries = {}
         heads: dict[Heads, None] = {}
-        blocks = Blocks()
+        of_row = PROTOCOLS[plan.protocol].row_tables() if plan.block_keys else None
+        blocks = None if of_row is None else Blocks(of_row)
         for batch in batches:
             keys, values = batch.column("key").to_pylist(), batch.column("value").to_pylist()
             if plan.schemas is not None:
@@ -95,7 +96,7 @@ def land(plan: LandingPlan) -> ArrowTask:
             if any(event.claim_check for event in envelopes):
                 whole = whole_messages(protocol, opened, None if stored is None else stored.fetch)
                 envelopes, origin, seqs, others = _sides(whole)
-            if plan.block_keys and (told := blocks.of(envelopes, origin, values)):
+            if blocks is not None and (told := blocks.of(envelopes, origin, values)):
                 yield block_rows(plan.generation, plan.batch, told)
             if envelopes:
                 rows = _log_rows(plan, batch, envelopes, origin, seqs, slots)
