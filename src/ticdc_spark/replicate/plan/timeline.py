@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from ticdc_spark.replicate.plan.evolve import Action, action, names
+from ticdc_spark.replicate.plan.evolve import Action, Refused, action, names
 from ticdc_spark.replicate.state.progress import Mark, Pending, QueuedDdl, TableState
 from ticdc_spark.sinks.base import TableName
 
@@ -63,7 +63,7 @@ def timelines(
     groups = _Groups()
     bound: list[tuple[QueuedDdl, Action, tuple[TableName, ...]]] = []
     for ddl, act in acts:
-        members = names(act, known)
+        members = _named(ddl, known) if isinstance(act, Refused) else names(act, known)
         groups.join(members)
         bound.append((ddl, act, members))
     for name in waiting:
@@ -84,6 +84,14 @@ def timelines(
     for name in sorted(waiting):
         steps.setdefault(groups.root(name), []).append(Rows(table=name, upto=resolved))
     return [*loose, *steps.values()]
+
+
+def _named(ddl: QueuedDdl, known: Mapping[TableName, object]) -> tuple[TableName, ...]:
+    """The known tables that a DDL is about. One that is refused is due only where ``skip-ddl`` leaves it out, and then
+    these tables equal the source no longer, from its place in their timelines on."""
+    change = ddl.change
+    tables = [(table.schema, table.name) for table in (change.pre_table, change.table) if table is not None]
+    return tuple(name for name in dict.fromkeys([*tables, (change.schema, change.name)]) if name in known)
 
 
 class _Groups:
