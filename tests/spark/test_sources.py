@@ -129,7 +129,7 @@ def test_golden_vectors_are_recorded_topics(spark: SparkSession) -> None:
         ('{"topic": "\\ud800", "partition": 0}', "surrogate"),
     ],
 )
-def test_a_bad_line_is_named_before_anything_is_read(tmp_path: Path, text: str, said: str) -> None:
+def test_a_bad_line_is_named_before_anything_is_read(spark: SparkSession, tmp_path: Path, text: str, said: str) -> None:
     good = as_json(lines("t", 0, [0])[0])
     path = tmp_path / "a.jsonl"
     path.write_text(f"{good}\n\n{text}\n")
@@ -148,7 +148,7 @@ def test_bad_base64_names_file_and_line(spark: SparkSession, tmp_path: Path, val
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
-def test_an_offset_in_two_files_is_refused(tmp_path: Path, suffix: str) -> None:
+def test_an_offset_in_two_files_is_refused(spark: SparkSession, tmp_path: Path, suffix: str) -> None:
     write = write_json if suffix == "jsonl" else write_parquet
     write(tmp_path / f"a.{suffix}", lines("t", 0, range(0, 20, 2)))
     write_parquet(tmp_path / "b.parquet", lines("t", 0, range(1, 21, 2)))
@@ -160,14 +160,14 @@ def test_an_offset_in_two_files_is_refused(tmp_path: Path, suffix: str) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
-def test_an_offset_twice_in_a_file_is_refused(tmp_path: Path, suffix: str) -> None:
+def test_an_offset_twice_in_a_file_is_refused(spark: SparkSession, tmp_path: Path, suffix: str) -> None:
     write = write_json if suffix == "jsonl" else write_parquet
     path = write(tmp_path / f"a.{suffix}", [*lines("t", 0, range(5)), *lines("t", 0, [3])])
     with pytest.raises(SourceFault, match=rf"offset 3 is in .*a\.{suffix} and there again"):
         FileSource(spark, path).ends()
 
 
-def test_what_is_no_recorded_topic_is_refused(tmp_path: Path) -> None:
+def test_what_is_no_recorded_topic_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(SourceFault, match="no such file or folder"):
         FileSource(spark, tmp_path / "absent").ends()
     with pytest.raises(SourceFault, match="no recorded messages"):
@@ -196,7 +196,7 @@ def test_offsets_beyond_the_end_are_refused(spark: SparkSession, tmp_path: Path)
 
 
 def test_a_changed_file_is_scanned_again_and_an_unchanged_one_is_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write_json(tmp_path / "a.jsonl", lines("t", 0, range(5)))
     source = FileSource(spark, path)
@@ -215,7 +215,7 @@ _sizes = st.lists(st.tuples(st.integers(0, 5), st.integers(1, 50), st.integers(0
 def test_a_cut_is_fair_moves_on_and_holds_its_limits(
     partitions: list[list[tuple[int, int, int]]], max_rows: int, max_bytes: int
 ) -> None:
-    """OffsetRangees are (gap before, offsets, bytes); every offset is a message."""
+    """Ranges are (gap before, offsets, bytes); every offset is a message."""
     backlog: dict[tuple[str, int], list[OffsetRange]] = {}
     end: Offsets = {}
     for number, stretches in enumerate(partitions):

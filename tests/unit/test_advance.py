@@ -7,12 +7,12 @@ import pytest
 from msgspec.structs import replace
 
 from ticdc_spark.model import Bootstrap, Column, ColumnType, Rejected, SchemaChange, Table
+from ticdc_spark.replicate.modes.base import Advanced, Rules
 from ticdc_spark.replicate.modes.commit import committed
-from ticdc_spark.replicate.modes.watermark import Advanced, Rules, advance, due
+from ticdc_spark.replicate.modes.watermark import advance, due
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, KEPT_VERSIONS, forget_schemas
 from ticdc_spark.replicate.state.progress import KnownSchema, Offsets, PartitionState, Progress, TableState
-from ticdc_spark.spark.decode.control import Control, ControlEvent, read_control
-from ticdc_spark.spark.decode.envelopes import SCHEMA_BLOCK, Summary
+from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, Control, ControlEvent, Summary, read_control
 
 NOW = 1_000_000.0
 LIVE = Rules(idle_timeout=60.0, bounded=False, now=NOW)

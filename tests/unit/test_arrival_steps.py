@@ -16,12 +16,11 @@ from ticdc_spark.replicate.modes.arrival import (
     position,
     positioned,
 )
+from ticdc_spark.replicate.modes.base import Rules
 from ticdc_spark.replicate.modes.choose import as_read, hides, of_job, refuse_hidden, without_ddl
-from ticdc_spark.replicate.modes.watermark import Rules
 from ticdc_spark.replicate.plan.timeline import Ddl, Rows, timelines
 from ticdc_spark.replicate.state.progress import PartitionState, Pending, Progress, QueuedDdl, TableState
-from ticdc_spark.spark.decode.control import Control, ControlEvent, read_control
-from ticdc_spark.spark.decode.envelopes import SCHEMA_BLOCK, Summary
+from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, Control, ControlEvent, Summary, read_control
 
 RULES = Rules(idle_timeout=60.0, bounded=False, now=1000.0)
 EMPTY = Progress(job="job")

@@ -1,6 +1,7 @@
 """When a partition without newer watermarks no longer holds the others back."""
 
-from ticdc_spark.replicate.modes.watermark import Advanced, Rules, advance
+from ticdc_spark.replicate.modes.base import Advanced, Rules
+from ticdc_spark.replicate.modes.watermark import advance
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.spark.decode.control import Control, ControlEvent, read_control
 

@@ -10,7 +10,8 @@ from typing import TypeAlias
 import msgspec
 
 from ticdc_spark.model import SchemaChange
-from ticdc_spark.replicate.plan.evolve import Action, action, names
+from ticdc_spark.replicate.plan.evolve import Action, Refused, action, names
+from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.state.progress import Mark, Pending, QueuedDdl, TableState
 from ticdc_spark.sinks.base import TableName
 
@@ -79,7 +80,7 @@ def timelines(
     groups = _Groups()
     bound: list[tuple[QueuedDdl, Action, tuple[TableName, ...]]] = []
     for ddl, act in acts:
-        members = names(act, known)
+        members = _named(ddl, known) if isinstance(act, Refused) else names(act, known)
         groups.join(members)
         bound.append((ddl, act, members))
     for name in waiting:
@@ -101,6 +102,12 @@ def timelines(
         end = min(resolved, ends.get(name, resolved))
         steps.setdefault(groups.root(name), []).append(Rows(table=name, upto=end))
     return [*loose, *steps.values()]
+
+
+def _named(ddl: QueuedDdl, known: Mapping[TableName, object]) -> tuple[TableName, ...]:
+    """The known tables that a DDL is about. One that is refused is due only where ``skip-ddl`` leaves it out, and then
+    these tables equal the source no longer, from its place in their timelines on."""
+    return tuple(sorted(name for name in tables_of(ddl.change) if name in known))
 
 
 class _Groups:

@@ -16,7 +16,7 @@ from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog
 from ticdc_spark.sinks.iceberg.direct import MOST_ROWS, apply_directly
 from ticdc_spark.sinks.iceberg.faults import quote
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
-from ticdc_spark.sinks.iceberg.unreadable import readable, strictly
+from ticdc_spark.sinks.iceberg.unreadable import readable
 from ticdc_spark.spark.decode.combine import combine
 from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, SEQ, TS, read_rows, rows_ddl
 from ticdc_spark.spark.tasks import chain
@@ -37,7 +37,7 @@ def apply_net_changes(tables: IcebergTables, log: IcebergChangeLog, changes: Net
     worth_it = only_inserts or changes.inserts >= max(WORTH_APPENDING, changes.others)
     appends = changes.new_keys and worth_it and (only_inserts or changes.appended is not None)
     few = changes.inserts + changes.others <= MOST_ROWS
-    with tables.session() as session, strictly():
+    with tables.session() as session:
         zeros = session.sparkContext.accumulator(0)
         read = read_rows(plan, zeros)
         if not few or changes.leave_out_unreadable or not apply_directly(tables, log, session, changes, read):

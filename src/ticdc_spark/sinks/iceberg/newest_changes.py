@@ -15,7 +15,7 @@ from ticdc_spark.sinks.base import ALWAYS, TIES, Applied, NewestChanges
 from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog
 from ticdc_spark.sinks.iceberg.faults import quote
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
-from ticdc_spark.sinks.iceberg.unreadable import readable, strictly
+from ticdc_spark.sinks.iceberg.unreadable import readable
 from ticdc_spark.spark.decode.log_files import LogScan
 from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, SEQ, TS, ReadPlan, read_rows, rows_ddl
 from ticdc_spark.spark.types import LakeColumn
@@ -28,7 +28,7 @@ _NUMBER, _GONE = "_ticdc_number", "_ticdc_gone"
 def apply_newest(tables: IcebergTables, log: IcebergChangeLog, changes: NewestChanges) -> Applied:
     """Apply each key's newest change. See ``Sink.apply_newest``."""
     plan = msgspec.structs.replace(changes.plan, strict=not changes.leave_out_unreadable)
-    with tables.session() as session, strictly():
+    with tables.session() as session:
         zeros = session.sparkContext.accumulator(0)
         typed = log.map_rows(session, changes.scan, read_rows(plan, zeros), rows_ddl(plan.columns))
         if changes.leave_out_unreadable:
