@@ -7,7 +7,7 @@ import pytest
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Column, ColumnType, SchemaChange, Table
 from ticdc_spark.replicate.plan.conversions import NO_ZONE
-from ticdc_spark.replicate.plan.evolve import Alter, Evolution, Refused, SessionZone, action, evolution
+from ticdc_spark.replicate.plan.evolve import Alter, Evolution, Refused, SessionZone, action, evolution, set_aside
 from ticdc_spark.spark.types import LakeOptions, lake_columns
 
 
@@ -192,5 +192,13 @@ def test_columns_end_in_the_order_of_the_source() -> None:
     moved = evolved(LIVE, column("b"), column("id"))
     assert moved.changes.order == ("b", "id") and moved.changes
     assert evolved(LIVE, column("id"), column("c"), renames={"b": "c"}).changes.order == ()
-    rewritten = evolved({"a": "int", "b": "int"}, column("a", "varchar"), column("b"))
-    assert rewritten.changes.order == ("a", "b")
+
+
+def test_a_rewritten_column_stays_where_it_stood() -> None:
+    found = evolved({"a": "int", "b": "int", "c": "int"}, column("a"), column("b", "varchar"), column("c"))
+    assert not found.changes.order
+    aside = set_aside(found.rewrites[0], found, "_old")
+    assert aside.rename == (("b", "_old"),) and [one.name for one in aside.add] == ["b"]
+    assert aside.order == ("a", "b", "_old", "c")
+    moved = evolved({"a": "int", "b": "int"}, column("b", "varchar"), column("a"))
+    assert moved.changes.order == ("b", "a")

@@ -40,7 +40,7 @@ class ColumnChanges(msgspec.Struct, frozen=True, kw_only=True):
     drop: tuple[str, ...] = ()
     promote: tuple[LakeColumn, ...] = ()
     order: tuple[str, ...] = ()
-    """All lake names in the order that the table has in the end; empty when no column moves."""
+    """All lake names in the order that the table has after the other changes; empty when no column moves."""
 
     def __bool__(self) -> bool:
         return bool(self.rename or self.add or self.drop or self.promote or self.order)

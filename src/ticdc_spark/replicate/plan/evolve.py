@@ -208,6 +208,8 @@ class Evolution(msgspec.Struct, frozen=True):
     """Also of columns whose lake type stays while their values change (DATETIME(6) to DATETIME)."""
     inexact: tuple[str, ...] = ()
     """One sentence for each rewrite whose values may differ from the source's: the table is to be marked."""
+    order: tuple[str, ...] = ()
+    """All lake names in the source's order."""
 
 
 def evolution(
@@ -258,12 +260,13 @@ def evolution(
         elif rewrite is not None:
             rewrites.append(rewrite)
     fills = tuple(fill for column in add if (fill := _fill(column, session, local_defaults)) is not None)
-    order = _order(live, wanted, dict(rename), drop, {rewrite.column.name for rewrite in rewrites})
+    order = _order(live, wanted, dict(rename), drop)
     return Evolution(
         ColumnChanges(rename=tuple(rename), add=add, drop=drop, promote=tuple(promote), order=order),
         fills,
         tuple(rewrites),
         tuple(f"column `{one.column.source}`: {one.inexact}" for one in rewrites if one.inexact),
+        tuple(column.name for column in wanted),
     )
 
 
@@ -280,18 +283,19 @@ def _rewrite(kind: str, source: LakeColumn | None, column: LakeColumn, session: 
 
 
 def _order(
-    live: Mapping[str, str],
-    wanted: tuple[LakeColumn, ...],
-    renamed: Mapping[str, str],
-    dropped: tuple[str, ...],
-    rewritten: set[str],
+    live: Mapping[str, str], wanted: tuple[LakeColumn, ...], renamed: Mapping[str, str], dropped: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """The wanted names in order, if the changes would leave another order; a rewritten column comes last."""
+    """The wanted names in order; empty when additions at the end, renames and drops leave them so anyway."""
     found = [renamed.get(name, name) for name in live if name not in dropped]
-    found = [name for name in found if name not in rewritten]
-    found += [column.name for column in wanted if column.name not in found and column.name not in rewritten]
     names = tuple(column.name for column in wanted)
-    return () if not rewritten and tuple(found) == names else names
+    return () if (*found, *(name for name in names if name not in found)) == names else names
+
+
+def set_aside(rewrite: Rewrite, evolved: Evolution, aside: str) -> ColumnChanges:
+    """The changes that begin a rewrite: the old column is renamed ``aside``, the new one comes where it stood."""
+    name = rewrite.column.name
+    order = tuple(one for other in evolved.order for one in ((other, aside) if other == name else (other,)))
+    return ColumnChanges(rename=((name, aside),), add=(rewrite.column,), order=order)
 
 
 def _fill(column: LakeColumn, session: SessionZone, local_defaults: bool) -> Fill | None:
