@@ -32,6 +32,8 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     """IANA name of the changefeed's time zone, for protocols that send TIMESTAMP as local text without one."""
     ambiguous_timestamp: Literal["earlier", "later", "reject"] = "earlier"
     """Which instant a local time means that happens twice when clocks go back."""
+    default_timezone: str | None = None
+    """Time zone of TIMESTAMP defaults in tables that come from SQL; ``None``: UTC, as schemas in messages have it."""
     verify_checksum: bool = False
     """Whether a row whose checksum (changefeed integrity) is not that of its values is bad; see ``checksums``."""
 

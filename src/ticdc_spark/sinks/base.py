@@ -55,9 +55,11 @@ class ColumnChanges(msgspec.Struct, frozen=True, kw_only=True):
     add: tuple[LakeColumn, ...] = ()
     drop: tuple[str, ...] = ()
     promote: tuple[LakeColumn, ...] = ()
+    order: tuple[str, ...] = ()
+    """All lake names in the order that the table has after the other changes; empty when no column moves."""
 
     def __bool__(self) -> bool:
-        return bool(self.rename or self.add or self.drop or self.promote)
+        return bool(self.rename or self.add or self.drop or self.promote or self.order)
 
 
 class Fill(msgspec.Struct, frozen=True):
