@@ -5,11 +5,12 @@ do: ``Tables`` (look, create, drop, stamp), ``Columns`` (schema changes), ``Chan
 A sink opens the change log that belongs to it, and decides how it writes the net changes of rows of that log.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
 import msgspec
 
+from ticdc_spark.model import Value
 from ticdc_spark.sinks.changelog_base import ChangeLog
 from ticdc_spark.spark.decode.log_files import LogScan
 from ticdc_spark.spark.decode.rows import OP, BadRow, ReadPlan
@@ -75,6 +76,11 @@ class ColumnConversion(msgspec.Struct, frozen=True):
 
     expression: str
     """Spark SQL over ``{old}``."""
+    before: LakeColumn | None = None
+    """The column as it was; ``None``: only its type in the lake is known."""
+    convert: Callable[[Value], Value] | None = None
+    """The same of a canonical value of ``before``. Raises: MessageError for one that the source would refuse"""
+    lake: LakeOptions = LakeOptions()
 
 
 class NetChanges(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.replicate.apply.look import look_at
+from ticdc_spark.replicate.plan.evolve import SessionZone
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.state.progress import NO_MARK, Mark, Pending, TableState
 from ticdc_spark.sinks.base import Sink, Stamp, TableName
@@ -56,6 +57,7 @@ class Batch:
             source_timezone=self.job.source_timezone,
             ambiguous_timestamp=self.job.ambiguous_timestamp,
             verify_checksum=self.job.verify_checksum,
+            default_timezone=self.job.ddl_zone if self.local_defaults else None,
         )
 
     def read_plan(self, tables: Mapping[str, Table], columns: Sequence[LakeColumn]) -> ReadPlan:
@@ -74,6 +76,16 @@ class Batch:
     def lake(self) -> LakeOptions:
         """How types look in the lake."""
         return LakeOptions(tinyint1_as_boolean=self.job.tinyint1 == "boolean", zero_dates=self.job.zero_dates)
+
+    @property
+    def session_zone(self) -> SessionZone:
+        """The time zone of the sessions that run DDLs."""
+        return SessionZone(self.job.ddl_zone, self.job.ambiguous_timestamp)
+
+    @property
+    def local_defaults(self) -> bool:
+        """Whether a TIMESTAMP's default is local text, since the schema came from SQL."""
+        return not PROTOCOLS[self.protocol].traits.ddl_has_tables
 
     def columns(self, table: Table) -> tuple[LakeColumn, ...]:
         """The lake's columns of a table, its handle key marked.

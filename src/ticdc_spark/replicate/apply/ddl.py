@@ -26,6 +26,7 @@ from ticdc_spark.replicate.plan.evolve import (
     Drop,
     DropDatabase,
     Enter,
+    Evolution,
     Fill,
     Leave,
     Nothing,
@@ -34,6 +35,7 @@ from ticdc_spark.replicate.plan.evolve import (
     Truncate,
     evolution,
     names,
+    set_aside,
 )
 from ticdc_spark.replicate.plan.timeline import Ddl
 from ticdc_spark.replicate.state.progress import NO_MARK, Mark, TableState
@@ -300,10 +302,13 @@ def alter(work: TimelineWork, act: Alter, mark: Mark, ts: int, pre_table: Table 
     assert state is not None, "a table of the lake has a state"
     if work.mark(new)[0] > at:
         return  # It has been through this and more.
-    commits = _commits(work, state, act, (at, step), ts, pre_table)
+    commits, inexact = _commits(work, state, act, (at, step), ts, pre_table)
     after = msgspec.structs.replace(state, table=act.table, applied=ts, ddl_ts=ts, schema_keys=())
     if state.table is None:  # adopted
         after = msgspec.structs.replace(after, clean=False)
+    if inexact:
+        log.warning("`%s`.`%s`: %s", *new, inexact)
+        after = diverged(after, ts, inexact)
     last = commits[-1].mark
     for one in commits:
         if work.mark(new) < one.mark:
@@ -323,17 +328,17 @@ class _Commit(msgspec.Struct, frozen=True):
 
 def _commits(
     work: TimelineWork, state: TableState, act: Alter, mark: Mark, ts: int, pre_table: Table | None
-) -> list[_Commit]:
-    """The commits that bring the lake's columns to those of the source."""
+) -> tuple[list[_Commit], str]:
+    """The commits that bring the lake's columns to those of the source, and what of it is not exact."""
     sink, batch, name = work.batch.sink, work.batch, (act.table.schema, act.table.name)
     at, step = mark
     wanted = batch.columns(act.table)
-    if state.table is not None:
-        live = {column.name: column.type.spark for column in batch.columns(state.table)}
-    else:
-        live = sink.columns(name)
-    renames = {escape(old): escape(other) for old, other in act.renames.items()}
-    plan = evolution(live, wanted, renames)
+    known = state.table or pre_table
+    old = () if known is None else batch.columns(known)
+    live = sink.columns(name) if state.table is None else {column.name: column.type.spark for column in old}
+    renames = {escape(before): escape(other) for before, other in act.renames.items()}
+    session, local = batch.session_zone, batch.local_defaults
+    plan = evolution(live, wanted, renames, old=old, session=session, local_defaults=local)
     commits = []
     if plan.changes:
         changes = plan.changes
@@ -342,9 +347,10 @@ def _commits(
         step += 1
         commits.append(_Commit((at, step), "fill", _filling(work, name, fill, ts)))
     for rewrite in plan.rewrites:
-        commits += _rewriting(work, name, rewrite, (at, step + 1))
+        commits += _rewriting(work, name, rewrite, plan, (at, step + 1))
         step += 3
-    return commits or [_Commit((at, step), "stamp", lambda stamp: sink.stamp(name, stamp))]
+    stamped = [_Commit((at, step), "stamp", lambda stamp: sink.stamp(name, stamp))]
+    return commits or stamped, "; ".join(plan.inexact)
 
 
 def _filling(work: TimelineWork, name: TableName, fill: Fill, ts: int) -> Callable[[Stamp], None]:
@@ -360,12 +366,16 @@ def _moment(column: LakeColumn, commit_ts: int) -> str:
     return at.strftime("%Y-%m-%d" if column.type.arrow == "date" else "%Y-%m-%d %H:%M:%S.%f")
 
 
-def _rewriting(work: TimelineWork, name: TableName, rewrite: Rewrite, mark: Mark) -> list[_Commit]:
+def _rewriting(work: TimelineWork, name: TableName, rewrite: Rewrite, plan: Evolution, mark: Mark) -> list[_Commit]:
     """Three commits: set the old column aside and add the new one, convert, drop the old one."""
     sink, (at, step), column = work.batch.sink, mark, rewrite.column
-    aside = ColumnChanges(rename=((column.name, OLD_VALUES),), add=(column,))
-    conversion = ColumnConversion(rewrite.expression)
+    aside = set_aside(rewrite, plan, OLD_VALUES)
     drop = ColumnChanges(drop=(OLD_VALUES,))
+    conversion = ColumnConversion(rewrite.expression, lake=work.batch.lake)
+    if (known := rewrite.conversion) is not None:
+        source = msgspec.structs.replace(column.column, type=known.before)
+        before = msgspec.structs.replace(column, type=known.old, column=source)
+        conversion = ColumnConversion(rewrite.expression, before, known.python, work.batch.lake)
     return [
         _Commit((at, step), "ddl", lambda stamp: sink.change_columns(name, aside, stamp)),
         _Commit((at, step + 1), "fill", lambda stamp: sink.convert_column(name, OLD_VALUES, column, conversion, stamp)),

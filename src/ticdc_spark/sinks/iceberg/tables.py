@@ -214,6 +214,11 @@ class IcebergTables:
                 update.updateColumn(column.name, self._type(column))
             for column in changes.add:
                 update.addColumn(column.name, self._type(column))
+            for before, name in zip(("", *changes.order), changes.order, strict=False):
+                if before:
+                    update.moveAfter(name, before)
+                else:
+                    update.moveFirst(name)
             update.commit()
             self._commit(transaction, stamp)
 

@@ -20,7 +20,7 @@ from ticdc_spark.sinks.base import (
     UnreadableRows,
 )
 from ticdc_spark.sinks.memory.changelog import MemoryChangeLog
-from ticdc_spark.sinks.memory.convert import convert_value
+from ticdc_spark.sinks.memory.convert import convert_values
 from ticdc_spark.sinks.memory.lake import Field, Lake, LakeRow, MemoryTable
 from ticdc_spark.spark.decode.log_files import LogScan
 from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, SEQ, TS, BadRow, ReadPlan, read_rows
@@ -130,6 +130,8 @@ class MemorySink:
         ]
         fields = [Field(column.id, column.name, promoted.get(column.name, column.type)) for column in fields]
         fields += [Field(self.lake.next_id(), column.name, column.type) for column in changes.add]
+        if changes.order:
+            fields.sort(key=lambda column: changes.order.index(column.name))
         if len({column.name.casefold() for column in fields}) < len(fields):
             raise SinkFault(f"the columns of {table} cannot be changed: two have one name")
 
@@ -145,19 +147,21 @@ class MemorySink:
         array, bad, _ = to_arrow(column, fill.lake)([fill.value])
         if bad:
             raise DecisionNeeded(f"the default of the new column `{column.source}` cannot be read: {bad[0]}")
-        value = array[0].as_py()
-        self._set(table, column.name, lambda _: value, stamp)
+        values = [array[0].as_py()] * len(self.lake.table(table).rows)
+        self._set(table, column.name, values, stamp)
 
     def convert_column(
         self, table: TableName, old: str, column: LakeColumn, conversion: ColumnConversion, stamp: Stamp
     ) -> None:
         """See ``Columns``."""
         source = self._field(table, old)
-        self._set(table, column.name, lambda row: convert_value(conversion, source.type, column, row[source.id]), stamp)
+        values = [row.get(source.id) for row in self.lake.table(table).rows]
+        self._set(table, column.name, convert_values(conversion, source.type, column, values), stamp)
 
-    def _set(self, table: TableName, column: str, value: Callable[[LakeRow], Any], stamp: Stamp) -> None:
+    def _set(self, table: TableName, column: str, values: Sequence[Any], stamp: Stamp) -> None:
         target = self._field(table, column)
-        rows = tuple({**row, target.id: value(row)} for row in self.lake.table(table).rows)
+        held = self.lake.table(table).rows
+        rows = tuple({**row, target.id: value} for row, value in zip(held, values, strict=True))
         self._commit(table, f"set column {column} of {_plain(table)}", rows, "overwrite", stamp)
 
     def _field(self, table: TableName, name: str) -> Field:
