@@ -85,7 +85,8 @@ class Batch:
     @property
     def local_defaults(self) -> bool:
         """Whether a TIMESTAMP's default is local text, since the schema came from SQL."""
-        return not PROTOCOLS[self.protocol].traits.ddl_has_tables
+        traits = PROTOCOLS[self.protocol].traits
+        return not traits.versioned_tables and not traits.registry
 
     def columns(self, table: Table) -> tuple[LakeColumn, ...]:
         """The lake's columns of a table, its handle key marked.
