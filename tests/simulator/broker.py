@@ -46,6 +46,10 @@ class Broker:
         self._ids += 1
         self.topics[name] = Topic(self._ids, [Partition() for _ in range(partitions or self._partitions)])
 
+    def add_partition(self, name: str) -> None:
+        """One more partition of a topic."""
+        self.topics[name].partitions.append(Partition())
+
     def append(self, place: Place, key: bytes | None, value: bytes | None, ms: int) -> Message:
         """Write a record. A topic or partition that is not there is made."""
         name, at = place

@@ -1,7 +1,7 @@
 """What a story needs of the job and of everything durable around it: the protocols that a laboratory implements.
 
-A laboratory (``Lab``) holds the in-memory lake, change log, state folder and lease of one story, and starts processes of
-the real job over them. It is made by a ``LabMaker`` from what the world owns: the broker (to be read through a
+A laboratory (``Lab``) holds the in-memory lake, change log, state folder and lease of one story, and starts processes
+of the real job over them. It is made by a ``LabMaker`` from what the world owns: the broker (to be read through a
 ``Source``), the clock and the injector.
 
 Rules for whoever implements it:

@@ -45,6 +45,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     raw_key_changes: bool = False
     tables_before: int = 0
     """Tables that were made, and are empty, before the changefeed's start-ts: no DDL tells them."""
+    schema_file_late: bool = False
+    """The schema file with these tables, which Open and canal-json need, is given only by a move."""
 
 
 def job_of(setup: JobSetup, folder: Path) -> Job:
