@@ -19,6 +19,7 @@ MoveKind: TypeAlias = Literal[
     "restart",
     "widen",
     "stall",
+    "hang",
     "garbage",
     "corrupt",
     "trim_topic",

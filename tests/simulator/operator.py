@@ -139,7 +139,15 @@ def _kill(world: World, move: Move, rand: Random) -> None:
 
 
 def _wait(world: World, move: Move, rand: Random) -> None:
+    """Time passes, and no partition lacks a watermark that others have had."""
+    world.ticdc.flush(rand)
     world.clock.advance(float(move.n))
+
+
+def _hang(world: World, move: Move, rand: Random) -> None:
+    """TiCDC hangs between two messages for longer than the job waits for an idle partition."""
+    world.excuses.unsettled.update(world.uids())
+    world.clock.advance(70.0)
 
 
 def _tables(world: World, move: Move, rand: Random) -> None:
@@ -360,6 +368,7 @@ MOVES: dict[MoveKind, Apply] = {
     "restart": _restart,
     "widen": _widen,
     "stall": _stall,
+    "hang": _hang,
     "garbage": _garbage,
     "corrupt": _corrupt,
     "trim_topic": _trim_topic,

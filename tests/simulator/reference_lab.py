@@ -16,7 +16,7 @@ from tests.reference.state import Name, Place, Progress
 from tests.simulator.broker import Broker
 from tests.simulator.faults import Injector
 from tests.simulator.reference import FreesFirst
-from tests.simulator.seams import Cells, Clock, Copy, JobView, LakeTable, TableName, TableView
+from tests.simulator.seams import Cells, Clock, Copy, JobView, Lake, LakeTable, StateFolder, TableName, TableView
 from tests.simulator.setup import IDLE_TIMEOUT, JobSetup
 from tests.simulator.wire import WIRES
 from ticdc_spark.config.values import skip_ddl_line
@@ -38,7 +38,8 @@ class ReferenceLab:
         self.history: list[dict[Name, tuple[Table, dict[object, object]]]] = []
         self.risen: dict[Place, tuple[int, float]] = {}
         """Each partition's watermark and since when it stands there."""
-        self.lake, self.state = _Lake(self), _State(self)
+        self.lake: Lake = _Lake(self)
+        self.state: StateFolder = _State(self)
 
     def start(self, setup: JobSetup, owner: int) -> _Process:
         """See ``Lab``. There is no lease."""

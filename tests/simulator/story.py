@@ -61,6 +61,7 @@ _OPERATOR: tuple[tuple[MoveKind, ...], ...] = (
     ("drop_lake_column", "drop_lake_table"),
     ("recreate_topic", "trim_topic"),
     ("more_partitions",),
+    ("hang", "late_rows"),
 )
 """What an operator is up to; a story has one or a few of these, since each alone must end well."""
 
@@ -128,6 +129,7 @@ def _setup(rand: Random) -> Setup:
         by_key=rand.random() < 0.6,
         idle_partitions=int(rand.random() < 0.1),
         bootstrap=rand.random() < 0.7 or before > 0,
+        batched=rand.random() < 0.4,
         no_pre_table=rand.random() < 0.3,
         reorder=rand.choice((0.0, 0.3)),
         duplicates=rand.choice((0.0, 0.0, 0.2)),

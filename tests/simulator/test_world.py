@@ -30,6 +30,7 @@ def world(seed: int, protocol: str) -> tuple[Database, TiCdc, Broker]:
         topic_per_table=rand.random() < 0.5,
         by_key=rand.random() < 0.7,
         bootstrap=rand.random() < 0.7,
+        batched=rand.random() < 0.4,
         no_pre_table=rand.random() < 0.3,
         reorder=rand.choice((0.0, 0.3)),
         duplicates=rand.choice((0.0, 0.2)),

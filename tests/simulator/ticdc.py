@@ -38,6 +38,8 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
     """So many upper partitions get nothing (``partition-num`` is below the topic's real count)."""
     bootstrap: bool = True
     """Simple: a table's schema is sent before its first row."""
+    batched: bool = False
+    """Open: rows of one transaction and partition share messages."""
     no_pre_table: bool = False
     """The new architecture: an ALTER has no preTableSchema."""
     reorder: float = 0.0
@@ -86,7 +88,7 @@ class TiCdc:
     def __init__(self, feed: Feed, database: Database, broker: Broker, start: int = 0) -> None:
         """``start``: index of the first event that is sent (the changefeed's start-ts)."""
         self.feed, self.database, self.broker = feed, database, broker
-        self.wire, self.encoder = WIRES[feed.protocol], encoder(feed.protocol, feed.zone)
+        self.wire, self.encoder = WIRES[feed.protocol], encoder(feed.protocol, feed.zone, batched=feed.batched)
         self.outbox: list[Out] = []
         self.next = start
         """Index of the first event that is not in the outbox yet."""
@@ -121,6 +123,13 @@ class TiCdc:
             self._put(out)
             done += 1
         return done
+
+    def flush(self, rand: Random) -> None:
+        """Send what is in the outbox, to every partition: TiCDC does not hang for a minute between two messages."""
+        self.stalled.clear()
+        if self.watermark:
+            self._announce(self.watermark)
+        self.send(rand, len(self.outbox))
 
     def drain(self, rand: Random) -> int:
         """Send everything, stalls lifted, and a last watermark above it all; return that watermark."""
@@ -232,7 +241,7 @@ class TiCdc:
 
     def _encode(self, rows: list[Out], items: list[tuple[float, Out]]) -> None:
         """Write the messages of rows; a message of Open holds several rows of one transaction and partition."""
-        if self.feed.protocol != "open":
+        if self.feed.protocol != "open" or not self.feed.batched:
             for out, encoded in zip(rows, self.encoder.rows([out.row for out in rows if out.row]), strict=True):
                 out.encoded = encoded
             return

@@ -1,4 +1,4 @@
-"""The verdict: tables equal the source, or the job stopped and says what to do, or a table is marked. Else: a finding."""
+"""The verdict: tables equal the source, or the job stopped and says what to do, or a table is marked; or a finding."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _judge(
         return Finding(kind="unverified without cause", where="calm story", detail=f"{name}: {seen}")
     condition = seen.condition if seen else "unknown to the job"
     if table is None:
-        if not live.rows:
+        if not live.rows or (not final and view.applied < world.murky_until):
             return None
         detail = f"{name} has {len(live.rows)} rows at {view.applied} and is not in the lake; {condition}"
         return Finding(kind="lost table", where=condition, detail=detail)
@@ -113,6 +113,8 @@ def _judge_extra(
         if not world.all_read(uid) or (not final and uid in world.excuses.unsettled)
         for name in sent.names
     }
+    if not final and view.applied < world.murky_until:
+        return None
     for name, table in lake.items():
         seen = view.tables.get(name)
         condition = seen.condition if seen else "unknown to the job"
@@ -189,11 +191,17 @@ def _reader(kind: ColumnType) -> Callable[[Any], Any]:
 
 
 def _number(value: Any) -> Any:
-    return None if value is None else Decimal(value).normalize() + 0
+    try:
+        return None if value is None else Decimal(value).normalize() + 0
+    except (ArithmeticError, TypeError, ValueError):
+        return value  # another column's value: it equals none
 
 
 def _float(value: Any) -> Any:
-    return None if value is None else float(value)
+    try:
+        return None if value is None else float(value)
+    except (TypeError, ValueError):
+        return value
 
 
 def _moment(value: Any) -> Any:

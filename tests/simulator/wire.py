@@ -39,8 +39,8 @@ def _simple(zone: str) -> Encoder:
     return simple.encoder(simple.SimpleConfig(time_zone=zone, build_ts=_no_time))
 
 
-def _open(zone: str) -> Encoder:
-    return open_protocol.encoder(open_protocol.OpenConfig(time_zone=zone, max_batch_size=4))
+def _open(zone: str, rows: int = 1) -> Encoder:
+    return open_protocol.encoder(open_protocol.OpenConfig(time_zone=zone, max_batch_size=rows))
 
 
 def _canal(zone: str) -> Encoder:
@@ -72,6 +72,8 @@ WIRES: dict[str, Wire] = {
 
 
 @lru_cache(maxsize=64)
-def encoder(protocol: str, zone: str) -> Encoder:
-    """The encoder of a protocol for a time zone."""
+def encoder(protocol: str, zone: str, *, batched: bool = False) -> Encoder:
+    """The encoder of a protocol for a time zone. ``batched``: Open puts several rows into a message."""
+    if protocol == "open" and batched:
+        return _open(zone, 4)
     return WIRES[protocol].make_encoder(zone)

@@ -66,6 +66,8 @@ class World:
         self.owners = 0
         self.started = False
         """A process has begun to read."""
+        self.murky_until = 0
+        """After a batch that was not finished: until the job has applied this, tables may be dropped or named ahead."""
         self.fired: Fault | None = None
         """The fault by which the last batch ended in an error."""
         self.stops: list[str] = []
@@ -102,7 +104,7 @@ class World:
 
         Raises: Silent for an exception that no user should ever see.
         """
-        self.clock.advance(1.0)
+        self.clock.advance(0.5)
         self.fired = None
         self.injector.arm(fault, self._another_owner)
         try:
@@ -112,6 +114,7 @@ class World:
         except Died as died:
             self.note(f"the process died at: {died}")
             self.process = None
+            self.murky_until = self.database.ts
             return "died"
         except TicdcSparkError as error:
             self.fired = self.injector.fired
@@ -154,10 +157,12 @@ class World:
         self.note(f"the job stopped: {type(error).__name__}: {error}")
         self.stops.append(f"{type(error).__name__}: {error}")
         self.last_stop = error
+        self.murky_until = self.database.ts
         self.stop()
 
     def _another_owner(self, fault: Fault) -> None:
         """While the process sleeps over a durable action, another takes its lease and works."""
+        self.ticdc.flush(Random(fault.at))
         self.clock.advance(TAKE_OVER)
         try:
             other = self._start()
