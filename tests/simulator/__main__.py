@@ -17,7 +17,7 @@ from tests.simulator.seams import LabMaker
 from tests.simulator.shrink import shrink
 from tests.simulator.story import Outcome, Story, draw, run
 
-DEFAULT_LAB = "tests.simulator.reference_lab:ReferenceLab"
+DEFAULT_LAB = "tests.simulator.job_lab:JobLab"
 _CHUNK = 50
 
 

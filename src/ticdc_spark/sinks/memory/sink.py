@@ -181,16 +181,22 @@ class MemorySink:
             by_key.setdefault(tuple(row[name] for name in keys), []).append(row)
         new = {key for key, rows in by_key.items() if changes.new_keys and rows[0][OP] == "i"}
         net = {key: rows[-1] for key, rows in by_key.items()}
-        held = self.lake.table(changes.table)
-        ids = self._ids(held, changes.plan.columns)
-        key_ids = [ids[name] for name in keys]
-        kept: list[LakeRow] = []
-        for old in held.rows:
-            key = tuple(old.get(at) for at in key_ids)
-            if key in new or key not in net:
-                kept.append(old)
-        kept += [{ids[name]: row[name] for name in ids} for row in net.values() if row[OP] != "d"]
-        self._commit(changes.table, f"apply rows of {_plain(changes.table)}", tuple(kept), "overwrite", changes.stamp)
+        seen = self.lake.table(changes.table).current
+
+        def commit() -> None:
+            held = self.lake.table(changes.table)
+            ids = self._ids(held, changes.plan.columns)
+            # Where somebody else wrote meanwhile, nothing is appended without looking for old rows.
+            unseen = new if held.current == seen else set()
+            key_ids = [ids[name] for name in keys]
+            old = {row_at: tuple(row.get(at) for at in key_ids) for row_at, row in enumerate(held.rows)}
+            kept: list[LakeRow] = [row for at, row in enumerate(held.rows) if old[at] in unseen or old[at] not in net]
+            kept += [{ids[name]: row[name] for name in ids} for row in net.values() if row[OP] != "d"]
+            self.lake.add_snapshot(held, tuple(kept), "overwrite", changes.stamp)
+            self.lake.set_stamp(held, changes.stamp)
+
+        self._ids(self.lake.table(changes.table), changes.plan.columns)
+        self._durable(f"apply rows of {_plain(changes.table)}", commit)
         return Applied(zero_dates=zeros)
 
     def apply_newest(self, changes: NewestChanges) -> Applied:
@@ -235,8 +241,11 @@ class MemorySink:
         self._durable(what, commit)
 
     def _durable(self, what: str, action: Callable[[], None]) -> None:
-        self.fence()
-        self.lake.durable(what, action)
+        def fenced() -> None:
+            self.fence()
+            action()
+
+        self.lake.durable(what, fenced)
 
 
 def _forget(lake: Lake, table: TableName) -> None:
