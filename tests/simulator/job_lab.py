@@ -60,7 +60,7 @@ class JobLab:
                 source,
                 MemorySink(self.tables, fence.check),
                 fence,
-                self.state,
+                StateOfProcess(self.state, fence),
                 protocol=WIRES[setup.protocol].name,
                 registry=None,
                 bounded=False,
@@ -225,6 +225,29 @@ class State:
 
     def wipe(self) -> None:
         self.progress = self.plan = None
+
+
+class StateOfProcess:
+    """The state folder as one process writes it: each write asks for the lease when it happens."""
+
+    def __init__(self, state: State, fence: Fence) -> None:
+        self.state, self.fence = state, fence
+
+    def load(self) -> Progress | None:
+        return self.state.progress
+
+    def load_plan(self) -> Plan | None:
+        return self.state.plan
+
+    def save(self, progress: Progress) -> None:
+        self.state.injector.act("store", "save the progress", lambda: self._set("progress", progress))
+
+    def save_plan(self, plan: Plan) -> None:
+        self.state.injector.act("store", "save the plan", lambda: self._set("plan", plan))
+
+    def _set(self, name: str, value: object) -> None:
+        self.fence.check()
+        setattr(self.state, name, value)
 
 
 class LakeOfLab:
