@@ -128,7 +128,7 @@ def main(arguments: list[str] | None = None) -> int:
         if outcome.finding is not None:
             _say(*(f"  {line}" for line in outcome.finding.detail.splitlines()))
         if options.shrink:
-            _say(story.text().split("\n  0 ")[0], *outcome.trace)
+            _say(story.text().split("\n    0 ")[0], *outcome.trace)
     return int(bool(totals.found))
 
 

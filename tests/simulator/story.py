@@ -9,11 +9,10 @@ import msgspec
 from msgspec.structs import replace
 
 from tests.simulator.faults import Fault
-from tests.simulator.feed import Feed
 from tests.simulator.moves import Move
 from tests.simulator.operator import perform
 from tests.simulator.seams import LabMaker
-from tests.simulator.setup import SCHEMA_TIMEOUT, JobSetup, Setup
+from tests.simulator.setup import SCHEMA_TIMEOUT, Setup
 from tests.simulator.verdict import judge_stop, judge_tables
 from tests.simulator.world import Finding, Silent, World, unexpected
 from ticdc_spark.errors import UnsupportedDdl
@@ -29,8 +28,7 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     def text(self) -> str:
         """As a person reads it, a line a move."""
         lines = [f"seed {self.seed}", f"  feed {_short(self.setup.feed)}", f"  job {_short(self.setup.job)}"]
-        rest = replace(self.setup, feed=Feed(), job=JobSetup(protocol=""))
-        lines.append(f"  {_short(rest)}")
+        lines.append(f"  world {_short(self.setup)}")
         return "\n".join([*lines, *(f"  {at:3d} {move.line()}" for at, move in enumerate(self.moves))])
 
 
@@ -159,8 +157,8 @@ def _raise(finding: Finding | None) -> None:
 def _short(value: msgspec.Struct) -> str:
     """The fields that are not what they are by default."""
     fields = msgspec.structs.fields(type(value))
-    parts = [f"{one.name}={getattr(value, one.name)!r}" for one in fields if getattr(value, one.name) != one.default]
-    return " ".join(parts)
+    parts = ((one.name, getattr(value, one.name), one.default) for one in fields)
+    return " ".join(f"{name}={now!r}" for name, now, usual in parts if name not in ("feed", "job") and now != usual)
 
 
 __all__ = ["Outcome", "Story", "run"]
