@@ -36,9 +36,9 @@ _MARKS = ("diverged", "quarantined")
 def judge_stop(world: World, error: TicdcSparkError, fired: Fault | None) -> Finding | None:
     """Whether the job may stop with ``error``; ``fired``: the fault that happened in the batch."""
     name, text, excuses = type(error).__name__, str(error), world.excuses
-    if fired is not None and (
-        (fired.kind in ("refused", "answer_lost") and isinstance(error, EnvironmentFault))
-        or (fired.kind == "suspended" and isinstance(error, LeaseHeld | SinkFault))
+    injected = fired is not None and fired.kind in ("refused", "answer_lost")
+    if (injected and isinstance(error, EnvironmentFault)) or (
+        world.overtaken and isinstance(error, LeaseHeld | SinkFault)
     ):
         return None
     where = f"{name}: {_shape(text)}"
@@ -223,4 +223,4 @@ def _same(value: Any) -> Any:
 def _shape(text: str) -> str:
     """An error's text without what differs from story to story."""
     text = re.sub(r"`[^`]*`|'[^']*'|\"[^\"]*\"", "…", text.splitlines()[0])
-    return re.sub(r"\d+", "0", text)[:80]
+    return re.sub(r"\d+", "0", text)[:48]

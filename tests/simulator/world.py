@@ -64,6 +64,8 @@ class World:
         self.lab = make_lab(self.broker, self.clock, self.injector)
         self.process: Process | None = None
         self.owners = 0
+        self.overtaken = False
+        """Another owner took the lease of the process: it must end, at the latest before its next commit."""
         self.started = False
         """A process has begun to read."""
         self.murky_until = 0
@@ -109,6 +111,7 @@ class World:
         self.injector.arm(fault, self._another_owner)
         try:
             if self.process is None:
+                self.overtaken = False
                 self.process = self._start()
             committed = self.process.batch(most)
         except Died as died:
@@ -162,6 +165,7 @@ class World:
 
     def _another_owner(self, fault: Fault) -> None:
         """While the process sleeps over a durable action, another takes its lease and works."""
+        self.overtaken = True
         self.ticdc.flush(Random(fault.at))
         self.clock.advance(TAKE_OVER)
         try:
