@@ -27,7 +27,7 @@ from ticdc_spark.mysql import INTEGER_BITS, is_bytes
 _WAY_OUT = re.compile(
     r"\[job\]|\[source\]|\[schema\]|skip-ddl|skip-to-known|adopt|on-reject|late-rows|schema-timeout|max-rejects|resume"
     r"|rename or drop|drop it|stop it|stop that|restore|created again|removed before|mend|leave it out|another name"
-    r"|begin a new|set `|delete|truncate|rollback|rolled back|back up|is held by|was taken",
+    r"|begin a new|start the job again|set `|delete|truncate|rollback|rolled back|back up|is held by|was taken",
     re.IGNORECASE,
 )
 _MARKS = ("diverged", "quarantined")
