@@ -104,6 +104,7 @@ def test_values_follow_the_type(old: str, new: str, value: Value, wanted: Value)
         ("datetime", "timestamp", "1969-01-01 00:00:00"),
         ("int", "datetime", "20240230"),
         ("varchar(30)", "datetime", "yesterday"),
+        ("varchar(30)", "date", "2024-01-01 23:59:59.5"),
     ],
 )
 def test_what_strict_mode_refuses_is_an_error_and_never_null(old: str, new: str, value: Value) -> None:

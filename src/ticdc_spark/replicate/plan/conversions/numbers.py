@@ -90,7 +90,16 @@ def float_text(bits: int) -> Step:
         "WHEN p.e >= length(p.digits) - 1 THEN concat(p.digits, repeat('0', p.e + 1 - length(p.digits))) "
         "ELSE concat(substring(p.digits, 1, p.e + 1), '.', substring(p.digits, p.e + 2)) END)"
     )
-    return Step(f"CASE WHEN {{x}} IS NOT NULL THEN element_at(transform({parts}, p -> {fixed}), 1) END", _fixed)
+    small = f"element_at(transform({parts}, p -> {fixed}), 1)"
+    # Java 17 does not always write these with the nearest digits; as integers they are exact
+    whole = f"CAST(CAST({wide} AS bigint) AS {_WHOLE})"
+    rounded = ", ".join(
+        f"CASE WHEN CAST(CAST(round({whole}, {-zeros}) AS string) AS {kind}) = {{x}} "
+        f"THEN CAST(CAST(round({whole}, {-zeros}) AS {_WHOLE}) AS string) END"
+        for zeros in range(18, -1, -1)
+    )
+    large = f"abs({wide}) >= 9007199254740992D AND abs({wide}) < 9.223372036854775807E18D"
+    return Step(f"CASE WHEN {large} THEN coalesce({rounded}) WHEN {{x}} IS NOT NULL THEN {small} END", _fixed)
 
 
 def _fixed(cell: Cell) -> Cell:

@@ -262,10 +262,11 @@ def _to_calendar(old: Side, new: Side, zone: str | None, ambiguous: Ambiguous) -
             local = _digits(fsp(kind), digits, instant=False)
         case "integer" if not (kind.unsigned and target == "timestamp"):
             local = (*(_number_text(old) or ()), times.number_to_datetime(), *_digits(6, digits, instant=False))
-        case "text":
-            local = (times.text_to_datetime(), *_digits(6, digits, instant=False))
-        case "bytes":
-            local = (texts.decode(), times.text_to_datetime(), *_digits(6, digits, instant=False))
+        case "text" | "bytes":
+            read = (*(() if source == "text" else (texts.decode(),)), times.text_to_datetime())
+            if target == "date":
+                return (*read, times.parsed_to_date())
+            local = (*read, *_digits(6, digits, instant=False))
         case "time":
             return (unknown(new[1].spark, "a TIME becomes a time of the day on which the DDL ran"),)
         case _:
