@@ -69,15 +69,15 @@ def _single(number: float) -> float:
 
 def float_text(bits: int) -> Step:
     """The shortest text of a float that reads back to it, without exponent, as TiDB writes it (MySQL has exponents)."""
-    kind, most = ("float", 9) if bits == 32 else ("double", 17)
+    # so many digits are one number each, so that a shorter text is among them, but for the smallest numbers
+    kind, least, most, normal = ("float", 6, 9, "1.1754944E-38D") if bits == 32 else ("double", 15, 17, "2.3E-308D")
     wide = "CAST({x} AS double)"
-    tries = ", ".join(
-        f"nullif(format_string('%.{digits}e', {wide}), "
-        f"CASE WHEN CAST(format_string('%.{digits}e', {wide}) AS {kind}) = {{x}} THEN '' "
-        f"ELSE format_string('%.{digits}e', {wide}) END)"
-        for digits in range(most - 1)
-    )
-    scientific = f"coalesce({tries}, format_string('%.{most - 1}e', {wide}))"
+
+    def shortest(first: int) -> str:
+        tries = ", ".join(f"format_string('%.{digits - 1}e', {wide})" for digits in range(first, most + 1))
+        return f"try_element_at(filter(array({tries}), f -> try_cast(f AS {kind}) = {{x}}), 1)"
+
+    scientific = f"CASE WHEN abs({wide}) >= {normal} OR {{x}} = 0 THEN {shortest(least)} ELSE {shortest(1)} END"
     # sign, digits and exponent of '-1.25e-07'
     digits = "trim(TRAILING '0' FROM replace(replace(split(s, 'e')[0], '-', ''), '.', ''))"
     parts = (
