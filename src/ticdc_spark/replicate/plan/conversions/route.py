@@ -19,6 +19,7 @@ _NAMED = ("enum", "set")
 _NUMBERS = (*_WHOLE, "float", "decimal")
 _CALENDAR = ("date", "datetime", "timestamp")
 NO_ZONE = "TIMESTAMP and local time convert in the session's time zone, and [job] ddl-timezone is not set"
+_LAST_DIGIT = "the last digit of a float's text may differ where it lies halfway between two"
 _FAMILIES: dict[str, Family] = {
     **dict.fromkeys(INTEGER_BITS, "integer"),
     "year": "year",
@@ -191,11 +192,9 @@ def _plain_text(old: Side) -> tuple[Step, ...] | None:
         case "decimal":
             return (numbers.decimal_text(lake),)
         case "float":
-            if kind.decimal is not None and kind.decimal >= 0:
-                return (
-                    approximate(numbers.float_text(32 if kind.name == "float" else 64), "FLOAT(M,D) shows D digits"),
-                )
-            return (numbers.float_text(32 if kind.name == "float" else 64),)
+            limited = kind.decimal is not None and kind.decimal >= 0
+            why = "FLOAT(M,D) shows D digits" if limited else _LAST_DIGIT
+            return (approximate(numbers.float_text(32 if kind.name == "float" else 64), why),)
         case "date":
             return (times.date_text(),)
         case "datetime":
