@@ -238,13 +238,6 @@ RULES = [
     Rule(
         "open",
         "bytes",
-        "tiflow-*",
-        "a schema does not tell stored generated columns: their flag 4 is not sent",
-        lambda actual, expected: _without_flag(expected, 4) == actual,
-    ),
-    Rule(
-        "open",
-        "bytes",
         "tiflow-keys*/keys_db.k_fk_child",
         "TiDB does not flag (32) the column of an index that a foreign key brought; a schema cannot tell such an index",
         lambda actual, expected: _without_flag(actual, 32) == expected,

@@ -32,6 +32,7 @@ from ticdc_spark.protocols.open.encode import encoder as open_protocol
 from ticdc_spark.protocols.simple.encode import SimpleConfig
 from ticdc_spark.protocols.simple.encode import encoder as simple
 from ticdc_spark.streams.reader import EventReader, Found
+from ticdc_spark.streams.sql_details import SqlDetails
 from ticdc_spark.streams.write_changes import UNWRITABLE
 
 Partition: TypeAlias = tuple[str, int]
@@ -51,6 +52,8 @@ class Target(NamedTuple):
     """DDL goes to partition 0 only."""
     tells_tables: bool = False
     """A DDL's message has its tables."""
+    needs_details: bool = False
+    """Its messages have what Simple's schemas lack: the order of columns, or which are generated."""
     needs_registry: bool = False
     store: Callable[[ClaimCheckStorage, bool], Callable[..., str]] | None = None
     """What keeps a large message in a storage, as its bare value if so wanted; ``None``: there is no claim check."""
@@ -78,8 +81,10 @@ TARGETS: Mapping[str, Target] = {
         CanalJsonConfig, canal_json, {"enable_tidb_extension": True}, ddl_to_first=True, store=_store_value
     ),
     "debezium-avro": Target(DebeziumAvroConfig, debezium_avro, {"enable_tidb_extension": True}, needs_registry=True),
-    "debezium": Target(DebeziumConfig, debezium, {"enable_tidb_extension": True}, tells_tables=True),
-    "open": Target(OpenConfig, open_protocol, {}, has_upsert=True, store=_store_framed),
+    "debezium": Target(
+        DebeziumConfig, debezium, {"enable_tidb_extension": True}, tells_tables=True, needs_details=True
+    ),
+    "open": Target(OpenConfig, open_protocol, {}, has_upsert=True, needs_details=True, store=_store_framed),
     "simple": Target(SimpleConfig, simple, {"compute_row_checksum": True}, tells_tables=True, store=_store_value),
 }
 """Protocol name to how it is written."""
@@ -150,6 +155,7 @@ class Converter:
         self._offsets: dict[Partition, int] = {}
         self._run: list[Found] = []
         self._schemas = name == "simple"
+        self._details = SqlDetails() if self._target.needs_details else None
         self._told: set[tuple[Partition, str, str, int]] = set()
         self._versions: dict[tuple[str, str], tuple[Table, int]] = {}
 
@@ -164,6 +170,7 @@ class Converter:
                 yield from self.flush()
             return
         yield from self.flush()
+        self._learn(event)
         match event:
             case Rejected():
                 yield event
@@ -174,6 +181,14 @@ class Converter:
             case SchemaChange():
                 if found.message.partition == 0 or not self._target.ddl_to_first:
                     yield from self._attempt(found, lambda: [self._to.ddl(self._ddl(event))])
+
+    def _learn(self, event: SchemaChange | Bootstrap | Watermark | Rejected) -> None:
+        if self._details is None:
+            return
+        if isinstance(event, Bootstrap):
+            self._details.learn(event.table)
+        elif isinstance(event, SchemaChange) and (event.table or event.pre_table):
+            self._details.follow(event)
 
     def flush(self) -> Iterator[Message | Rejected]:
         """Write the rows that wait for more of their partition."""
@@ -202,6 +217,9 @@ class Converter:
     def _suited(self, change: RowChange) -> RowChange:
         if change.op == "upsert" and not self._target.has_upsert:
             change = replace(change, op="insert")
+        if self._details is not None:
+            table = self._details.complete(change.table)
+            change = change if table is change.table else replace(change, table=table)
         if self._schemas and change.table.version is None:
             change = replace(change, table=self._versioned(change.table, change.commit_ts))
         return change
@@ -221,12 +239,18 @@ class Converter:
             yield from self._messages(found, [self._to.bootstrap(table)])
 
     def _ddl(self, change: SchemaChange) -> SchemaChange:
-        if not self._target.tells_tables or change.table is not None or change.pre_table is not None:
+        if not self._target.tells_tables:
             return change
+        if change.table is not None or change.pre_table is not None:
+            return change if self._details is None else self._complete(change, self._details)
         before, after = self._reader.tables_of(change)
         if self._schemas:
             before, after = (table and self._versioned(table, change.commit_ts) for table in (before, after))
         return replace(change, kind=ddl_word(change.query), table=after, pre_table=before)
+
+    def _complete(self, change: SchemaChange, details: SqlDetails) -> SchemaChange:
+        before, after = (table and details.complete(table) for table in (change.pre_table, change.table))
+        return replace(change, pre_table=before, table=after)
 
     def _attempt(self, found: Found, make: Callable[[], Sequence[Encoded | None]]) -> Iterator[Message | Rejected]:
         try:
