@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, get_args
@@ -12,10 +12,12 @@ import click
 import msgspec
 
 from ticdc_spark.cli.event_lines import EventLine, Kind, event_line, plain
+from ticdc_spark.cli.logging import console
 from ticdc_spark.cli.meter import meter
 from ticdc_spark.cli.rejects import told
 from ticdc_spark.cli.source import Opened, make_source, opened, source_options
 from ticdc_spark.config.table_filter import read_patterns, table_filter
+from ticdc_spark.ddl import TableName
 from ticdc_spark.mysql import tso
 from ticdc_spark.streams.reader import Found
 
@@ -75,7 +77,7 @@ def command(
     counts: Counter[str] = Counter()
     with opened(make_source(**source), follow=follow) as source_opened, _stopped(quietly=follow), told(counts):
         printed = 0
-        for found in _events(source_opened):
+        for found in _events(source_opened, say_what_waits=follow):
             line = event_line(found)
             if line.kind == "rejected":
                 counts[line.reason or ""] += 1
@@ -87,12 +89,25 @@ def command(
                 return
 
 
-def _events(source: Opened) -> Iterator[Found]:
+def _events(source: Opened, *, say_what_waits: bool) -> Iterator[Found]:
+    said: set[TableName] = set()
     with meter("inspected", source.total) as show:
         for at, message in enumerate(source.messages, 1):
             yield from source.reader.read(message)
             show(at)
+            if say_what_waits:
+                say_what_waits_once(source.reader.waiting, said)
     yield from source.reader.finish()
+
+
+def say_what_waits_once(waiting: Collection[TableName], said: set[TableName]) -> None:
+    """Name each table once whose rows are not printed yet, for a stream without an end may never print them."""
+    for name in sorted(set(waiting) - said) if waiting else ():
+        said.add(name)
+        console.print(
+            f"rows of {'.'.join(name)} wait for their schema, which the table's next DDL or BOOTSTRAP brings; "
+            "from Kafka, --schemas-from beginning reads it from earlier messages"
+        )
 
 
 def _filter(
