@@ -79,7 +79,9 @@ def test_a_broker_that_does_not_answer_is_one_line() -> None:
         )
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.count("\n") == 1
-    assert re.search(r"^error: .*Kafka at 127.0.0.1:\d+: .*Connection refused", done.stderr), done.stderr
+    assert re.search(
+        r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d error: .*Kafka at 127.0.0.1:\d+: .*Connection refused", done.stderr
+    ), done.stderr
     assert "rdkafka" in told.stderr, "what the client logs is there for those who ask"
 
 

@@ -8,6 +8,7 @@ DDL kinds are the target's.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
@@ -17,7 +18,7 @@ from msgspec.structs import replace
 
 from ticdc_spark.clients.claim_check import ClaimCheckStorage
 from ticdc_spark.errors import MessageError, UsageError
-from ticdc_spark.model import Bootstrap, Message, Rejected, RowChange, SchemaChange, Table, Watermark
+from ticdc_spark.model import Bootstrap, Change, Message, Rejected, RowChange, SchemaChange, Table, Watermark
 from ticdc_spark.protocols.avro.encode import AvroConfig, Registry
 from ticdc_spark.protocols.avro.encode import encoder as avro
 from ticdc_spark.protocols.base import Encoded, Encoder
@@ -100,7 +101,7 @@ def target_encoder(name: str, options: Mapping[str, str], registry: Registry | N
     """
     target = TARGETS[name]
     if target.needs_registry and registry is None:
-        raise UsageError(f"{name} is written with --schema-registry")
+        raise UsageError(f"{name} is written with --schema-registry: a URL, or file:PATH for a file of schemas")
     fields = {_FIELDS.get(key, key.replace("-", "_")): value for key, value in options.items()}
     stores = {key: fields.pop(key) for key in _STORAGE if target.store and key in fields}
     known = {field.name: field for field in msgspec.structs.fields(target.config) if not _is_callable(field.type)}
@@ -154,6 +155,8 @@ class Converter:
         self._to = to
         self._offsets: dict[Partition, int] = {}
         self._run: list[Found] = []
+        self.unsent: Counter[str] = Counter()
+        """DDL and watermarks that have no message in the target."""
         self._schemas = name == "simple"
         self._details = SqlDetails() if self._target.needs_details else None
         self._told: set[tuple[Partition, str, str, int]] = set()
@@ -263,7 +266,9 @@ class Converter:
     def _messages(self, found: Found, encoded: Sequence[Encoded | None]) -> Iterator[Message]:
         topic, partition = _partition(found)
         for one in encoded:
-            if one is not None:
+            if one is None:
+                self._count_unsent(found.event)
+            else:
                 offset = self._offsets.get((topic, partition), 0)
                 self._offsets[topic, partition] = offset + 1
                 yield Message(
@@ -274,6 +279,10 @@ class Converter:
                     key=one.key,
                     value=one.value,
                 )
+
+    def _count_unsent(self, event: Change | Rejected) -> None:
+        if isinstance(event, SchemaChange | Watermark):
+            self.unsent["DDL" if isinstance(event, SchemaChange) else "watermark"] += 1
 
 
 def _partition(found: Found) -> Partition:
