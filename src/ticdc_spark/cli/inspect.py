@@ -16,7 +16,8 @@ from ticdc_spark.cli.logging import console
 from ticdc_spark.cli.meter import meter
 from ticdc_spark.cli.rejects import told
 from ticdc_spark.cli.source import Opened, make_source, opened, source_options
-from ticdc_spark.config.table_filter import read_patterns, table_filter
+from ticdc_spark.cli.tables import table_rules
+from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.ddl import TableName
 from ticdc_spark.mysql import tso
 from ticdc_spark.streams.reader import Found
@@ -37,18 +38,11 @@ def _ts(ctx: click.Context, parameter: click.Parameter, value: str | None) -> in
     return tso(int(at.timestamp() * 1000))
 
 
-def _rules(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    try:
-        return read_patterns(list(value))
-    except ValueError as error:
-        raise click.BadParameter("write schema.table; *, ? and [a-z] are wild, `quoted names` are not") from error
-
-
 @click.command("inspect")
 @source_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 @click.option(
-    "--table", "tables", multiple=True, callback=_rules, metavar="RULE", help="shop.*, !shop.tmp; repeatable."
+    "--table", "tables", multiple=True, callback=table_rules, metavar="RULE", help="shop.*, !shop.tmp; repeatable."
 )
 @click.option("--kind", "kinds", multiple=True, type=click.Choice(get_args(Kind)), help="May be repeated.")
 @click.option("--from-ts", callback=_ts, metavar="TS", help="From this commit ts on: a TSO, or a time (UTC).")
