@@ -15,7 +15,7 @@ JSON may be compressed. A tombstone tells nothing where its key does not.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
@@ -52,6 +52,23 @@ def detect(messages: Sequence[tuple[bytes | None, bytes | None]]) -> str:
         raise UsageError(f"the protocol cannot be detected: {what}; name it with protocol")
     which = ", ".join(f"{name} (message {at})" for name, at in found.items())
     raise UsageError(f"the protocol cannot be detected: the messages look like {which}; name it with protocol")
+
+
+def describe_other(messages: Iterable[tuple[bytes | None, bytes | None]], expected: str) -> str | None:
+    """``these look like simple``, of messages (key, value) that could not be read as ``expected``; never raises.
+
+    ``None`` if they tell nothing, or if one of them looks as expected: then it is no wrong name but a bad message.
+    """
+    found: dict[str, None] = {}
+    for key, value in messages:
+        name = _detect(key, value)
+        if name == "avro" and expected == "debezium-avro" and value is None:
+            continue  # a delete's key looks the same in both
+        if name == expected:
+            return None
+        if name is not None:
+            found[name] = None
+    return f"these look like {' and '.join(found)}" if found else None
 
 
 def _detect(key: bytes | None, value: bytes | None) -> str | None:
