@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
 from ticdc_spark.model import ColumnType, Table
 from ticdc_spark.mysql import handle_key, is_bytes
 from ticdc_spark.sinks.base import OP_COLUMN, MarkFound
-from ticdc_spark.sinks.iceberg.sink import IcebergSink, quote
+from ticdc_spark.sinks.iceberg.faults import quote
+from ticdc_spark.sinks.iceberg.sink import IcebergSink
 from ticdc_spark.spark.sources.base import Offsets, Source
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, lake_columns
 
@@ -78,27 +79,25 @@ def _merge(sink: IcebergSink, table: Table, changes: DataFrame, columns: Sequenc
     sink.merge((table.schema, table.name), net, columns, MarkFound("baseline", (1, 0), 0))
 
 
-def naive(spark: SparkSession, source: Source, sink: IcebergSink, tables: Sequence[Table], bounds: Bounds) -> None:
+def naive(source: Source, sink: IcebergSink, tables: Sequence[Table], bounds: Bounds) -> None:
     """Table after table, each from the messages."""
     for start, end in bounds:
         for table in tables:
             image, columns = image_schema(table), columns_of(table)
             schema = f"type string, `table` string, commitTs bigint, data struct<{image}>, old struct<{image}>"
-            read = source.read(spark, start, end).select(
-                sf.from_json(sf.col("value").cast("string"), schema).alias("m")
-            )
+            read = source.read(start, end).select(sf.from_json(sf.col("value").cast("string"), schema).alias("m"))
             mine = read.where((sf.col("m.table") == table.name) & sf.col("m.type").isin(*_ROWS))
             cells = typed_columns(sf.col("m.old"), sf.col("m.data"), columns)
             changes = mine.select("m.type", sf.col("m.commitTs").alias("ts"), *cells)
             _merge(sink, table, _newest(changes, columns), columns)
 
 
-def tuned(spark: SparkSession, source: Source, sink: IcebergSink, tables: Sequence[Table], bounds: Bounds) -> None:
+def tuned(source: Source, sink: IcebergSink, tables: Sequence[Table], bounds: Bounds) -> None:
     """The messages of a batch opened once and cached, images still raw; then the tables, four at a time."""
     envelope = "type string, `table` string, commitTs bigint, data string, old string"
     for start, end in bounds:
         opened = (
-            source.read(spark, start, end)
+            source.read(start, end)
             .select(sf.from_json(sf.col("value").cast("string"), envelope).alias("m"))
             .select("m.*")
             .where(sf.col("type").isin(*_ROWS))

@@ -33,8 +33,9 @@ from benchmarks.codecs import OPTIONS, Readers, decode, rate, shop_changes
 from benchmarks.measure import Processors, processors
 from ticdc_spark.model import Envelope, RowChange, Table
 from ticdc_spark.mysql import handle_key
-from ticdc_spark.protocols import decoder
+from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.protocols.base import Decoder, Encoded
+from ticdc_spark.protocols.encoder_options import target_encoder
 from ticdc_spark.spark.decode.envelopes import LOG_SCHEMA, LandingPlan, land
 from ticdc_spark.spark.decode.rows import ReadPlan, read_rows, rows_ddl
 from ticdc_spark.spark.encode.messages import CHANGE_COLUMNS, TypedImages
@@ -42,7 +43,6 @@ from ticdc_spark.spark.encode.plan import encoded, plan_encoding
 from ticdc_spark.spark.session.session import open_session
 from ticdc_spark.spark.tasks import ArrowTask, chain
 from ticdc_spark.spark.types import LakeOptions, arrow_type, lake_columns, to_arrow
-from ticdc_spark.streams.converter import TARGETS, target_encoder
 
 TABLE = "products"
 """Nine columns: integers, decimals, floats, text, SET and JSON."""
@@ -93,7 +93,7 @@ class Bench:
 
     def measure(self, name: str, subject: Subject) -> tuple[Speed, Speed]:
         """Decode and encode."""
-        registry = MemoryRegistry() if TARGETS[subject.protocol].needs_registry else None
+        registry = MemoryRegistry() if PROTOCOLS[subject.protocol].traits.registry else None
         encoder = target_encoder(subject.protocol, subject.options, registry)
         messages = list(encoder.rows(self.changes))
         texts = None if registry is None else registry.schemas

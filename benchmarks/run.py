@@ -29,10 +29,13 @@ from benchmarks.topic import Recorded, configs, recorded
 from ticdc_spark.config.load import load_job
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.replicate import loop
-from ticdc_spark.sinks.iceberg.changelog import SLOTS, ChangeLog
-from ticdc_spark.sinks.iceberg.sink import IcebergSink, catalog_options
+from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog
+from ticdc_spark.sinks.iceberg.kind import EXTENSIONS
+from ticdc_spark.sinks.iceberg.sink import IcebergSink
+from ticdc_spark.sinks.iceberg.tables import catalog_options
 from ticdc_spark.spark.decode.envelopes import LOG_DDL, LandingPlan, land
-from ticdc_spark.spark.decode.log_files import LogRows
+from ticdc_spark.spark.decode.log_files import LogScan
+from ticdc_spark.spark.decode.log_schema import SLOTS
 from ticdc_spark.spark.decode.rows import ReadPlan, read_rows, rows_ddl
 from ticdc_spark.spark.session.session import coordinates, cores, open_session
 from ticdc_spark.spark.sources.files import FileSource
@@ -59,11 +62,10 @@ class Bench:
     """One workload under measurement: what is read, where lakes are made, what was found."""
 
     def __init__(self, spark: SparkSession, topic: Recorded, batch_rows: int, folder: Path) -> None:
-        self.spark = spark
         self.topic = topic
         self.batch_rows = batch_rows
         self.folder = folder
-        self.source = FileSource(topic.path)
+        self.source = FileSource(spark, topic.path)
         self.bounds = list(self._bounds())
         self.found: dict[str, Measured] = {}
         self.phases: dict[str, float] = defaultdict(float)
@@ -113,7 +115,7 @@ class Bench:
         self.baseline("tuned", baselines.tuned)
 
     def steps(self) -> None:
-        every = self.source.read(self.spark, self.source.beginning(), self.source.ends())
+        every = self.source.read(self.source.beginning(), self.source.ends())
         with self.measure("scan"):
             every.select(sf.sum(sf.length("value"))).collect()
         with self.measure("envelopes: ours"):
@@ -123,10 +125,10 @@ class Bench:
             _drain(every.select(sf.from_json(sf.col("value").cast("string"), envelope).alias("m")).select("m.*"))
 
         sink = self.sink("steps")
-        log = ChangeLog(sink.spark, "lake", "bench", 1)
+        log, source = sink.changelog("bench"), FileSource(sink.spark, self.topic.path)
         with self.measure("landing"):
             for batch, (start, end) in enumerate(self.bounds, 1):
-                log.land(self.source.read(sink.spark, start, end), self.plan(batch))
+                log.land(source.read(start, end), self.plan(batch))
         with self.measure("rows: ours"):
             for ours, _ in self.typed_rows(log, sink):
                 _drain(ours)
@@ -138,12 +140,12 @@ class Bench:
     def plan(self, batch: int) -> LandingPlan:
         return LandingPlan(protocol="simple", generation=1, batch=batch, slots=SLOTS, floors={}, watermarks={})
 
-    def typed_rows(self, log: ChangeLog, sink: IcebergSink) -> Iterator[tuple[DataFrame, DataFrame]]:
+    def typed_rows(self, log: IcebergChangeLog, sink: IcebergSink) -> Iterator[tuple[DataFrame, DataFrame]]:
         """The landed rows of each table, typed by us and by ``from_json``."""
         batches = frozenset(range(1, len(self.bounds) + 1))
         for table in self.topic.tables:
             columns = baselines.columns_of(table)
-            wanted = LogRows(
+            wanted = LogScan(
                 generation=1, batches=batches, schema=table.schema, table=table.name, above=0, upto=2**63 - 1
             )
             plan = ReadPlan(
@@ -183,7 +185,7 @@ class Bench:
         sink = self.sink(name)
         baselines.create(sink, self.topic.tables)
         with self.measure(f"whole job: {name}"):
-            run(sink.spark, self.source, sink, self.topic.tables, self.bounds)
+            run(FileSource(sink.spark, self.topic.path), sink, self.topic.tables, self.bounds)
         self.check(name, sink)
         shutil.rmtree(self.folder / name)
 
@@ -240,7 +242,7 @@ class _PhaseHandler(logging.Handler):
 @contextmanager
 def _phases(phases: dict[str, float]) -> Iterator[None]:
     """Collect what the loop logs of its phases."""
-    logger, handler = logging.getLogger("ticdc_spark.replicate.step"), _PhaseHandler(phases)
+    logger, handler = logging.getLogger("ticdc_spark.replicate.timer"), _PhaseHandler(phases)
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG)
     logger.propagate = False
@@ -267,7 +269,7 @@ def main() -> None:
     chosen = arguments.workload or list(configs(1, 0))
     print("making topics …", file=sys.stderr)
     topics = {name: recorded(configs(arguments.changes, arguments.seed)[name], arguments.cache) for name in chosen}
-    options = {"spark.sql.extensions": loop.EXTENSIONS}
+    options = {"spark.sql.extensions": EXTENSIONS}
     spark = open_session("bench", options, coordinates("iceberg", "sqlite"))
     spark.sparkContext.setLogLevel("ERROR")
     with tempfile.TemporaryDirectory(prefix="ticdc-bench-") as folder:

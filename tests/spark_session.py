@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 from pyspark.sql import SparkSession
 
-from ticdc_spark.replicate.loop import EXTENSIONS
+from ticdc_spark.sinks.iceberg.kind import EXTENSIONS
 from ticdc_spark.spark.session.session import coordinates, open_session, stop_session
 
 QUICK = {

@@ -18,7 +18,6 @@ from msgspec.structs import replace
 from ticdc_spark import mysql
 from ticdc_spark.model import Change, Column, ColumnType, Index, Rejected, Row, RowChange, Table, Value
 from ticdc_spark.protocols.avro import decode as avro
-from ticdc_spark.protocols.avro.schema import sanitized
 from ticdc_spark.protocols.base import Decoder, Encoded, Encoder, ReadOptions, decode
 from ticdc_spark.protocols.canal_json import decode as canal_json
 from ticdc_spark.protocols.debezium import decode as debezium
@@ -28,6 +27,7 @@ from ticdc_spark.protocols.debezium_avro import decode as debezium_avro
 from ticdc_spark.protocols.debezium_avro.encode import DebeziumAvroConfig
 from ticdc_spark.protocols.debezium_avro.encode import encoder as debezium_avro_encoder
 from ticdc_spark.protocols.open import decode as open_protocol
+from ticdc_spark.protocols.shared.avro_names import sanitized
 from ticdc_spark.protocols.simple import decode as simple
 
 ZONE = "+05:30"

@@ -13,6 +13,7 @@
     │   ├── SchemaMissing     rows wait for a schema that never came
     │   ├── UnsupportedDdl    a DDL that this version does not replay
     │   ├── IncompatibleSchema  a schema that the registry refuses
+    │   ├── SourceChanged     the topic is not the one that was read, or lacks messages that were not read yet
     │   ├── RejectedMessage   a message that cannot be read, with ``on-reject = "stop"``
     │   └── LateRow           a row below what was already applied, with ``late-rows = "fail"``
     └── MessageError          a bad message: data, not a failure; becomes ``model.Rejected``
@@ -69,6 +70,10 @@ class UnsupportedDdl(DecisionNeeded):
 
 class IncompatibleSchema(DecisionNeeded):
     """The schema registry's compatibility check refuses a table's new schema; the message names what changed."""
+
+
+class SourceChanged(DecisionNeeded):
+    """The source is not what it was: a topic was created again, or messages were removed before they were read."""
 
 
 class RejectedMessage(DecisionNeeded):

@@ -28,8 +28,8 @@ from ticdc_spark.model import (
     Watermark,
 )
 from ticdc_spark.protocols.avro.decode import AvroConfig, AvroDecoder, encoder, table_from_schemas
-from ticdc_spark.protocols.avro.schema import sanitized
 from ticdc_spark.protocols.base import Encoded, ReadOptions, read_envelope
+from ticdc_spark.protocols.shared.avro_names import sanitized
 from ticdc_spark.wire.confluent import schema_id
 
 pytestmark = needs_vectors

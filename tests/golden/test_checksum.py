@@ -10,12 +10,12 @@ import pytest
 
 from tests.golden.exceptions import Difference, unexplained, unneeded
 from tests.vectors import ROOT, Config, configs, needs_vectors
-from ticdc_spark.cli.decoders import avro_decoder
 from ticdc_spark.model import Checksum, Rejected, RowChange
-from ticdc_spark.protocols.base import Decoder, ReadOptions
+from ticdc_spark.protocols import decoder
+from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.protocols.checksums import Summer, verifier
 from ticdc_spark.protocols.simple.decode import DECODER
-from ticdc_spark.streams.reader import EventReader, Found, OfRow
+from ticdc_spark.streams.reader import EventReader, Found
 
 pytestmark = needs_vectors
 
@@ -26,11 +26,8 @@ every_config = pytest.mark.parametrize("config", CONFIGS, ids=str)
 @cache
 def rows(config: Config, *, verified: bool) -> list[Found]:
     options = ReadOptions(source_timezone=config.zone, verify_checksum=verified)
-    decoder: Decoder = DECODER
-    of_row: OfRow | None = None
-    if config.protocol == "avro":
-        decoder, of_row = avro_decoder({entry["id"]: entry["schema"] for entry in config.schemas})
-    reader = EventReader(decoder, options, of_row=of_row)
+    schemas = {entry["id"]: entry["schema"] for entry in config.schemas} if config.protocol == "avro" else None
+    reader = EventReader(DECODER if schemas is None else decoder("avro", schemas), options, schemas=schemas)
     found = [found for sent in config.messages for found in reader.read(sent.message)]
     return [one for one in [*found, *reader.finish()] if one.envelope is not None]
 

@@ -13,9 +13,10 @@ from tests.golden.exceptions import with_replacement
 from tests.vectors import Config, cases, needs_vectors
 from ticdc_spark.cli.event_lines import EventLine, event_line
 from ticdc_spark.model import Message, Rejected
-from ticdc_spark.protocols import decoder
+from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.protocols.base import ReadOptions
-from ticdc_spark.streams.converter import TARGETS, Converter, target_encoder
+from ticdc_spark.protocols.encoder_options import target_encoder
+from ticdc_spark.streams.converter import Converter
 from ticdc_spark.streams.reader import EventReader
 
 pytestmark = needs_vectors
@@ -66,7 +67,7 @@ def _as_text(image: dict[str, Any] | None) -> dict[str, Any] | None:
     }
 
 
-LOSSLESS = [name for name in TARGETS if "avro" not in name and name != "debezium"]
+LOSSLESS = [name for name in PROTOCOLS if "avro" not in name and name != "debezium"]
 """What the others lose: tests/golden/test_convert_debezium.py; Avro has neither DDL nor old values."""
 
 

@@ -13,7 +13,8 @@ from tests.golden.test_convert import CONFIGS, ZONE, comparable, lines, protocol
 from tests.vectors import Case, Config, cases, needs_vectors
 from ticdc_spark.model import Message, Rejected, SchemaChange
 from ticdc_spark.protocols.debezium.ddl import table_changes
-from ticdc_spark.streams.converter import Converter, target_encoder
+from ticdc_spark.protocols.encoder_options import target_encoder
+from ticdc_spark.streams.converter import Converter
 
 pytestmark = needs_vectors
 

@@ -9,7 +9,6 @@ import pytest
 
 from tests.golden.exceptions import Difference, unexplained
 from tests.vectors import Config, cases, named, needs_vectors
-from ticdc_spark.cli.decoders import avro_decoder, debezium_avro_decoder
 from ticdc_spark.cli.event_lines import Cell, EventLine, event_line
 from ticdc_spark.model import Bootstrap, Row, RowChange, SchemaChange, Table, Watermark
 from ticdc_spark.mysql import tso, tso_physical_ms
@@ -90,8 +89,8 @@ AVRO = [config for case in cases() for config in case.configs if config.name in 
 
 @pytest.mark.parametrize("config", AVRO, ids=str)
 def test_avro_is_shown_with_the_schemas_of_its_rows(config: Config) -> None:
-    decoding, of_row = avro_decoder({entry["id"]: entry["schema"] for entry in config.schemas})
-    reader = EventReader(decoding, ReadOptions(source_timezone=config.zone), of_row=of_row)
+    schemas = {entry["id"]: entry["schema"] for entry in config.schemas}
+    reader = EventReader(decoder("avro", schemas), ReadOptions(source_timezone=config.zone), schemas=schemas)
     shown = [event_line(found) for sent in config.messages for found in reader.read(sent.message)]
     assert len(shown) == len(config.messages)
     rejected = [line.reason for line in shown if line.kind == "rejected"]
@@ -106,8 +105,8 @@ DEBEZIUM_AVRO = [config for case in cases() for config in case.configs if config
 
 @pytest.mark.parametrize("config", DEBEZIUM_AVRO, ids=str)
 def test_debezium_in_avro_is_shown_with_the_schemas_of_its_rows(config: Config) -> None:
-    decoding, of_row = debezium_avro_decoder({entry["id"]: entry["schema"] for entry in config.schemas})
-    reader = EventReader(decoding, of_row=of_row)
+    schemas = {entry["id"]: entry["schema"] for entry in config.schemas}
+    reader = EventReader(decoder("debezium-avro", schemas), schemas=schemas)
     shown = [event_line(found) for sent in config.messages for found in reader.read(sent.message)]
     assert len(shown) == len(config.messages)
     assert {line.kind for line in shown} == {"insert", "update", "delete"}

@@ -28,9 +28,9 @@ from ticdc_spark.ddl.statements import RestoreTable
 from ticdc_spark.errors import UnsupportedDdl
 from ticdc_spark.model import Column, Message, Row, SchemaChange, Table, Value
 from ticdc_spark.mysql import handle_key
-from ticdc_spark.protocols import REGISTERED, decoder
-from ticdc_spark.protocols.avro.schema import sanitized
+from ticdc_spark.protocols import decoder, protocol
 from ticdc_spark.protocols.base import Decoder, ReadOptions
+from ticdc_spark.protocols.shared.avro_names import sanitized
 
 pytestmark = needs_vectors
 
@@ -113,7 +113,7 @@ def applied(config: Config) -> Applier:
 
 def of(config: Config) -> Decoder:
     """The decoder. Where DDL is SQL only, it is told the schema of the tables that no SQL of theirs tells."""
-    schemas = registered(config) if config.protocol in REGISTERED else None
+    schemas = registered(config) if protocol(config.protocol).traits.registry else None
     found = decoder(PROTOCOL[config.protocol], schemas)
     if config.options.get("large_message_handle", {}).get("option") == "claim-check":
         raw = config.options["large_message_handle"]["claim_check_raw_value"]

@@ -24,7 +24,7 @@ def test_reads_exactly_between_the_offsets(spark: SparkSession, broker: Broker, 
     end = source.ends()
     assert end == {(topic_name, 0): 100, (topic_name, 1): 100, (topic_name, 2): 0}
     broker.produce(topic_name, _messages(5), 0)
-    read = source.read(spark, {(topic_name, 0): 90, (topic_name, 1): 0}, end)
+    read = source.read({(topic_name, 0): 90, (topic_name, 1): 0}, end)
     assert [f"{name} {kind}" for name, kind in read.dtypes] == [
         "topic string",
         "partition int",
@@ -39,7 +39,7 @@ def test_reads_exactly_between_the_offsets(spark: SparkSession, broker: Broker, 
     ]
     assert [(row.key and bytes(row.key), row.value and bytes(row.value)) for row in rows[10:]] == _messages(100)
     assert all(before <= row.timestamp <= time.time() * 1000 for row in rows)
-    assert source.read(spark, end, end).collect() == []
+    assert source.read(end, end).collect() == []
     source.close()
 
 
@@ -47,7 +47,7 @@ def test_one_partition_is_read_by_several_tasks(spark: SparkSession, broker: Bro
     broker.create_topic(topic_name)
     broker.produce(topic_name, _messages(1000))
     source = KafkaSource(spark, broker.servers, topics=[topic_name])
-    read = source.read(spark, {}, source.ends())
+    read = source.read({}, source.ends())
     assert read.rdd.getNumPartitions() >= 2
     assert read.count() == 1000
 
@@ -87,9 +87,9 @@ def test_messages_that_are_gone_are_named(spark: SparkSession, broker: Broker, t
     broker.trim(topic_name, 0, 12)
     assert source.beginning() == {(topic_name, 0): 12}
     with pytest.raises(SourceFault, match=f"'{topic_name}', partition 0: wanted offset 5, but .* still there is 12"):
-        source.read(spark, {(topic_name, 0): 5}, end)
-    assert source.read(spark, {(topic_name, 0): 12}, end).count() == 8
-    assert source.read(spark, {}, end).count() == 8, "from the beginning that there is"
+        source.read({(topic_name, 0): 5}, end)
+    assert source.read({(topic_name, 0): 12}, end).count() == 8
+    assert source.read({}, end).count() == 8, "from the beginning that there is"
 
 
 def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(
@@ -101,10 +101,10 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(
     end = source.ends()
     broker.delete_topic(topic_name)
     with pytest.raises(SourceFault, match=f"has no topic '{topic_name}'"):
-        source.read(spark, {}, end)
+        source.read({}, end)
     broker.create_topic(topic_name)
     with pytest.raises(SourceFault, match="ends at 0; was the topic deleted and created again"):
-        source.read(spark, {(topic_name, 0): 10}, end)
+        source.read({(topic_name, 0): 10}, end)
 
 
 def test_kafka_options_reach_listing_and_reading(spark: SparkSession, broker: Broker, topic_name: str) -> None:
@@ -125,14 +125,14 @@ def test_kafka_options_reach_listing_and_reading(spark: SparkSession, broker: Br
     )
     every = KafkaSource(spark, broker.servers, topics=[topic_name])
     assert (committed.ends(), every.ends()) == ({(topic_name, 0): 2}, {(topic_name, 0): 3})
-    assert [bytes(row.value) for row in committed.read(spark, {}, committed.ends()).collect()] == [b"a"]
-    assert [bytes(row.value) for row in every.read(spark, {}, every.ends()).collect()] == [b"a", b"b"]
+    assert [bytes(row.value) for row in committed.read({}, committed.ends()).collect()] == [b"a"]
+    assert [bytes(row.value) for row in every.read({}, every.ends()).collect()] == [b"a", b"b"]
     producer.abort_transaction(30)
     # The broker shows the end of a transaction a moment after the client was told.
     deadline = time.monotonic() + 30
     while committed.ends() != {(topic_name, 0): 4}:
         assert time.monotonic() < deadline
-    assert [bytes(row.value) for row in committed.read(spark, {}, committed.ends()).collect()] == [b"a"]
+    assert [bytes(row.value) for row in committed.read({}, committed.ends()).collect()] == [b"a"]
 
 
 def test_a_broker_that_was_away_is_found_again(spark: SparkSession, broker: Broker, topic_name: str) -> None:
@@ -148,7 +148,7 @@ def test_a_broker_that_was_away_is_found_again(spark: SparkSession, broker: Brok
     finally:
         broker.start()
     assert source.ends() == {(topic_name, 0): 10}
-    assert source.read(spark, {}, source.ends()).count() == 10
+    assert source.read({}, source.ends()).count() == 10
 
 
 def test_a_server_that_cannot_be_is_a_fault(spark: SparkSession) -> None:

@@ -17,7 +17,6 @@ class BlockDecoder:
     """Reads Debezium, and keeps the tables of the blocks that it met."""
 
     name = "debezium"
-    has_watermark = True
 
     def __init__(self) -> None:
         self._decoder = DebeziumDecoder(block_keys=True)

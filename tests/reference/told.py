@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.statements import CreateTable, RestoreTable
 from ticdc_spark.model import Envelope, Event, Message, SchemaChange, Table
-from ticdc_spark.protocols.avro.schema import sanitized
 from ticdc_spark.protocols.base import Decoder, ReadOptions, RowReader
+from ticdc_spark.protocols.shared.avro_names import sanitized
 from ticdc_spark.streams.sql_tables import SqlTables
 
 
@@ -21,7 +21,7 @@ class Told:
     """Reads as ``decoder`` does, and gives a DDL the tables that ``changes`` have for it, if any."""
 
     def __init__(self, decoder: Decoder, changes: Iterable[SchemaChange]) -> None:
-        self.name, self.has_watermark = decoder.name, decoder.has_watermark
+        self.name = decoder.name
         self.decoder = decoder
         self._changes = {(change.commit_ts, change.query): change for change in changes}
 
@@ -50,7 +50,7 @@ class Fetched:
 
     def __init__(self, decoder: Decoder, folder: Path, *, raw: bool, keyed: bool) -> None:
         """``raw``: files hold bare values. ``keyed``: what is stored has a key of its own (Open)."""
-        self.name, self.has_watermark = decoder.name, decoder.has_watermark
+        self.name = decoder.name
         self.row_reader = decoder.row_reader
         self.taken: set[str] = set()
         self._decoder, self._folder, self._raw, self._keyed = decoder, folder, raw, keyed
@@ -78,7 +78,7 @@ class Sanitised:
     """Reads Avro with ``avro-enable-watermark``: its DDLs with the schemas that their SQL tells, in Avro's names."""
 
     def __init__(self, decoder: Decoder) -> None:
-        self.name, self.has_watermark = decoder.name, True
+        self.name = decoder.name
         self._decoder, self._tables = decoder, SqlTables()
 
     def row_reader(self, table: Table, options: ReadOptions, only: frozenset[str] | None = None) -> RowReader:

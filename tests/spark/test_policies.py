@@ -12,6 +12,7 @@ from tests.spark.lake import lake, names, read_table, replicate, write_job
 from tests.spark.simple_topic import INT, ddl, insert, table, topic
 from tests.unit.test_invariants import take_over
 from ticdc_spark import failpoints
+from ticdc_spark.config.values import skip_ddl_line
 from ticdc_spark.errors import LeaseHeld, SchemaMissing
 from ticdc_spark.model import Bootstrap, Change, Column, Row, RowChange, SchemaChange, Watermark
 from ticdc_spark.replicate import loop
@@ -63,6 +64,26 @@ def test_what_is_dropped_or_truncated_may_be_kept(spark: SparkSession, folder: P
     assert rows(spark, folder) == [{"id": 9, "v": 9}]
     (aside,) = {name for _, name in names(lake(spark, folder))} - {"t"}
     assert rows(spark, folder, aside) == [{"id": 1, "v": 2}, {"id": 2, "v": 2}]
+
+
+EXCHANGE = ddl("ALTER", 40, "ALTER TABLE `t` EXCHANGE PARTITION `p` WITH TABLE `u`", ONE)
+
+
+@pytest.mark.parametrize(("truncated", "since"), [(None, 40), (30, 40), (60, None)], ids=["not", "before", "after"])
+def test_a_ddl_that_is_left_out_marks_its_table_among_the_rows_of_its_batch(
+    spark: SparkSession, folder: Path, truncated: int | None, since: int | None
+) -> None:
+    events: list[tuple[int, Change]] = [
+        *((10, CREATE), (40, EXCHANGE)),
+        *((ts, insert(ONE, ts, id=str(ts), v="1")) for ts in (20, 50, 70)),
+    ]
+    if truncated is not None:
+        events.append((truncated, ddl("TRUNCATE", truncated, "TRUNCATE TABLE `t`", ONE, ONE)))
+    ordered = [event for _, event in sorted(events, key=lambda placed: placed[0])]
+    source = topic(folder, [*ordered, Watermark(100)])
+    (state,) = replicate(write_job(folder, source, skip_ddl_line(40, EXCHANGE.query))).progress.tables
+    assert [row["id"] for row in rows(spark, folder)] == [ts for ts in (20, 50, 70) if ts > (truncated or 0)]
+    assert state.diverged_since == since
 
 
 def test_a_second_job_on_the_target_is_refused(spark: SparkSession, folder: Path) -> None:

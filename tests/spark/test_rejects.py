@@ -18,7 +18,7 @@ from tests.spark.shops import SHOP, messages_of, shop_job, truth_of, wrong
 from tests.spark.simple_topic import INT, ddl, insert, table, topic
 from ticdc_spark.cli import main
 from ticdc_spark.cli.demo import compare
-from ticdc_spark.model import Change, Column, Envelope, RowChange, Watermark
+from ticdc_spark.model import Bootstrap, Change, Column, Envelope, RowChange, Watermark
 from ticdc_spark.protocols.canal_json.decode import DECODER as CANAL_JSON
 from ticdc_spark.protocols.canal_json.encode import CanalJsonConfig
 from ticdc_spark.protocols.canal_json.encode import encoder as canal_json
@@ -147,6 +147,27 @@ def test_a_quarantined_table_is_told_by_status(spark: SparkSession, folder: Path
         reason in told for (told, _, _), (_, reason) in zip(letters(spark, folder), OF_A_ROW.values(), strict=True)
     )
     assert "quarantined: `s`.`t`: a row cannot be read" in run("status", job).output
+
+
+def changed_key(at: int, version: int) -> bytes:
+    """An unreadable row of `t` that changes its key, which the lake would take as two changes."""
+    of = msgspec.structs.replace(T, version=version)
+    before, after = {"id": str(at), "v": "1"}, {"id": str(at + 100), "v": "nine"}
+    return _simple(RowChange(op="update", table=of, commit_ts=40, before=before, after=after))
+
+
+@pytest.mark.parametrize(("count", "code"), [(1, 0), (2, 1)])
+def test_a_key_change_counts_once_and_none_beyond_max_rejects_is_lost(
+    spark: SparkSession, folder: Path, count: int, code: int
+) -> None:
+    bootstrap = encoder().bootstrap(Bootstrap(msgspec.structs.replace(T, version=12)).table)
+    assert bootstrap.value is not None
+    values = [bootstrap.value, *(changed_key(at, 10 + 2 * at) for at in range(count))]
+    job = write_job(folder, record(folder, *values), 'on-reject = "continue"\nmax-rejects = 1')
+    done = run("replicate", job, "--once")
+    assert done.exit_code == code, done.output
+    assert ("more than 1 rows of one batch cannot be read" in done.output) == bool(code)
+    assert [offset for _, offset, _ in letters(spark, folder)] == ([] if code else [AT + 1])
 
 
 def test_a_job_that_waits_for_a_schema_is_told_by_status(spark: SparkSession, folder: Path) -> None:

@@ -17,17 +17,18 @@ from ticdc_spark.cli.demo import compare
 from ticdc_spark.config.load import load_job
 from ticdc_spark.model import Change, Column, ColumnType, RowChange, Table, Watermark
 from ticdc_spark.replicate import loop
-from ticdc_spark.replicate.apply.batch import Batch
-from ticdc_spark.replicate.apply.timelines import rows as apply_rows
+from ticdc_spark.replicate.apply.batch import TimelineWork
+from ticdc_spark.replicate.apply.timelines import TimelineResult
+from ticdc_spark.replicate.decide import Decided
 from ticdc_spark.replicate.modes.commit import committed
-from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.base import MarkFound, TableName
+from ticdc_spark.sinks.iceberg import net_changes
 
 POINTS = frozenset(
     name
     for file in Path(ticdc_spark.__file__).parent.rglob("*.py")
-    for name in re.findall(r'faults\.point\("(\w+)"\)', file.read_text())
+    for name in re.findall(r'failpoints\.point\("(\w+)"\)', file.read_text())
 )
 """Every named point of the code."""
 STEPS = frozenset({"plan", "land", "advance", "apply", "progress"})
@@ -70,7 +71,7 @@ def test_the_points_are_those_that_are_told() -> None:
 def test_deaths_inside_the_steps_change_nothing(
     spark: SparkSession, folder: Path, writer: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(apply_rows, "WORTH_APPENDING", 10)
+    monkeypatch.setattr(net_changes, "WORTH_APPENDING", 10)
     truth = make_topic(folder, wild(seed))
     job_file = write_job(folder, folder / "topic", f'batch-rows = 200\nwriter = "{writer}"')
     chance = random.Random(seed)
@@ -182,7 +183,7 @@ def tables(spark: SparkSession, folder: Path) -> dict[str, list[dict[str, object
 def test_a_job_may_die_at_every_point_and_after_every_commit(
     spark: SparkSession, folder: Path, writer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(apply_rows, "WORTH_APPENDING", 3)
+    monkeypatch.setattr(net_changes, "WORTH_APPENDING", 3)
     job_file = before_the_batch(folder, writer)
     once = set(STEPS)
     last = ""
@@ -214,27 +215,26 @@ def at_first(point: str) -> Callable[[str], bool]:
 
 
 def _saves_progress_before_it_applies(patch: pytest.MonkeyPatch) -> None:
-    ours = Steps._work
+    ours = Steps._apply
 
-    def work(steps: Steps, number: int, progress: Progress) -> Batch:
-        found = ours(steps, number, progress)
-        plan = steps.store.load_plan()
-        assert plan is not None and plan.resolved is not None
-        steps.store.save(committed(progress, number, found.states, plan.resolved, 0.0, 0.0))
-        return found
+    def apply(steps: Steps, number: int, decided: Decided) -> TimelineResult:
+        progress = decided.advanced.progress
+        states = {(table.schema, table.name): table for table in progress.tables}
+        steps.store.save(committed(progress, number, states, decided.resolved, 0.0, 0.0))
+        return ours(steps, number, decided)
 
-    patch.setattr(Steps, "_work", work)
+    patch.setattr(Steps, "_apply", apply)
 
 
 def _forgets_marks(patch: pytest.MonkeyPatch) -> None:
     """What a restart knows of a table is what the progress says."""
-    ours = Batch._look_up
+    ours = TimelineWork._look_up
 
-    def look_up(batch: Batch, name: TableName) -> MarkFound | None:
-        found, state = ours(batch, name), batch.states.get(name)
-        return found if found is None or state is None else batch.stamp((state.applied, 0), state.applied)
+    def look_up(work: TimelineWork, name: TableName) -> MarkFound | None:
+        found, state = ours(work, name), work.states.get(name)
+        return found if found is None or state is None else work.batch.stamp((state.applied, 0), state.applied)
 
-    patch.setattr(Batch, "_look_up", look_up)
+    patch.setattr(TimelineWork, "_look_up", look_up)
 
 
 ROWS_ONLY: tuple[Change, ...] = (

@@ -17,8 +17,7 @@ from tests.spark.simple_topic import ID, INT, KEY, ddl, insert, table, topic
 from ticdc_spark.errors import RejectedMessage
 from ticdc_spark.model import Change, Column, Row, RowChange, Table, Watermark
 from ticdc_spark.mysql import parse_type
-from ticdc_spark.replicate.apply.timelines import direct as apply_direct
-from ticdc_spark.replicate.apply.timelines import rows as apply_rows
+from ticdc_spark.sinks.iceberg import direct, net_changes
 from ticdc_spark.sinks.iceberg.lake import read_table as read_arrow
 from ticdc_spark.sinks.iceberg.log_table import LogTableFiles
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
@@ -65,7 +64,7 @@ class Ways:
 @pytest.fixture
 def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
     seen = Ways()
-    commit, merge = apply_direct.commit, IcebergSink.merge
+    commit, merge = direct.commit, IcebergSink.merge
 
     def spied_commit(*given: Any) -> bool:
         seen.direct.append(commit(*given))
@@ -75,7 +74,7 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
         merge(*given)
         seen.merges += 1
 
-    monkeypatch.setattr(apply_direct, "commit", spied_commit)
+    monkeypatch.setattr(direct, "commit", spied_commit)
     monkeypatch.setattr(IcebergSink, "merge", spied_merge)
     return seen
 
@@ -120,14 +119,14 @@ def test_what_others_commit_meanwhile_is_kept(
 ) -> None:
     job = run_first(folder)
     ways.direct.clear()
-    ours = apply_direct.target
+    ours = direct.target
 
     def target(*given: Any) -> Any:
         found = ours(*given)
         lake(spark, folder).sql(OTHERS[other]).collect()
         return found
 
-    monkeypatch.setattr(apply_direct, "target", target)
+    monkeypatch.setattr(direct, "target", target)
     replicate(job)
     assert (ways.direct, ways.merges) == ([False], 1)
     wanted = [row for row in END if other != "delete" or row["id"] != 4]
@@ -310,7 +309,7 @@ def test_many_changes_go_through_sparks_tasks(
 ) -> None:
     job = run_first(folder)
     assert ways.direct == [True]
-    monkeypatch.setattr(apply_rows, "MOST_ROWS", 3)
+    monkeypatch.setattr(net_changes, "MOST_ROWS", 3)
     replicate(job)
     assert (ways.direct, ways.merges) == ([True], 1)
     assert rows(spark, folder) == END

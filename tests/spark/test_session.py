@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 
 from tests.spark_session import QUICK
 from ticdc_spark.errors import UsageError
-from ticdc_spark.spark.session.session import coordinates, cores, jars, open_session, session
+from ticdc_spark.spark.session import jars, session
+from ticdc_spark.spark.session.session import coordinates, cores, open_session
 
 OPEN = f"""
 import sys

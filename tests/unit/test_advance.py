@@ -7,12 +7,12 @@ import pytest
 from msgspec.structs import replace
 
 from ticdc_spark.model import Bootstrap, Column, ColumnType, Rejected, SchemaChange, Table
+from ticdc_spark.replicate.modes.base import Advanced, Rules
 from ticdc_spark.replicate.modes.commit import committed
-from ticdc_spark.replicate.modes.watermark import Advanced, Rules, advance, due
+from ticdc_spark.replicate.modes.watermark import advance, due
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, KEPT_VERSIONS, forget_schemas
 from ticdc_spark.replicate.state.progress import KnownSchema, Offsets, PartitionState, Progress, TableState
-from ticdc_spark.spark.decode.control import Control
-from ticdc_spark.spark.decode.envelopes import SCHEMA_BLOCK, Summary
+from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, Control, ControlEvent, Summary, read_control
 
 NOW = 1_000_000.0
 LIVE = Rules(idle_timeout=60.0, bounded=False, now=NOW)
@@ -28,38 +28,38 @@ def table(name: str = "a", version: int = 1) -> Table:
     )
 
 
-def control(kind: str, commit_ts: int, partition: int = 0, offset: int = 0, **more: Any) -> Control:
+def control(kind: str, commit_ts: int, partition: int = 0, offset: int = 0, **more: Any) -> ControlEvent:
     values = {"topic": "t", "seq": 0, "schema": "", "table": "", "schema_key": None, "control": None} | more
-    return Control(kind=kind, partition=partition, offset=offset, commit_ts=commit_ts, **values)
+    return read_control(Control(kind=kind, partition=partition, offset=offset, commit_ts=commit_ts, **values))
 
 
-def watermark(ts: int, partition: int = 0, offset: int = 0) -> Control:
+def watermark(ts: int, partition: int = 0, offset: int = 0) -> ControlEvent:
     return control("watermark", ts, partition, offset)
 
 
-def rows(low: int, high: int, name: str = "a", key: str = "1", partition: int = 0, **counts: int) -> Control:
+def rows(low: int, high: int, name: str = "a", key: str = "1", partition: int = 0, **counts: int) -> ControlEvent:
     summary = Summary(**({"rows": 2, "inserts": 0, "min_ts": low, "max_ts": high} | counts))
     text = msgspec.json.encode(summary).decode()
     return control("summary", low, partition, schema="s", table=name, schema_key=key, control=text)
 
 
-def bootstrap(version: int = 1, name: str = "a") -> Control:
+def bootstrap(version: int = 1, name: str = "a") -> ControlEvent:
     text = msgspec.json.encode(Bootstrap(table(name, version))).decode()
     return control("bootstrap", 0, schema="s", table=name, control=text)
 
 
-def ddl(ts: int, query: str = "ALTER TABLE `a` ADD COLUMN b INT", partition: int = 0, offset: int = 0) -> Control:
+def ddl(ts: int, query: str = "ALTER TABLE `a` ADD COLUMN b INT", partition: int = 0, offset: int = 0) -> ControlEvent:
     change = SchemaChange(commit_ts=ts, query=query, kind="ALTER", schema="s", name="a", table=table(version=ts))
     text = msgspec.json.encode(change).decode()
     return control("ddl", ts, partition, offset, schema="s", table="a", control=text)
 
 
-def block(ts: int, key: str = "#b", name: str = "a") -> Control:
+def block(ts: int, key: str = "#b", name: str = "a") -> ControlEvent:
     text = msgspec.json.encode(table(name, ts)).decode()
     return control(SCHEMA_BLOCK, ts, schema="s", table=name, schema_key=key, control=text)
 
 
-def fold(progress: Progress, *controls: Control, ends: Offsets | None = None, **more: Any) -> Advanced:
+def fold(progress: Progress, *controls: ControlEvent, ends: Offsets | None = None, **more: Any) -> Advanced:
     read = ends or {("t", 0): 10}
     listed = more.pop("listed", read)
     rules = more.pop("rules", LIVE)
@@ -107,7 +107,7 @@ def test_a_consumed_partition_is_idle_after_the_timeout_else() -> None:
     assert advanced.resolved == 29
     progress = commit(advanced)
 
-    def after(seconds: float, *more: Control, listed: Offsets = TWO) -> int:
+    def after(seconds: float, *more: ControlEvent, listed: Offsets = TWO) -> int:
         rules = Rules(idle_timeout=60.0, bounded=False, now=NOW + seconds)
         return fold(progress, *more, ends=TWO, listed=listed, rules=rules).resolved
 

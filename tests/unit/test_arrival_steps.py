@@ -16,42 +16,43 @@ from ticdc_spark.replicate.modes.arrival import (
     position,
     positioned,
 )
+from ticdc_spark.replicate.modes.base import Rules
 from ticdc_spark.replicate.modes.choose import as_read, hides, of_job, refuse_hidden, without_ddl
-from ticdc_spark.replicate.modes.watermark import Rules
 from ticdc_spark.replicate.plan.timeline import Ddl, Rows, timelines
 from ticdc_spark.replicate.state.progress import PartitionState, Pending, Progress, QueuedDdl, TableState
-from ticdc_spark.spark.decode.control import Control
-from ticdc_spark.spark.decode.envelopes import SCHEMA_BLOCK, Summary
+from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, Control, ControlEvent, Summary, read_control
 
 RULES = Rules(idle_timeout=60.0, bounded=False, now=1000.0)
 EMPTY = Progress(job="job")
 CREATE = SchemaChange(commit_ts=50, query="CREATE TABLE t (id INT PRIMARY KEY)", kind="CREATE", schema="s", name="t")
 
 
-def control(kind: str, partition: int, offset: int, commit_ts: int, told: Any) -> Control:
-    return Control(
-        kind=kind,
-        topic="a",
-        partition=partition,
-        offset=offset,
-        seq=0,
-        schema="s",
-        table="t",
-        schema_key="",
-        commit_ts=commit_ts,
-        control=msgspec.json.encode(told).decode(),
+def control(kind: str, partition: int, offset: int, commit_ts: int, told: Any) -> ControlEvent:
+    return read_control(
+        Control(
+            kind=kind,
+            topic="a",
+            partition=partition,
+            offset=offset,
+            seq=0,
+            schema="s",
+            table="t",
+            schema_key="",
+            commit_ts=commit_ts,
+            control=msgspec.json.encode(told).decode(),
+        )
     )
 
 
-def copy(partition: int) -> Control:
+def copy(partition: int) -> ControlEvent:
     return control("ddl", partition, 3, 50, CREATE)
 
 
-def rows(first: int, last: int) -> Control:
+def rows(first: int, last: int) -> ControlEvent:
     return control("summary", 0, -1, first, Summary(rows=2, min_ts=first, max_ts=last))
 
 
-def step(progress: Progress, controls: list[Control], ends: dict[int, int], listed: dict[int, int]) -> Any:
+def step(progress: Progress, controls: list[ControlEvent], ends: dict[int, int], listed: dict[int, int]) -> Any:
     places = ({("a", partition): end for partition, end in offsets.items()} for offsets in (ends, listed))
     named = frozenset({("s", "t")})
     return advance_arrived(progress, progress.batch + 1, controls, *places, RULES, named_after=lambda _: named)

@@ -35,8 +35,8 @@ from ticdc_spark.model import (
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.avro.decode import AvroConfig, AvroDecoder, encoder, schema_ids, table_from_schemas
 from ticdc_spark.protocols.avro.encode import default_topic
-from ticdc_spark.protocols.avro.schema import sanitized
 from ticdc_spark.protocols.base import ReadOptions, decode
+from ticdc_spark.protocols.shared.avro_names import sanitized
 from ticdc_spark.wire.avro_binary import write_bytes, write_long, write_text
 from ticdc_spark.wire.confluent import frame
 

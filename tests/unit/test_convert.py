@@ -15,10 +15,14 @@ from click.testing import CliRunner, Result
 from tests.recorded_topics import read_back, write_json
 from tests.unit.test_inspect import CANAL, CHANGES, NEW, OLD, OPEN, SHOWN, SIMPLE, TABLE, ZONE, lines, shown, topic
 from ticdc_spark.cli import main
-from ticdc_spark.model import RowChange, Table
+from ticdc_spark.model import Message, RowChange, SchemaChange, Table
+from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.base import Encoded, Encoder
 from ticdc_spark.protocols.debezium import encode as debezium
+from ticdc_spark.protocols.encoder_options import target_encoder
+from ticdc_spark.streams.converter import Converter
 from ticdc_spark.streams.detect import detect
+from ticdc_spark.streams.reader import EventReader
 
 DEBEZIUM = debezium.encoder(debezium.DebeziumConfig(enable_tidb_extension=True))
 ENCODERS = {"open": OPEN, "simple": SIMPLE, "canal-json": CANAL, "debezium": DEBEZIUM}
@@ -144,6 +148,22 @@ def test_rows_without_a_schema_become_simple_with_one(to: Encoder, tmp_path: Pat
     assert run("convert", path, *arguments).exit_code == 0
     found = shown(run("inspect", "--json", tmp_path / "out"))
     assert [event["kind"] for event in found] == ["bootstrap", "insert", "update", "delete", "watermark"]
+
+
+@pytest.mark.parametrize(
+    ("target", "partitions"), [("canal-json", [0]), ("open", [0, 1]), ("simple", [0, 1]), ("debezium", [0, 1])]
+)
+def test_ddl_goes_where_the_target_has_it(target: str, partitions: list[int]) -> None:
+    """From each partition to the same; canal-json has its DDL in partition 0 only."""
+    query = "CREATE TABLE `u` (`id` INT PRIMARY KEY)"
+    sent = SIMPLE.ddl(SchemaChange(commit_ts=1 << 40, query=query, kind="CREATE", schema="shop", name="u"))
+    assert sent is not None
+    reader = EventReader(decoder("simple"))
+    converter = Converter(reader, target, target_encoder(target, {}))
+    messages = [Message(topic="t", partition=at, offset=0, key=sent.key, value=sent.value) for at in (0, 1)]
+    written = [one for message in messages for found in reader.read(message) for one in converter.convert(found)]
+    assert all(isinstance(one, Message) for one in written)
+    assert [one.partition for one in written if isinstance(one, Message)] == partitions
 
 
 class RegistryHandler(BaseHTTPRequestHandler):

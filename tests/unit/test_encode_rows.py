@@ -17,7 +17,9 @@ from tests.unit.avro_examples import Registry
 from ticdc_spark.errors import IncompatibleSchema, MessageError, RegistryFault, UsageError
 from ticdc_spark.model import Column, Envelope, Index, RowChange, Table
 from ticdc_spark.mysql import parse_type
+from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.protocols.base import ReadOptions
+from ticdc_spark.protocols.encoder_options import target_encoder
 from ticdc_spark.protocols.simple import decode as simple
 from ticdc_spark.spark.decode.rows import BadRow
 from ticdc_spark.spark.encode.messages import (
@@ -31,7 +33,6 @@ from ticdc_spark.spark.encode.messages import (
 )
 from ticdc_spark.spark.encode.plan import plan_encoding
 from ticdc_spark.spark.types import LakeOptions, arrow_type, lake_columns, to_arrow
-from ticdc_spark.streams.converter import TARGETS, target_encoder
 
 OF_DEBEZIUM = next(wire for wire in WIRES if wire.name == "debezium")
 RAW = RawImages(protocol="simple")
@@ -90,7 +91,7 @@ def typed(batch: pa.RecordBatch, changes: Sequence[RowChange], table: Table) -> 
 
 def plan_of(protocol: str, images: RawImages | TypedImages = RAW, table: Table = TABLE, **more: Any) -> EncodePlan:
     key = "" if isinstance(images, TypedImages) else str(table.version)
-    registry = Registry() if TARGETS[protocol].needs_registry else None
+    registry = Registry() if PROTOCOLS[protocol].traits.registry else None
     tables = {(table.schema, table.name, key): table}
     return plan_encoding(protocol, options(protocol), tables, images, registry, **more)
 
@@ -102,7 +103,7 @@ def encode(plan: EncodePlan, *batches: pa.RecordBatch) -> Rows:
 
 
 def expected(protocol: str, changes: Sequence[RowChange]) -> list[tuple[bytes | None, bytes | None, int]]:
-    to = target_encoder(protocol, options(protocol), Registry() if TARGETS[protocol].needs_registry else None)
+    to = target_encoder(protocol, options(protocol), Registry() if PROTOCOLS[protocol].traits.registry else None)
     return [(one.key, one.value, one.rows) for one in to.rows(changes)]
 
 
@@ -116,7 +117,7 @@ def insert(number: int, **more: Any) -> RowChange:
     return RowChange(op="insert", table=TABLE, commit_ts=100 + number, after=row)
 
 
-@pytest.mark.parametrize("protocol", TARGETS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 @settings(max_examples=8)
 @given(data=st.data())
 def test_raw_and_typed_images_become_what_the_encoder_writes(protocol: str, data: st.DataObject) -> None:

@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
+from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Column, ColumnType, SchemaChange, Table
-from ticdc_spark.replicate.plan.evolve import Alter, Evolution, Refused, action, evolution
+from ticdc_spark.replicate.plan.conversions import NO_ZONE
+from ticdc_spark.replicate.plan.evolve import Alter, Evolution, Refused, SessionZone, action, evolution, set_aside
 from ticdc_spark.spark.types import LakeOptions, lake_columns
 
 
@@ -119,3 +121,90 @@ def test_rows_that_move_without_messages_are_refused() -> None:
     assert isinstance(of("ALTER TABLE a ADD COLUMN x INT"), Alter)
     renamed = of("RENAME TABLE old TO a")
     assert isinstance(renamed, Alter) and renamed.old == ("s", "old")
+
+
+def modified(old: Column, new: Column, zone: str | None = None) -> Evolution:
+    before, after = (lake_columns(Table(schema="s", name="a", columns=(one,)), (), LakeOptions()) for one in (old, new))
+    live = {one.name: one.type.spark for one in before}
+    renames = {} if old.name == new.name else {old.name: new.name}
+    return evolution(live, after, renames, old=before, session=SessionZone(zone))
+
+
+def test_values_change_where_the_lake_type_does_not() -> None:
+    found = modified(column("b", "datetime", decimal=6), column("c", "datetime", decimal=0))
+    assert found.changes.rename == (("b", "c"),)
+    (rewrite,) = found.rewrites
+    assert rewrite.conversion is not None
+    assert rewrite.conversion.python("2024-01-01 00:00:00.500000") == "2024-01-01 00:00:01"
+    assert "`_old`" in rewrite.expression.format(old="`_old`") and "{" not in rewrite.expression.format(old="x")
+    assert not found.inexact
+
+
+def test_no_rewrite_when_no_value_changes() -> None:
+    for old, new in [
+        (column("b", "varchar", length=10), column("b", "varchar", length=20)),
+        (column("b", "datetime", decimal=0), column("b", "datetime", decimal=3)),
+        (column("b", "int"), column("b", "int", length=5)),
+    ]:
+        found = modified(old, new)
+        assert not found.rewrites and not found.changes
+
+
+def test_a_promotion_stays_one_when_the_source_types_are_known() -> None:
+    found = modified(column("b", "int"), column("b", "bigint"))
+    assert [one.name for one in found.changes.promote] == ["b"] and not found.rewrites
+
+
+def test_what_is_not_exact_is_named() -> None:
+    found = modified(column("b", "datetime", decimal=0), column("b", "timestamp", decimal=0))
+    assert found.inexact == (f"column `b`: inexact: {NO_ZONE}",)
+    assert not modified(column("b", "datetime"), column("b", "timestamp"), "UTC").inexact
+
+
+STAMP = column("ts", "timestamp", default="2010-10-10 10:10:10")
+
+
+def filled(zone: str | None, *, local: bool, new: Column = STAMP) -> object:
+    table = Table(schema="s", name="a", columns=(column("id"), new))
+    wanted = lake_columns(table, (), LakeOptions())
+    found = evolution({"id": "int"}, wanted, {}, session=SessionZone(zone), local_defaults=local)
+    return found.fills[0].value if found.fills else None
+
+
+def test_a_timestamp_default_of_sql_is_local_time_of_the_session() -> None:
+    assert filled("Asia/Shanghai", local=True) == "2010-10-10 02:10:10"
+    assert filled("Asia/Shanghai", local=False) == "2010-10-10 10:10:10", "Simple sends UTC"
+    with pytest.raises(UsageError, match=r"\[job\] ddl-timezone: missing; .*`ts`"):
+        filled(None, local=True)
+
+
+def test_no_zone_is_needed_for_defaults_without_one() -> None:
+    assert filled(None, local=True, new=column("d", "datetime", default="2010-10-10 10:10:10")) is not None
+    assert filled(None, local=True, new=column("ts", "timestamp")) is None
+    assert filled(None, local=True, new=column("ts", "timestamp", default="CURRENT_TIMESTAMP")) is None
+    assert filled(None, local=True, new=column("ts", "timestamp", default="0000-00-00 00:00:00")) is not None
+
+
+def test_a_default_that_the_zone_skips_is_refused_where_ambiguity_is() -> None:
+    table = Table(schema="s", name="a", columns=(column("ts", "timestamp", default="2024-03-10 02:30:00"),))
+    session = SessionZone("America/New_York", "reject")
+    with pytest.raises(UsageError, match="never happens"):
+        evolution({}, lake_columns(table, (), LakeOptions()), {}, session=session, local_defaults=True)
+
+
+def test_columns_end_in_the_order_of_the_source() -> None:
+    assert evolved(LIVE, column("id"), column("c"), column("b")).changes.order == ("id", "c", "b")
+    assert evolved(LIVE, column("id"), column("b"), column("c")).changes.order == ()
+    moved = evolved(LIVE, column("b"), column("id"))
+    assert moved.changes.order == ("b", "id") and moved.changes
+    assert evolved(LIVE, column("id"), column("c"), renames={"b": "c"}).changes.order == ()
+
+
+def test_a_rewritten_column_stays_where_it_stood() -> None:
+    found = evolved({"a": "int", "b": "int", "c": "int"}, column("a"), column("b", "varchar"), column("c"))
+    assert not found.changes.order
+    aside = set_aside(found.rewrites[0], found, "_old")
+    assert aside.rename == (("b", "_old"),) and [one.name for one in aside.add] == ["b"]
+    assert aside.order == ("a", "b", "_old", "c")
+    moved = evolved({"a": "int", "b": "int"}, column("b", "varchar"), column("a"))
+    assert moved.changes.order == ("b", "a")

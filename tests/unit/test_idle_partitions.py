@@ -1,28 +1,31 @@
 """When a partition without newer watermarks no longer holds the others back."""
 
-from ticdc_spark.replicate.modes.watermark import Advanced, Rules, advance
+from ticdc_spark.replicate.modes.base import Advanced, Rules
+from ticdc_spark.replicate.modes.watermark import advance
 from ticdc_spark.replicate.state.progress import Progress
-from ticdc_spark.spark.decode.control import Control
+from ticdc_spark.spark.decode.control import Control, ControlEvent, read_control
 
 ENDS = {("t", 0): 5, ("t", 1): 5}
 
 
-def _watermark(ts: int, partition: int) -> Control:
-    return Control(
-        kind="watermark",
-        topic="t",
-        partition=partition,
-        offset=1,
-        seq=0,
-        schema="",
-        table="",
-        schema_key=None,
-        commit_ts=ts,
-        control=None,
+def _watermark(ts: int, partition: int) -> ControlEvent:
+    return read_control(
+        Control(
+            kind="watermark",
+            topic="t",
+            partition=partition,
+            offset=1,
+            seq=0,
+            schema="",
+            table="",
+            schema_key=None,
+            commit_ts=ts,
+            control=None,
+        )
     )
 
 
-def _step(progress: Progress, now: float, *controls: Control, behind: int = 0) -> Advanced:
+def _step(progress: Progress, now: float, *controls: ControlEvent, behind: int = 0) -> Advanced:
     """One batch that reads to the end, but for ``behind`` messages of partition 1."""
     listed = ENDS | {("t", 1): 5 + behind}
     rules = Rules(idle_timeout=60.0, bounded=False, now=now)

@@ -20,7 +20,8 @@ from ticdc_spark.protocols.open.encode import OpenConfig
 from ticdc_spark.protocols.open.encode import encoder as open_encoder
 from ticdc_spark.protocols.simple.decode import SimpleConfig
 from ticdc_spark.protocols.simple.decode import encoder as simple_encoder
-from ticdc_spark.spark.decode.envelopes import SCHEMA_BLOCK, LandingPlan, Summary, land
+from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, Summary
+from ticdc_spark.spark.decode.envelopes import LandingPlan, land
 from ticdc_spark.workload import WorkloadConfig, dispatch, generate
 
 ENCODERS: dict[str, Encoder] = {"simple": simple_encoder(SimpleConfig()), "open": open_encoder(OpenConfig())}

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.unit.test_land import CONFIG, ENCODERS
 from ticdc_spark.spark.decode import log_files
 from ticdc_spark.spark.decode.envelopes import CONTROL_SLOT, LOG_SCHEMA, LandingPlan, land, slot_of
-from ticdc_spark.spark.decode.log_files import CONTROL_COLUMNS, FILE, LogFile, LogRows, read_log, write_log
+from ticdc_spark.spark.decode.log_files import CONTROL_COLUMNS, FILE, LogFile, LogScan, read_log, write_log
 from ticdc_spark.spark.decode.rows import LOG_COLUMNS
 from ticdc_spark.workload import dispatch, generate
 
@@ -57,14 +57,14 @@ def write(folder: Path, batches: Iterable[pa.RecordBatch]) -> tuple[list[LogRow]
     return [row for row in told if row["kind"] != FILE], files
 
 
-def read(tasks: Sequence[Sequence[LogFile]], wanted: LogRows, numbers: Sequence[int] | None = None) -> list[LogRow]:
+def read(tasks: Sequence[Sequence[LogFile]], wanted: LogScan, numbers: Sequence[int] | None = None) -> list[LogRow]:
     chosen = list(range(len(tasks))) if numbers is None else numbers
     paths = [[file.path for file in files] for files in tasks]
     asked = [pa.RecordBatch.from_pydict({"id": [number]}) for number in chosen]
     return [row for part in read_log(paths, wanted)(asked) for row in part.to_pylist()]
 
 
-def naive(rows: Iterable[LogRow], wanted: LogRows) -> list[LogRow]:
+def naive(rows: Iterable[LogRow], wanted: LogScan) -> list[LogRow]:
     return [
         {name: row[name] for name in LOG_COLUMNS}
         for row in rows
@@ -75,8 +75,8 @@ def naive(rows: Iterable[LogRow], wanted: LogRows) -> list[LogRow]:
     ]
 
 
-def of(row: LogRow, above: int = -1, upto: int = 2**63 - 1, **more: Any) -> LogRows:
-    return LogRows(
+def of(row: LogRow, above: int = -1, upto: int = 2**63 - 1, **more: Any) -> LogScan:
+    return LogScan(
         generation=PLAN.generation,
         batches=frozenset([PLAN.batch]),
         schema=row["schema"],
@@ -222,7 +222,7 @@ def test_row_groups_of_other_tables_are_not_read(tmp_path: Path, monkeypatch: py
     looked_at: list[int] = []
     ours = log_files._chosen
 
-    def chosen(found: pa.Table, wanted: LogRows) -> pa.Table:
+    def chosen(found: pa.Table, wanted: LogScan) -> pa.Table:
         looked_at.append(len(found))
         return ours(found, wanted)
 

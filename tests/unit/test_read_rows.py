@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from ticdc_spark.model import Column, Index, Table
 from ticdc_spark.mysql import parse_type
@@ -23,7 +25,9 @@ Change = tuple[str, str, bytes | None, bytes | None]
 """Op, schema key, old image, new image."""
 
 
-def read(changes: list[Change], *, strict: bool = True) -> list[dict[str, Any]]:
+def read(
+    changes: list[Change], *, strict: bool = True, new: Table = NEW, options: ReadOptions | None = None
+) -> list[dict[str, Any]]:
     count = len(changes)
     batch = pa.RecordBatch.from_pydict(
         {
@@ -41,9 +45,9 @@ def read(changes: list[Change], *, strict: bool = True) -> list[dict[str, Any]]:
     )
     plan = ReadPlan(
         protocol="simple",
-        tables={"1": OLD, "2": NEW},
-        columns=lake_columns(NEW, ("id",), LakeOptions()),
-        options=ReadOptions(),
+        tables={"1": OLD, "2": new},
+        columns=lake_columns(new, ("id",), LakeOptions()),
+        options=options or ReadOptions(),
         lake=LakeOptions(),
         strict=strict,
     )
@@ -64,6 +68,14 @@ def test_each_row_is_read_by_its_own_version() -> None:
         ]
     )
     assert seen(rows) == [(0, "i", 1, "a", 7), (1, "i", 2, "b", 3), (2, "i", 3, None, 7)]
+
+
+@pytest.mark.parametrize(("zone", "hour"), [(None, 10), ("Asia/Shanghai", 2)])
+def test_a_timestamp_default_is_read_in_the_zone_of_the_sql(zone: str | None, hour: int) -> None:
+    stamp = Column(name="ts", type=parse_type("timestamp"), default="2010-10-10 10:10:10")
+    new = Table(schema="s", name="t", columns=(ID, NAME, stamp), indexes=KEY, version=2)
+    rows = read([("insert", "1", None, b'{"id":"1","name":"a"}')], new=new, options=ReadOptions(default_timezone=zone))
+    assert rows[0]["ts"] == datetime(2010, 10, 10, hour, 10, 10, tzinfo=UTC)
 
 
 def test_deletes_and_moved_keys_stand_among_other_rows() -> None:

@@ -13,8 +13,15 @@ from ticdc_spark.protocols.debezium_avro.encode import DebeziumAvroConfig
 from ticdc_spark.protocols.debezium_avro.encode import encoder as debezium_avro
 from ticdc_spark.replicate.schemas.registered import Registered, held_of
 from ticdc_spark.replicate.state.progress import Pending, Progress
-from ticdc_spark.spark.decode.control import Control
-from ticdc_spark.spark.decode.envelopes import SCHEMA_IDS, SchemaIds
+from ticdc_spark.spark.decode.control import (
+    SCHEMA_IDS,
+    Control,
+    ControlEvent,
+    RowsRead,
+    SchemaIds,
+    Summary,
+    read_control,
+)
 from ticdc_spark.wire.confluent import schema_id
 
 PRIMARY = Index(name="primary", unique=True, primary=True, nullable=False, columns=("id",))
@@ -26,22 +33,30 @@ def table(name: str, *more: str) -> Table:
     return Table(schema="a db", name=name, columns=columns, indexes=(PRIMARY,))
 
 
-def control(kind: str, schema: str = "", name: str = "", key: str | None = None, text: str | None = None) -> Control:
-    return Control(
-        kind=kind,
-        topic="t",
-        partition=0,
-        offset=-1,
-        seq=0,
-        schema=schema,
-        table=name,
-        schema_key=key,
-        commit_ts=0,
-        control=text,
+def control(
+    kind: str, schema: str = "", name: str = "", key: str | None = None, text: str | None = None
+) -> ControlEvent:
+    return read_control(
+        Control(
+            kind=kind,
+            topic="t",
+            partition=0,
+            offset=-1,
+            seq=0,
+            schema=schema,
+            table=name,
+            schema_key=key,
+            commit_ts=0,
+            control=text,
+        )
     )
 
 
-def landed(protocol: str, *tables: Table) -> tuple[Registered, list[Control]]:
+def rows(schema: str, name: str, key: str) -> ControlEvent:
+    return control("summary", schema, name, key, msgspec.json.encode(Summary(rows=1)).decode())
+
+
+def landed(protocol: str, *tables: Table) -> tuple[Registered, list[ControlEvent]]:
     """What landing tells of a row of each table."""
     registry, controls = Registry(), []
     to = debezium_avro(DebeziumAvroConfig(), registry) if protocol != "avro" else avro(AvroConfig(), registry)
@@ -51,7 +66,7 @@ def landed(protocol: str, *tables: Table) -> tuple[Registered, list[Control]]:
         assert one.key is not None and one.value is not None
         ids = SchemaIds(schema_id(one.key), schema_id(one.value))
         controls.append(control(SCHEMA_IDS, text=msgspec.json.encode(ids).decode()))
-        controls.append(control("summary", of.schema, of.name, str(ids.value)))
+        controls.append(rows(of.schema, of.name, str(ids.value)))
     registered = Registered(registry.schemas)
     registered.protocol = protocol
     assert registered.learn(controls)
@@ -78,7 +93,7 @@ def test_avros_tables_are_named_by_their_schemas() -> None:
 
 def test_deletes_among_watermarks_name_a_schema_of_keys() -> None:
     registered, controls = landed("avro", table("c", "more"))
-    deleted = control("summary", "a_db", "c", "1")
+    deleted = rows("a_db", "c", "1")
     by_values = registered.told(Progress(job="j"), [*controls, deleted], None)
     assert [known.key for known in by_values.schemas] == ["2"]
     told = registered.told(Progress(job="j"), [*controls, deleted], "barrier")
@@ -100,7 +115,7 @@ def test_schemas_that_are_none_of_debeziums_tell_no_table() -> None:
 
 def test_a_schema_without_rows_tells_no_table() -> None:
     registered, controls = landed("debezium-avro", table("c"))
-    assert registered.tables([event for event in controls if event.kind != "summary"]) == []
+    assert registered.tables([event for event in controls if not isinstance(event, RowsRead)]) == []
 
 
 def test_of_two_keys_beside_one_value_the_older_counts_however_they_come() -> None:

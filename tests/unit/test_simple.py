@@ -32,7 +32,7 @@ from ticdc_spark.model import (
     SchemaChange,
     Watermark,
 )
-from ticdc_spark.protocols import decoder
+from ticdc_spark.protocols import decoder, protocol
 from ticdc_spark.protocols.base import decode
 from ticdc_spark.protocols.simple.decode import DECODER, SimpleConfig, encoder
 from ticdc_spark.wire.compression import Compression
@@ -220,4 +220,4 @@ def test_compression_and_checksum_are_applied_when_asked_for() -> None:
 
 def test_the_protocol_is_found_by_its_name() -> None:
     assert decoder("simple") is DECODER
-    assert DECODER.has_watermark
+    assert protocol("simple").traits.watermarks == "always"

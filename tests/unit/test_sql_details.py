@@ -13,7 +13,8 @@ from ticdc_spark.model import Bootstrap, Column, Message, RowChange, SchemaChang
 from ticdc_spark.mysql import parse_type
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.base import ReadOptions
-from ticdc_spark.streams.converter import Converter, target_encoder
+from ticdc_spark.protocols.encoder_options import target_encoder
+from ticdc_spark.streams.converter import Converter
 from ticdc_spark.streams.reader import EventReader, Found
 from ticdc_spark.streams.sql_details import SqlDetails
 

@@ -64,6 +64,13 @@ def test_a_tables_rows_are_cut_at_its_ddls_and_no_others() -> None:
     assert told(lines) == [["a<=30", "ddl@30", "a<=60", "ddl@60", "a<=100"], ["b<=100"]]
 
 
+def test_a_ddl_that_skip_ddl_leaves_out_stands_among_the_rows_of_its_table() -> None:
+    exchange = ddl(50, "ALTER TABLE a EXCHANGE PARTITION p WITH TABLE c")
+    lines = timelines(states("a", "b"), [rows("a"), rows("b")], [exchange], RESOLVED)
+    assert told(lines) == [["a<=50", "ddl@50", "a<=100"], ["b<=100"]]
+    assert told(timelines(states("b"), [rows("b")], [exchange], RESOLVED)) == [["b<=100"], ["ddl@50"]]
+
+
 def test_a_rename_binds_both_names() -> None:
     lines = timelines(states("a"), [rows("a"), rows("b")], [ddl(50, "RENAME TABLE a TO b", "b", "a")], RESOLVED)
     (line,) = told(lines)

@@ -18,9 +18,10 @@ from ticdc_spark.cli.text import count, noun
 from ticdc_spark.clients.registry_file import open_registry
 from ticdc_spark.errors import EnvironmentFault, UsageError
 from ticdc_spark.model import Message, Rejected
-from ticdc_spark.protocols import ALIASES, canonical
+from ticdc_spark.protocols import ALIASES, PROTOCOLS, canonical
 from ticdc_spark.protocols.base import Encoder
-from ticdc_spark.streams.converter import TARGETS, Converter, target_encoder
+from ticdc_spark.protocols.encoder_options import target_encoder
+from ticdc_spark.streams.converter import Converter
 from ticdc_spark.topics.writer import FORMATS, RecordWriter, recording
 
 
@@ -30,7 +31,7 @@ from ticdc_spark.topics.writer import FORMATS, RecordWriter, recording
     "--to",
     "target",
     required=True,
-    type=click.Choice(sorted({*TARGETS, *ALIASES})),
+    type=click.Choice(sorted({*PROTOCOLS, *ALIASES})),
     callback=lambda _context, _parameter, name: canonical(name),
     help="The protocol to write.",
 )
@@ -115,7 +116,7 @@ def _all_or_nothing(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def _encoder(target: str, options: dict[str, str], registry: str | None) -> Iterator[Encoder]:
-    if registry is None or not TARGETS[target].needs_registry:
+    if registry is None or not PROTOCOLS[target].traits.registry:
         yield target_encoder(target, options)
         return
     with open_registry(registry, create=True) as schemas:

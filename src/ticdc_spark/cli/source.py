@@ -171,10 +171,10 @@ def opened(source: Source, *, follow: bool = False) -> Iterator[Opened]:
         storage = source.claim_check_storage
         fetch = ClaimCheckStorage(storage).fetch if storage is not None else None
         with (
-            decoder_of(protocol, source.schema_registry, source.debezium) as (of, of_row),
+            decoder_of(protocol, source.schema_registry, source.debezium) as (of, schemas),
             _upstream(source.upstream) as lookup,
         ):
-            reader = EventReader(of, options, of_row=of_row, fetch=fetch, lookup=lookup)
+            reader = EventReader(of, options, schemas=schemas, fetch=fetch, lookup=lookup)
             for message in earlier:
                 reader.learn(message)
             yield Opened(protocol, messages, reader, total)

@@ -132,6 +132,8 @@ class JobKeys(Section, frozen=True, kw_only=True):
     max_rejects: Positive = 1000
     late_rows: Literal["fail", "apply-if-newest"] = "fail"
     source_timezone: Zone | None = None
+    ddl_timezone: Zone | None = None
+    """Of the sessions that run DDLs; ``None``: the same as ``source_timezone``. ``ddl_zone`` gives the one in force."""
     ambiguous_timestamp: Literal["earlier", "later", "reject"] = "earlier"
     zero_dates: Literal["null", "error"] = "null"
     verify_checksum: bool = False
@@ -155,6 +157,11 @@ class Job(JobKeys, frozen=True, kw_only=True):
     schema: SchemaFiles = SchemaFiles()
     spark: dict[str, str] = msgspec.field(default_factory=dict)
     """Every option of the section ``[spark]``, as text."""
+
+    @property
+    def ddl_zone(self) -> str | None:
+        """The time zone of the sessions that run DDLs; ``None`` when the job file names none."""
+        return self.ddl_timezone or self.source_timezone
 
 
 class Identity(msgspec.Struct, frozen=True):

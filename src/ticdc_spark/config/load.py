@@ -21,7 +21,7 @@ from ticdc_spark.config.paths import absolute, existing, location
 from ticdc_spark.config.placement import hint
 from ticdc_spark.config.toml import Mistakes, Section
 from ticdc_spark.config.values import Retention, SkipDdl, skip_ddl_line
-from ticdc_spark.protocols import REGISTERED
+from ticdc_spark.protocols import PROTOCOLS
 
 
 def load_job(path: Path | str) -> Job:
@@ -121,11 +121,15 @@ def _source(raw: Mapping[str, Any], mistakes: Mistakes) -> Source | None:
 
 def _suits_protocol(keys: Mapping[str, Any], mistakes: Mistakes) -> None:
     """Look for keys that a named protocol needs, or that are another's."""
-    if keys.get("protocol") in REGISTERED and "schema_registry" not in keys:
+    named = PROTOCOLS.get(keys.get("protocol", ""))
+    if named is None:
+        return
+    if named.traits.registry and "schema_registry" not in keys:
         mistakes.add("[source] schema-registry", "missing; Avro messages name schemas of a registry")
     for name in NATIVE:
-        if name in keys and keys.get("protocol", "debezium") != "debezium":
-            what = f'is for protocol "debezium"; found "{keys["protocol"]}"'
+        if name in keys and not named.traits.connector_properties:
+            suited = " or ".join(f'"{name}"' for name, of in PROTOCOLS.items() if of.traits.connector_properties)
+            what = f'is for protocol {suited}; found "{named.name}"'
             mistakes.add(f"[source] {name.replace('_', '-')}", what)
 
 

@@ -1,38 +1,26 @@
-"""The protocols by name: the only list of them."""
+"""The protocols by name: the only list of them. A new one is a package that exports ``PROTOCOL``, and a line here."""
 
-from collections.abc import Callable, Mapping
-from importlib import import_module
-from typing import cast
+from collections.abc import Mapping
+from typing import Any
 
 from ticdc_spark.errors import UsageError
-from ticdc_spark.protocols.base import Decoder
+from ticdc_spark.protocols import avro, canal_json, debezium, debezium_avro, open, simple  # noqa: A004
+from ticdc_spark.protocols.base import Decoder, Schemas
+from ticdc_spark.protocols.wire_protocol import DecoderOptions, Traits, WireProtocol
 
-
-def _load(module: str) -> Callable[[], Decoder]:
-    return lambda: cast(Decoder, import_module(f"ticdc_spark.protocols.{module}.decode").DECODER)
-
-
-PROTOCOLS: dict[str, Callable[[], Decoder]] = {
-    "avro": _load("avro"),
-    "canal-json": _load("canal_json"),
-    "debezium": _load("debezium"),
-    "debezium-avro": _load("debezium_avro"),
-    "open": _load("open"),
-    "simple": _load("simple"),
-}
-"""Name, as in TiCDC's ``protocol`` option, to the loader of its decoder."""
-ALIASES = {"open-protocol": "open"}
+_LIST: tuple[WireProtocol[Any], ...] = (
+    open.PROTOCOL,
+    canal_json.PROTOCOL,
+    debezium_avro.PROTOCOL,
+    avro.PROTOCOL,
+    debezium.PROTOCOL,
+    simple.PROTOCOL,
+)
+PROTOCOLS: dict[str, WireProtocol[Any]] = {found.name: found for found in _LIST}
+"""By name, in the order in which they are asked whether a message is theirs: Avro's schema ids begin as Open's keys do,
+any Avro may be Debezium's, and fields that mark Simple are no rare ones."""
+ALIASES: dict[str, str] = {alias: found.name for found in _LIST for alias in found.aliases}
 """Other names that TiCDC's ``protocol`` option takes."""
-REGISTERED = {"avro": ("avro", "AvroDecoder"), "debezium-avro": ("debezium_avro", "DebeziumAvroDecoder")}
-"""Protocols whose messages name schemas of a registry, to their module and decoder, made of the schemas' texts."""
-NO_WATERMARK = frozenset({"debezium-avro"})
-"""Protocols that TiCDC sends without watermarks, whatever it is told."""
-HIDDEN_DELETES = frozenset({"avro"})
-"""Protocols whose deletes may not tell their commit_ts."""
-MAYBE_WATERMARK = frozenset({"avro", "canal-json", "debezium"})
-"""Protocols with watermarks only by ``enable-tidb-extension``; Avro by ``avro-enable-watermark`` besides."""
-NO_TIMEZONE = frozenset({"avro", "canal-json", "open"})
-"""Protocols that send TIMESTAMP as local text without its zone."""
 
 
 def canonical(name: str) -> str:
@@ -40,32 +28,42 @@ def canonical(name: str) -> str:
     return ALIASES.get(name, name)
 
 
+def protocol(name: str) -> WireProtocol[Any]:
+    """The protocol of a name or alias. Raises: UsageError when there is none."""
+    found = PROTOCOLS.get(canonical(name))
+    if found is None:
+        raise UsageError(f"protocol {name!r} is not known; allowed: {', '.join(sorted(PROTOCOLS))}")
+    return found
+
+
 def decoder(
     name: str,
-    schemas: Mapping[int, str] | None = None,
+    schemas: Schemas | None = None,
     native: Mapping[str, str] | None = None,
     *,
     block_keys: bool = False,
 ) -> Decoder:
-    """Load a protocol's decoder by name.
+    """A protocol's decoder by name.
 
-    ``schemas``: texts by id, for the protocols whose messages name schemas of a registry. ``native``: how Debezium's
-    own connector is configured, see ``debezium_native.read_modes``; for another protocol there must be none.
-    ``block_keys``: Debezium's schema keys are hashes of schema blocks.
+    ``schemas``: registered ones, for the protocols whose messages name them. ``native``: how Debezium's own connector
+    is configured, see ``debezium.native.read_modes``; for another protocol there must be none. ``block_keys``: schema
+    keys are hashes of schema blocks, where the protocol has these.
 
     Raises: UsageError when there is no protocol of that name, and for a property that it has not.
     """
-    name = canonical(name)
-    if native or (block_keys and name == "debezium"):
-        if name != "debezium":
-            raise UsageError(
-                f"`{next(iter(native or ()))}` is a property of Debezium's connectors; the protocol is {name}"
-            )
-        debezium = import_module("ticdc_spark.protocols.debezium.decode")
-        return cast(Decoder, debezium.DebeziumDecoder(block_keys=block_keys, modes=debezium.read_modes(native or {})))
-    if name not in PROTOCOLS:
-        raise UsageError(f"protocol {name!r} is not known; allowed: {', '.join(sorted(PROTOCOLS))}")
-    if name in REGISTERED and schemas is not None:
-        module, kind = REGISTERED[name]
-        return cast(Decoder, getattr(import_module(f"ticdc_spark.protocols.{module}.decode"), kind)(schemas))
-    return PROTOCOLS[name]()
+    found = protocol(name)
+    if native and not found.traits.connector_properties:
+        raise UsageError(f"`{next(iter(native))}` is a property of Debezium's connectors; the protocol is {found.name}")
+    return found.decoder(DecoderOptions(schemas=schemas, connector=native or {}, block_keys=block_keys))
+
+
+__all__ = [
+    "ALIASES",
+    "PROTOCOLS",
+    "DecoderOptions",
+    "Traits",
+    "WireProtocol",
+    "canonical",
+    "decoder",
+    "protocol",
+]

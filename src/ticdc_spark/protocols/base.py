@@ -32,6 +32,8 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     """IANA name of the changefeed's time zone, for protocols that send TIMESTAMP as local text without one."""
     ambiguous_timestamp: Literal["earlier", "later", "reject"] = "earlier"
     """Which instant a local time means that happens twice when clocks go back."""
+    default_timezone: str | None = None
+    """Time zone of TIMESTAMP defaults in tables that come from SQL; ``None``: UTC, as schemas in messages have it."""
     verify_checksum: bool = False
     """Whether a row whose checksum (changefeed integrity) is not that of its values is bad; see ``checksums``."""
 
@@ -65,8 +67,7 @@ class Decoder(Protocol):
     """Reads a protocol. Implemented by a module-level object without state."""
 
     name: str
-    has_watermark: bool
-    """Whether the protocol can carry watermarks at all."""
+    """The protocol's, as in ``PROTOCOLS``."""
 
     def open_message(self, key: bytes | None, value: bytes | None) -> Sequence[Event]:
         """Open one message into its events, in order. Never raises for bad bytes: they give ``Rejected``.
@@ -99,6 +100,22 @@ class Encoder(Protocol):
         """Encode a table's schema; ``None`` where the protocol has no such message."""
 
 
+class Registry(Protocol):
+    """Where schemas are registered; ``clients.registry`` has the real one."""
+
+    def register(self, subject: str, schema: str) -> int:
+        """Register a schema under a subject, or find it there, and give its id."""
+
+
+class Schemas(Protocol):
+    """Registered schemas' texts by id: a dict, or ``clients.registry.SchemaRegistry``."""
+
+    def __getitem__(self, number: int, /) -> str:
+        """A schema's text; raises KeyError for an id that is not known."""
+
+
+BLOCK_MARK = "#"
+"""What a schema key begins with that is the hash of a message's schema block; no other begins so."""
 Tables: TypeAlias = Mapping[tuple[str, str, str], Table]
 """(schema, table, schema key) to the table's schema."""
 
@@ -162,14 +179,17 @@ def row_change(event: Envelope, table: Table, reader: RowReader, verify: Verify 
 
 
 __all__ = [
+    "BLOCK_MARK",
     "Bootstrap",
     "Columns",
     "Decoder",
     "Encoded",
     "Encoder",
     "ReadOptions",
+    "Registry",
     "Row",
     "RowReader",
+    "Schemas",
     "Tables",
     "decode",
     "read_envelope",

@@ -2,11 +2,8 @@
 
 import threading
 
-from pyspark.sql import SparkSession
-
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import UsageError
-from ticdc_spark.sinks.iceberg.sink import faults
 from ticdc_spark.spark.sources.base import Source
 from ticdc_spark.streams.detect import ENOUGH, detect
 
@@ -14,7 +11,7 @@ _LOOKED_AT = 1000
 _BYTES = 16 << 20
 
 
-def detected(job: Job, spark: SparkSession, source: Source, stop: threading.Event, *, bounded: bool) -> str | None:
+def detected(job: Job, source: Source, stop: threading.Event, *, bounded: bool) -> str | None:
     """The protocol of the source's first messages. Waits for some where the run has no end; ``None``: stopped first.
 
     Raises: UsageError if they do not tell it, or are of several protocols; SourceFault.
@@ -23,9 +20,7 @@ def detected(job: Job, spark: SparkSession, source: Source, stop: threading.Even
         starts, ends = source.beginning(), source.ends()
         if bounded or any(end > starts.get(place, 0) for place, end in ends.items()):
             cut = source.cap(starts, ends, _LOOKED_AT, _BYTES)
-            with faults("the first messages cannot be read"):
-                rows = source.read(spark, starts, cut).select("key", "value").limit(_LOOKED_AT).toArrow().to_pylist()
-            pairs = [(row["key"], row["value"]) for row in rows]
+            pairs = source.first_messages(starts, cut, _LOOKED_AT)
             try:
                 return _of(pairs)
             except UsageError as error:

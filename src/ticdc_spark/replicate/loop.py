@@ -6,13 +6,12 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing, nullcontext
-from pathlib import Path
 
 import msgspec
 
-from ticdc_spark.config.job import FilesSource, Job, native_of
+from ticdc_spark.config.job import Job, native_of
 from ticdc_spark.errors import TicdcSparkError, UsageError
-from ticdc_spark.protocols import REGISTERED, decoder
+from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.replicate.first_messages import detected
 from ticdc_spark.replicate.report import BatchReport, Summary
 from ticdc_spark.replicate.schemas.registered import registered
@@ -20,16 +19,15 @@ from ticdc_spark.replicate.state.lease import Lease, acquire
 from ticdc_spark.replicate.state.lease_store import lease_store, this_process
 from ticdc_spark.replicate.state.progress import Offsets, Progress, Status, Store
 from ticdc_spark.replicate.step import Steps
-from ticdc_spark.sinks.iceberg.sink import IcebergSink, catalog_options
-from ticdc_spark.spark.session.session import Part, coordinates, open_session
+from ticdc_spark.sinks.registry import sink_kind
+from ticdc_spark.spark.session.session import coordinates, open_session
 from ticdc_spark.spark.sources.base import Source
-from ticdc_spark.spark.sources.files import FileSource
-from ticdc_spark.spark.sources.kafka import KafkaSource
+from ticdc_spark.spark.sources.open import open_source
+from ticdc_spark.spark.sources.open import parts as source_parts
 
 log = logging.getLogger(__name__)
 HEARTBEAT = 15.0
 """Seconds between heartbeats in ``status.json``."""
-EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 
 def run(
@@ -61,48 +59,28 @@ def run(
 
 
 def _open(job: Job, lease: Lease, until_ts: int | None, stop: threading.Event, *, bounded: bool) -> Steps | None:
-    """Start Spark, open the catalog and the source; ``None``: stopped before a message told the protocol."""
+    """Start Spark, open the catalog and the source; ``None``: stopped before a message showed the protocol."""
     registry = registered(job.source)
-    sink = job.sink
-    if "://" not in sink.warehouse:
-        Path(sink.warehouse).mkdir(parents=True, exist_ok=True)
-    kafka = not isinstance(job.source, FilesSource)
-    own_jdbc = "type" not in sink.catalog_options and "catalog-impl" not in sink.catalog_options
-    parts: list[Part] = ["iceberg"]
-    parts += ["sqlite"] if own_jdbc else []
-    parts += ["kafka"] if kafka else []
-    extensions = ",".join(filter(None, [EXTENSIONS, job.spark.get("spark.sql.extensions", "")]))
-    catalog = catalog_options(sink.catalog, sink.warehouse, sink.catalog_options)
-    options = catalog | job.spark | {"spark.sql.extensions": extensions}
+    kind = sink_kind(job)
+    sink_options = kind.spark_options(job.sink)
+    extensions = ",".join(
+        filter(None, [sink_options.get("spark.sql.extensions", ""), job.spark.get("spark.sql.extensions", "")])
+    )
+    options = sink_options | job.spark | {"spark.sql.extensions": extensions}
+    parts = coordinates(*kind.parts(job.sink), *source_parts(job.source))
     # A session of its own: under an application that is open already, its settings are left alone.
-    spark = open_session(f"ticdc-spark {job.name}", options, coordinates(*parts)).newSession()
-    gateway = spark.sparkContext._gateway
-    process = getattr(gateway, "proc", None)
+    spark = open_session(f"ticdc-spark {job.name}", options, parts).newSession()
+    process = getattr(spark.sparkContext._gateway, "proc", None)
     if process is not None:
         lease.set_jvm(process.pid)
-    source: Source
-    if isinstance(job.source, FilesSource):
-        source = FileSource(job.source.path)
-    else:
-        source = KafkaSource(
-            spark,
-            job.source.bootstrap_servers,
-            topics=job.source.topics or (),
-            topic_pattern=job.source.topic_pattern,
-            options=job.source.options,
-        )
-    tables = IcebergSink(spark, sink.catalog, sink.warehouse, sink.table_properties, catalog)
+    source = open_source(spark, job.source)
+    sink = kind.open(spark, job.sink, job.writer, lease.check)
     store = Store(job.state)
-    before = store.load()
-    protocol = job.source.protocol or (before.protocol if before else "")
-    if not protocol:
-        found = detected(job, spark, source, stop, bounded=bounded)
-        if found is None:
-            return None
-        log.info("protocol: %s, by the first messages", found)
-        protocol = found
+    protocol = _protocol(job, source, store, stop, bounded=bounded)
+    if protocol is None:
+        return None
     decoder(protocol, native=native_of(job.source))  # UsageError for what another protocol has not
-    if protocol not in REGISTERED:
+    if not PROTOCOLS[protocol].traits.registry:
         registry = None
     elif registry is None:
         raise UsageError(f"{job.file}: [source] schema-registry: missing; Avro messages name schemas of a registry")
@@ -110,9 +88,8 @@ def _open(job: Job, lease: Lease, until_ts: int | None, stop: threading.Event, *
         registry.protocol = protocol
     return Steps(
         job,
-        spark,
         source,
-        tables,
+        sink,
         lease,
         store,
         protocol=protocol,
@@ -120,6 +97,18 @@ def _open(job: Job, lease: Lease, until_ts: int | None, stop: threading.Event, *
         bounded=bounded,
         until_ts=until_ts,
     )
+
+
+def _protocol(job: Job, source: Source, store: Store, stop: threading.Event, *, bounded: bool) -> str | None:
+    """The protocol as the job file names it, as it was, or as the first messages show it."""
+    before = store.load()
+    named = job.source.protocol or (before.protocol if before else "")
+    if named:
+        return named
+    found = detected(job, source, stop, bounded=bounded)
+    if found is not None:
+        log.info("protocol: %s, by the first messages", found)
+    return found
 
 
 def _run(
@@ -152,7 +141,7 @@ def _run(
                     log.warning("what was read is not all applied: %s", hold.what)
                 break
         elif targets is None and not report.left:
-            if until_ts is not None and isinstance(steps.job.source, FilesSource):
+            if until_ts is not None and steps.source.is_recorded:
                 break  # A recording that ends before until_ts.
             heart.beat("waiting", report.progress.batch)
             stop.wait(steps.job.poll_interval)

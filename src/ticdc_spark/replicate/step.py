@@ -1,40 +1,34 @@
-"""One batch, step by step. Every step can be run again with the same result."""
+"""One batch, step by step: plan, land, decide, apply, commit. Every step can be run again with the same result."""
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 
 import msgspec
-from pyspark.sql import SparkSession
 
 from ticdc_spark import failpoints
-from ticdc_spark.config.job import Job, KafkaSource
-from ticdc_spark.config.load import skip_ddl_line
-from ticdc_spark.errors import EnvironmentFault, RejectedMessage, SchemaMissing, UnsupportedDdl, UsageError
+from ticdc_spark.config.job import Job
 from ticdc_spark.replicate.apply.batch import Batch
-from ticdc_spark.replicate.apply.timelines import apply
+from ticdc_spark.replicate.apply.timelines import TimelineResult, apply, settle
+from ticdc_spark.replicate.decide import Decided, Decider
 from ticdc_spark.replicate.landing import landing_plan
-from ticdc_spark.replicate.modes.arrival import advance_arrived, committed_arrived, position, positioned
-from ticdc_spark.replicate.modes.choose import Mode, as_read, hides, of_job, refuse_hidden, without_ddl
-from ticdc_spark.replicate.modes.commit import committed, forget_before, held_tables, is_held
-from ticdc_spark.replicate.modes.filters import leave_out, skip_to_known
-from ticdc_spark.replicate.modes.late_rows import with_late_rows
-from ticdc_spark.replicate.modes.watermark import Advanced, Rules, advance, describe_missing, due
-from ticdc_spark.replicate.plan.evolve import Refused, action
-from ticdc_spark.replicate.plan.timeline import timelines
+from ticdc_spark.replicate.modes.arrival import position
+from ticdc_spark.replicate.modes.base import Advanced, LandedBatch, ModeName
+from ticdc_spark.replicate.modes.choose import MODES, of_job
+from ticdc_spark.replicate.modes.commit import forget_before, forgotten_by
+from ticdc_spark.replicate.plan.holds import bounds_of
+from ticdc_spark.replicate.plan.offsets import choose_offsets, first_offsets, lagging, may_advance
+from ticdc_spark.replicate.plan.source_check import check_source, source_notes
+from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.report import BatchReport
-from ticdc_spark.replicate.schemas.files import with_schema_files
 from ticdc_spark.replicate.schemas.registered import Registered
-from ticdc_spark.replicate.schemas.sql_ddl import named_after, with_schemas
-from ticdc_spark.replicate.schemas.upstream import with_asked_schemas
-from ticdc_spark.replicate.state.lease import Lease
-from ticdc_spark.replicate.state.progress import Offsets, Plan, Progress, QueuedDdl, Store, TableState
+from ticdc_spark.replicate.start import begin
+from ticdc_spark.replicate.state.lease import Fence
+from ticdc_spark.replicate.state.progress import Offsets, Plan, ProgressStore, TableState
+from ticdc_spark.replicate.stops import stop_if_needed
 from ticdc_spark.replicate.timer import Timer
 from ticdc_spark.sinks.base import Sink, TableName
-from ticdc_spark.sinks.iceberg.changelog import ChangeLog
-from ticdc_spark.sinks.iceberg.sink import faults as sink_faults
-from ticdc_spark.spark.decode.control import Control
-from ticdc_spark.spark.decode.envelopes import LandingPlan
+from ticdc_spark.spark.decode.control import ControlEvent
 from ticdc_spark.spark.sources.base import Source
 
 log = logging.getLogger(__name__)
@@ -50,19 +44,18 @@ class Steps:
     def __init__(
         self,
         job: Job,
-        spark: SparkSession,
         source: Source,
         sink: Sink,
-        lease: Lease,
-        store: Store,
+        lease: Fence,
+        store: ProgressStore,
         *,
         protocol: str,
         registry: Registered | None,
         bounded: bool,
         until_ts: int | None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.job = job
-        self.spark = spark
         self.source = source
         self.sink = sink
         self.lease = lease
@@ -71,12 +64,14 @@ class Steps:
         self.registry = registry
         self.bounded = bounded
         self.until_ts = until_ts
-        loaded = store.load()
-        progress = loaded or Progress(job=job.name, generation=_generation(spark, job, store.load_plan()))
-        self.progress = msgspec.structs.replace(with_schema_files(progress, job.schema.file), protocol=protocol)
-        self.mode = self._settled(of_job(job.mode, protocol, self.progress))
-        """``None`` until messages tell it."""
-        self.log = ChangeLog(spark, job.sink.catalog, job.name, self.progress.generation, job.writer)
+        self.clock = clock
+        self.changelog = sink.changelog(job.name)
+        self.progress, redo = begin(job, source, sink, self.changelog, store, protocol)
+        if redo:
+            self.progress = msgspec.structs.replace(self.progress, pending=(*self.progress.pending, *redo))
+        self.decider = Decider(job, self.changelog, protocol, registry, bounded=bounded, until_ts=until_ts)
+        self.mode: ModeName | None = self.decider.settle(of_job(job.mode, protocol, self.progress))
+        """``None`` until messages show it."""
         self._first = True
         """Nothing was done in this run yet."""
         self.seconds: dict[str, float] = {}
@@ -85,11 +80,12 @@ class Steps:
     def batch(self, targets: Offsets | None, beat: Callable[[str, int], None]) -> BatchReport:
         """Do one batch up to ``targets`` (or to where the topics end now) and commit it."""
         began = time.monotonic()
+        check_source(self.source, self.progress)
         number = self.progress.batch + 1
         beat("plan", number)
         plan, fresh = self._plan(number, targets)
         ends = {(topic, partition): end for topic, partition, end in plan.ends}
-        starts = self._starts(ends)
+        starts = first_offsets(self.source, self.progress, ends)
         messages = sum(max(0, end - starts.get(place, end)) for place, end in ends.items())
         if fresh and not messages and not self._may_advance():
             self._first = False
@@ -98,56 +94,40 @@ class Steps:
             self.store.save_plan(plan)
             failpoints.point("plan")
         beat("land", number)
-        with self._timed("land"):
-            controls = self.log.land(self.source.read(self.spark, starts, ends), self._landing(number))
-            if self.registry is not None and self.registry.learn(controls):  # seldom: a schema that is new
-                controls = self.log.land(self.source.read(self.spark, starts, ends), self._landing(number))
+        with Timer(self.seconds, "land"):
+            controls = self._land(number, starts, ends)
         failpoints.point("land")
-        listed = self.source.ends()
+        latest = self.source.ends()
         beat("advance", number)
-        with self._timed("advance"):
-            advanced, ddls, refused = self._advance(number, controls, ends, listed, plan)
-        resolved = advanced.resolved
-        self.store.save_plan(msgspec.structs.replace(plan, resolved=resolved, mode=self.mode or ""))
+        with Timer(self.seconds, "advance"):
+            landed = LandedBatch(number=number, controls=controls, ends=ends, latest=latest)
+            decided = self.decider.decide(self.progress, self.mode, landed, plan, self.clock())
+        self.mode = decided.mode
+        self.store.save_plan(msgspec.structs.replace(plan, resolved=decided.resolved, mode=self.mode or ""))
         failpoints.point("advance")
         beat("apply", number)
-        work = self._work(number, advanced.progress)
-        ddls = [ddl for ddl in ddls if not is_held(ddl.change, work.states)]
-        with self._timed("apply"):
+        with Timer(self.seconds, "apply"):
             self.lease.check()
-            lines = timelines(work.states, work.pending, ddls, resolved)
-            apply(work, positioned(lines, work.position) if work.arrival else lines)
-        self._touch_new(work, advanced)
+            result = self._apply(number, decided)
         failpoints.point("apply")
-        with self._timed("commit"):
+        with Timer(self.seconds, "commit"):
             self.lease.check()
-            self._commit(number, advanced, work, ddls)
+            self._commit(number, decided, result)
         failpoints.point("progress")
         self._first = False
-        self._after(advanced, refused)
-        left = sum(max(0, end - ends.get(place, 0)) for place, end in (targets or listed).items())
+        stop_if_needed(self.job, self.progress, decided, self.clock())
+        left = sum(max(0, end - ends.get(place, 0)) for place, end in (targets or latest).items())
         return BatchReport(
             progress=self.progress,
             messages=messages,
             left=left,
-            rows=work.applied_rows,
+            rows=result.rows,
             seconds=time.monotonic() - began,
         )
 
     def lagging(self, targets: Offsets) -> Offsets | None:
-        """In a run to an end: partitions that must be read further, because they have no watermark as high as the
-        others' and messages came while the others were read. ``None``: the run is over."""
-        highest = max((state.watermark for state in self.progress.partitions), default=0)
-        listed = self.source.ends()
-        more = {
-            (state.topic, state.partition): listed[state.topic, state.partition]
-            for state in self.progress.partitions
-            if state.watermark < highest and listed.get((state.topic, state.partition), 0) > state.offset
-        }
-        more |= {place: end for place, end in listed.items() if place not in targets and end > 0}
-        known = {(state.topic, state.partition): state.offset for state in self.progress.partitions}
-        more = {place: end for place, end in more.items() if end > known.get(place, 0)}
-        return {**targets, **more} if more else None
+        """In a run to an end: partitions that must be read further; ``None``: the run is over."""
+        return lagging(self.source, self.progress, targets)
 
     def _plan(self, number: int, targets: Offsets | None) -> tuple[Plan, bool]:
         """The batch's end offsets: as fixed before a restart, or chosen now."""
@@ -156,244 +136,105 @@ class Steps:
         if old is not None and same and old.resolved is not None:
             self.mode = old.mode or self.mode
             return old, False  # Tables may be there already; before that point nothing but the log was written.
-        ends = self.source.ends() if targets is None else targets
-        starts = self._starts(ends)
-        cut = self.source.cap(starts, ends, self.job.batch_rows, self.job.batch_bytes)
-        fixed = tuple(sorted((topic, partition, end) for (topic, partition), end in cut.items()))
-        return Plan(generation=self.progress.generation, batch=number, ends=fixed), True
-
-    def _starts(self, ends: Offsets) -> Offsets:
-        known = {(state.topic, state.partition): state.offset for state in self.progress.partitions if state.offset > 0}
-        if all(place in known for place in ends):
-            return known
-        latest = isinstance(self.job.source, KafkaSource) and self.job.source.starting == "latest"
-        first_run = not self.progress.partitions
-        beginning = self.source.ends() if latest and first_run else self.source.beginning()
-        return beginning | known
+        return choose_offsets(self.job, self.source, self.progress, number, targets), True
 
     def _may_advance(self) -> bool:
-        """Whether something else than messages moves the resolved ts: a changed job file (``skip-ddl``, a schema file),
-        a partition that becomes idle; or the wait for a schema is over."""
-        progress, now = self.progress, time.time()
-        if self.until_ts is not None or (self._first and progress.batch):
+        """Whether something else than messages moves the resolved ts: a changed job file, or time."""
+        if self.until_ts is not None or (self._first and self.progress.batch):
             return True
-        if progress.schema_wait_since and now - progress.schema_wait_since >= self.job.schema_timeout:
-            return True
-        if self.mode is None and progress.pending and now - progress.hold.since >= self.job.idle_partition_timeout:
-            return True
-        timeout = 0.0 if self.bounded else self.job.idle_partition_timeout
-        highest = max((state.watermark for state in progress.partitions), default=0)
-        behind = [state for state in progress.partitions if state.watermark < highest and not state.idle]
-        # One that was not at its end when it was last looked at (behind_since 0) is there now: nothing is to be read.
-        return any(not state.behind_since or now - state.behind_since >= timeout for state in behind)
+        known = self.mode is not None
+        return may_advance(self.job, self.progress, bounded=self.bounded, mode_known=known, now=self.clock())
 
-    def _landing(self, number: int) -> LandingPlan:
-        return landing_plan(self.job, self.protocol, self.mode, self.progress, number, self.registry)
+    def _land(self, number: int, starts: Offsets, ends: Offsets) -> list[ControlEvent]:
+        while True:
+            plan = landing_plan(self.job, self.protocol, self.mode, self.progress, number, self.registry)
+            controls = self.changelog.land(self.source.read(starts, ends), plan)
+            if self.registry is None or not self.registry.learn(controls):  # seldom: a schema that is new
+                return controls
 
-    def _advance(
-        self,
-        number: int,
-        controls: Sequence[Control],
-        ends: Offsets,
-        listed: Offsets,
-        plan: Plan,
-    ) -> tuple[Advanced, list[QueuedDdl], QueuedDdl | None]:
-        now = time.time()
-        rules = Rules(
-            idle_timeout=self.job.idle_partition_timeout, bounded=self.bounded, until_ts=self.until_ts, now=now
-        )
-        waited = now - (self.progress.hold.since or now) >= self.job.idle_partition_timeout
-        at_end = self.bounded and all(ends.get(place, 0) >= end for place, end in listed.items())
-        controls = leave_out(controls, self.job.tables)
-        known = skip_to_known(self.job.schema.skip_to_known)
-        folded = (number, controls, ends, listed, rules, known, named_after)
-        refuse_hidden(controls, self.mode)
-        begun = self._told(controls)
-        if self.mode is None:
-            read = as_read(advance(begun, *folded).progress, at_end=at_end, waited=waited, hidden=hides(controls))
-            self.mode = self._settled(read)
-            begun = self._told(controls)
-        if self.mode == "arrival":
-            if any(event.kind == "watermark" for event in controls) and not hides(controls):
-                log.warning("there are watermarks: a new job would run in mode barrier, which is exact")
-            registered = None if self.registry is None else self.registry.tables(controls)
-            begun, controls = without_ddl(self.progress, controls, self.protocol)
-            arrived = (number, controls, ends, listed, rules, registered, known, named_after)
-            advanced = self._asked(begun, lambda progress: advance_arrived(progress, *arrived))
-        else:
-            advanced = self._asked(begun, lambda progress: advance(progress, *folded))
-        if advanced.rejects:
-            advanced = self._decode_rejects(number, advanced, now)
-        if advanced.late:
-            advanced = with_late_rows(self.job, self.log, number, advanced)
-        resolved = max(advanced.resolved, plan.resolved or 0)
-        if self.mode == "arrival" and plan.resolved is not None:
-            resolved = plan.resolved
-        ddls = self._due(advanced.progress, resolved)
-        refused = next((ddl for ddl in ddls if self._is_refused(ddl)), None)
-        if refused is not None:
-            resolved = min(resolved, refused.change.commit_ts - 1)
-            resolved = resolved if self.mode == "arrival" else max(resolved, self.progress.applied)
-            ddls = self._due(advanced.progress, resolved)
-        return msgspec.structs.replace(advanced, resolved=resolved), ddls, refused
-
-    def _asked(self, begun: Progress, fold: Callable[[Progress], Advanced]) -> Advanced:
-        """Fold once, and again with what the upstream tells of the schemas that were missing."""
-        advanced, upstream = fold(begun), self.job.source.upstream
-        if advanced.missing and upstream is not None:
-            advanced = fold(with_asked_schemas(begun, advanced.missing, upstream))
-        return advanced
-
-    def _told(self, controls: Sequence[Control]) -> Progress:
-        return self.progress if self.registry is None else self.registry.told(self.progress, controls, self.mode)
-
-    def _settled(self, mode: Mode | None) -> Mode | None:
-        """Tell what was decided. Raises: UsageError where the run asks for what the mode does not have."""
-        if mode == "arrival":
-            log.warning(
-                "mode arrival: %s without watermarks; tables follow the messages, and equal the source at no known "
-                "commitTs while changes come",
-                self.protocol,
-            )
-            if self.until_ts is not None:
-                raise UsageError("--until-ts needs watermarks, and this job is in mode arrival: there are none")
-        return mode
-
-    def _due(self, progress: Progress, resolved: int) -> list[QueuedDdl]:
-        """The DDLs to apply, with their schemas."""
-        states = {(table.schema, table.name): table for table in progress.tables}
-        sanitised = self.protocol == "avro"
-        return with_schemas(due(progress.ddls, resolved), states, progress.schemas, sanitised=sanitised)
-
-    def _is_refused(self, ddl: QueuedDdl) -> bool:
-        change = ddl.change
-        skipped = any(skip.matches(change.commit_ts, change.query) for skip in self.job.skip_ddl)
-        return not skipped and isinstance(action(change), Refused)
-
-    def _decode_rejects(self, number: int, advanced: Advanced, now: float) -> Advanced:
-        rejects = advanced.rejects
-        first = rejects[0]
-        where = f"topic {first.topic}, partition {first.partition}, offset {first.offset}"
-        if len(rejects) > self.job.max_rejects:
-            message = (
-                f"{len(rejects)} messages of one batch cannot be read as {self.protocol}, more than "
-                f"max-rejects = {self.job.max_rejects}; the first: {where}: {first.reason}"
-            )
-            raise EnvironmentFault(message)
-        self.log.keep_rejects(number, "decode", rejects, now)
-        text = f"a message cannot be read: {first.reason} ({where})"
-        if self.job.on_reject == "stop":
-            message = (
-                f"{text}; {len(rejects)} such in this batch, kept in {self.log.dead_letters}; nothing of the batch is "
-                f"applied. Mend the source, or set on-reject under [job] to quarantine or continue"
-            )
-            raise RejectedMessage(message)
-        log.error("%s", text)
-        topics = {reject.topic for reject in rejects}
-        tables = tuple(
-            self._touched(table, text) if topics & set(table.topics) or not table.topics else table
-            for table in advanced.progress.tables
-        )
-        progress = msgspec.structs.replace(
-            advanced.progress, tables=tables, rejected=advanced.progress.rejected + len(rejects)
-        )
-        return msgspec.structs.replace(advanced, progress=progress)
-
-    def _touched(self, table: TableState, reason: str) -> TableState:
-        """A table of a topic with an unreadable message: it may have been this table's last change."""
-        since = table.diverged_since or table.applied
-        quarantined = (table.quarantined or reason) if self.job.on_reject == "quarantine" else table.quarantined
-        return msgspec.structs.replace(table, quarantined=quarantined, diverged_since=since, clean=False)
-
-    def _touch_new(self, work: Batch, advanced: Advanced) -> None:
-        """Tables that came with the batch itself may miss what its unreadable messages say, too."""
-        topics = {reject.topic for reject in advanced.rejects}
-        for name, table in work.states.items():
-            if topics and table.clean and (topics & set(table.topics) or not table.topics):
-                text = f"a message cannot be read: {advanced.rejects[0].reason}"
-                work.states[name] = self._touched(table, text)
-
-    def _work(self, number: int, progress: Progress) -> Batch:
+    def _apply(self, number: int, decided: Decided) -> TimelineResult:
+        progress = decided.advanced.progress
         states: dict[TableName, TableState] = {(table.schema, table.name): table for table in progress.tables}
-        held = held_tables(states)
-        return Batch(
+        mode = MODES[decided.mode or "barrier"]
+        batch = Batch(
             job=self.job,
             sink=self.sink,
-            log=self.log,
+            log=self.changelog,
+            generation=progress.generation,
             batch=number,
             protocol=self.protocol,
-            arrival=self.mode == "arrival",
-            position=position(self.progress.generation, number),
+            arrival=decided.mode == "arrival",
+            position=position(progress.generation, number),
             registry=self.registry,
-            states=states,
-            pending=tuple(rows for rows in progress.pending if (rows.schema, rows.name) not in held),
+            pending=progress.pending,
             schemas={(known.schema, known.name, known.key): known.table for known in progress.schemas},
-            now=time.time(),
+            now=self.clock(),
+            job_applied=0 if decided.mode == "arrival" else self.progress.applied,
+        )
+        bounds, held = bounds_of(states, decided.ddls)
+        waits = {identity(ddl.change) for ddl in held}
+        ddls = [ddl for ddl in decided.ddls if identity(ddl.change) not in waits]
+        lines = mode.timelines(self.progress, states, progress.pending, ddls, decided.resolved, bounds)
+        result = apply(batch, states, lines, mode.apply_rows)
+        states = self._touch_new(result.states, decided.advanced)
+        before = {(table.schema, table.name): table for table in self.progress.tables}
+        changed = [name for name, state in states.items() if _is_judged(before.get(name), state)]
+        settled = settle(batch, states, changed)
+        return msgspec.structs.replace(
+            result, states=settled.states, touched=result.touched | settled.touched, left=(*held, *result.left)
         )
 
-    def _commit(self, number: int, advanced: Advanced, work: Batch, ddls: Sequence[QueuedDdl]) -> None:
-        now = time.time()
+    def _touch_new(self, states: Mapping[TableName, TableState], advanced: Advanced) -> dict[TableName, TableState]:
+        """Tables that came with the batch itself may miss what its unreadable messages hold, too."""
+        topics = {reject.topic for reject in advanced.rejects}
+        touched = dict(states)
+        for name, table in states.items():
+            if topics and table.clean and (topics & set(table.topics) or not table.topics):
+                text = f"a message cannot be read: {advanced.rejects[0].reason}"
+                touched[name] = self.decider.touched(table, text)
+        return touched
+
+    def _commit(self, number: int, decided: Decided, result: TimelineResult) -> None:
+        now = self.clock()
         retention = self.job.log_retention
-        for name, mark in work.marks.items():
-            state = work.states.get(name)
-            if mark is not None and state is not None:
-                work.states[name] = msgspec.structs.replace(state, snapshot_id=self.sink.snapshot_id(name))
+        states = dict(result.states)
+        for name in result.touched:
+            state = states.get(name)
+            if state is not None and not state.dropped:
+                states[name] = msgspec.structs.replace(state, snapshot_id=self.sink.snapshot_id(name))
+        before = decided.advanced.progress
         counted = msgspec.structs.replace(
-            advanced.progress,
+            before,
             mode=self.mode or "",
-            rows=advanced.progress.rows + work.applied_rows,
-            ddls_applied=advanced.progress.ddls_applied + work.ddls,
-            rejected=advanced.progress.rejected + work.rejected,
-            zero_dates=advanced.progress.zero_dates + work.zero_dates,
+            rows=before.rows + result.rows,
+            ddls_applied=before.ddls_applied + result.ddls,
+            rejected=before.rejected + result.rejected,
+            zero_dates=before.zero_dates + result.zero_dates,
         )
+        mode = MODES[decided.mode or "barrier"]
+        waits = {identity(ddl.change) for ddl in result.left}
+        ddls = [ddl for ddl in decided.ddls if identity(ddl.change) not in waits]
         keep = retention.seconds or 0.0
-        if work.arrival:
-            progress = committed_arrived(counted, number, work.states, advanced.resolved, ddls, now, keep)
-        else:
-            progress = committed(counted, number, work.states, advanced.resolved, now, keep)
+        progress = mode.commit(counted, number, states, decided.resolved, ddls, result.left, now, keep)
+        prune = number % PRUNE_EVERY == 0
+        before_batch = forget_before(progress, retention.batches, retention.seconds, now) if prune else 0
+        if prune:
+            progress = msgspec.structs.replace(progress, forgotten=forgotten_by(progress, before_batch))
+        progress = msgspec.structs.replace(progress, source=source_notes(self.source, progress))
         self.store.save(progress)
         self.progress = progress
         if progress.regressions > REGRESSIONS_TO_WARN * max(1, len(progress.partitions)):
             log.warning("watermarks went back %d times: a second changefeed on the topic?", progress.regressions)
-        if number % PRUNE_EVERY == 0:
-            self.log.forget(forget_before(progress, retention.batches, retention.seconds, now))
-
-    def _after(self, advanced: Advanced, refused: QueuedDdl | None) -> None:
-        """What stops the job once everything before it is applied and committed."""
-        if refused is not None:
-            change = refused.change
-            why = action(change)
-            assert isinstance(why, Refused), "that is why it was chosen"
-            message = (
-                f"a DDL cannot be replayed: {why.why}\n  SQL: {change.query}\n  at commitTs {change.commit_ts}, topic "
-                f"{refused.topic}, partition {refused.partition}, offset {refused.offset}; all before it is applied.\n"
-                f"  To skip exactly this one, under [job]: {skip_ddl_line(change.commit_ts, change.query)}"
-            )
-            raise UnsupportedDdl(message)
-        waited = time.time() - self.progress.schema_wait_since
-        if advanced.missing and self.progress.schema_wait_since and waited >= self.job.schema_timeout:
-            first = min(advanced.missing, key=lambda rows: rows.min_ts)
-            message = (
-                f"{describe_missing(first)}. No DDL or BOOTSTRAP with it came in {waited:.0f} s (schema-timeout). "
-                f"Ways out: [schema] file with its CREATE TABLE, upstream under [source], a BOOTSTRAP, or [schema] "
-                f'skip-to-known = ["{first.schema}.{first.name}"], which leaves these rows out'
-            )
-            raise SchemaMissing(message)
-
-    def _timed(self, phase: str) -> Timer:
-        return Timer(self.seconds, phase)
+        if prune:
+            self.changelog.forget(progress.generation, before_batch)
 
 
-def _generation(spark: SparkSession, job: Job, plan: Plan | None) -> int:
-    """A generation that the change log does not hold yet, as the state folder is new, or was lost; but that of
-    ``plan`` if it is of a first batch, which was never committed."""
-    log_table = ChangeLog(spark, job.sink.catalog, job.name, 0).table
-    with sink_faults("the change log cannot be read"):
-        highest = spark.sql(f"SELECT max(generation) FROM {log_table}").collect()[0][0]
-    newest = 0 if highest is None else int(highest)
-    if plan is not None and plan.batch == 1 and plan.generation >= newest:
-        return plan.generation
-    return newest + 1
+def _is_judged(before: TableState | None, now: TableState) -> bool:
+    """Whether what is known of a table's worth has changed: it diverged, or was quarantined, or goes on."""
+    if before is None or now.dropped:
+        return False
+    was = (before.clean, before.diverged_since, before.quarantined)
+    return was != (now.clean, now.diverged_since, now.quarantined)
 
 
 __all__ = ["Steps"]

@@ -1,14 +1,20 @@
-"""What a sink does for ``replicate``. Every write and every DDL carries its mark in the commit that does it."""
+"""The contract of a sink: a lake of tables, each of which says what it is and how far it is.
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+Every write and every DDL carries its stamp in the very commit that does it. The contract is split by what a sink can
+do: ``Tables`` (look, create, drop, stamp), ``Columns`` (schema changes), ``Changes`` (rows); ``Sink`` is all of them.
+A sink opens the change log that belongs to it, and decides how it writes the net changes of rows of that log.
+"""
+
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
 import msgspec
-from pyspark.sql import DataFrame, SparkSession
 
-from ticdc_spark.spark.decode.rows import OP
-from ticdc_spark.spark.types import LakeColumn
+from ticdc_spark.model import Value
+from ticdc_spark.sinks.changelog_base import ChangeLog
+from ticdc_spark.spark.decode.log_files import LogScan
+from ticdc_spark.spark.decode.rows import OP, BadRow, ReadPlan
+from ticdc_spark.spark.types import LakeColumn, LakeOptions
 
 Mark: TypeAlias = tuple[int, int]
 """(commit_ts, step)."""
@@ -17,19 +23,30 @@ TableName: TypeAlias = tuple[str, str]
 
 OP_COLUMN = OP
 """Column of a net change: ``d`` deletes its key, anything else is the row's last image."""
-
-
 TIES, ALWAYS = "_ticdc_ties", "_ticdc_always"
-"""Columns of a net change for ``merge_newest``: whether it wins over a row of the same time, and over any row."""
+"""Columns of a net change in arrival mode: whether it wins over a row of the same time, and over any row."""
 
 
-class MarkFound(msgspec.Struct, frozen=True):
-    """What the newest commit with a mark says."""
+class Stamp(msgspec.Struct, frozen=True):
+    """What a commit of a job writes into its table: how far the table is, and what it is."""
 
     job: str
     mark: Mark
     floor: int
     """The commit_ts up to which everything was applied before the step of ``mark`` began."""
+    about: str = ""
+    """What the table is, in the job's own words (JSON); the sink keeps it as it is. ``""``: as written before."""
+
+
+class TableFound(msgspec.Struct, frozen=True, kw_only=True):
+    """A table as the lake has it now."""
+
+    stamp: Stamp | None
+    """The newest one; ``None``: no job has written to the table, or nothing of it is left."""
+    rolled_back: bool = False
+    """The table was set back to a state before one that a job committed; ``stamp`` has the mark of that state."""
+    changed_by: str = ""
+    """How somebody else changed rows since the last commit of a job; ``""``: nobody did."""
 
 
 class ColumnChanges(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,31 +56,91 @@ class ColumnChanges(msgspec.Struct, frozen=True, kw_only=True):
     add: tuple[LakeColumn, ...] = ()
     drop: tuple[str, ...] = ()
     promote: tuple[LakeColumn, ...] = ()
+    order: tuple[str, ...] = ()
+    """All lake names in the order that the table has after the other changes; empty when no column moves."""
 
     def __bool__(self) -> bool:
-        return bool(self.rename or self.add or self.drop or self.promote)
+        return bool(self.rename or self.add or self.drop or self.promote or self.order)
 
 
-class Sink(Protocol):
-    """A lake. One object a job; safe to call from several threads for different tables."""
+class Fill(msgspec.Struct, frozen=True):
+    """A constant for a new column."""
 
-    def session(self) -> AbstractContextManager[SparkSession]:
-        """Borrow a Spark session; data frames to write must come from one, and one thread uses it at a time."""
+    value: str | bytes | None
+    """Canonical."""
+    lake: LakeOptions
 
-    def exists(self, table: TableName) -> bool:
-        """Whether the lake has the table."""
 
-    def mark(self, table: TableName) -> MarkFound | None:
-        """The mark of a table that exists; ``None`` when no commit carries one (not a table of ours)."""
+class ColumnConversion(msgspec.Struct, frozen=True):
+    """How the values of a column become those of another type."""
+
+    expression: str
+    """Spark SQL over ``{old}``."""
+    before: LakeColumn | None = None
+    """The column as it was; ``None``: only its type in the lake is known."""
+    convert: Callable[[Value], Value] | None = None
+    """The same of a canonical value of ``before``. Raises: MessageError for one that the source would refuse"""
+    lake: LakeOptions = LakeOptions()
+
+
+class NetChanges(msgspec.Struct, frozen=True, kw_only=True):
+    """The rows of one table to apply, one net change a key, and how they are read."""
+
+    table: TableName
+    scan: LogScan
+    plan: ReadPlan
+    stamp: Stamp
+    """The mark of the commit that applies them."""
+    appended: Stamp | None = None
+    """The mark of a commit before it, if the sink appends new keys by a commit of their own."""
+    new_keys: bool = False
+    """Whether a key whose first event is an insert has no row in the table."""
+    inserts: int = 0
+    others: int = 0
+    """How many of the changes are inserts, and how many are not, as far as is known."""
+    leave_out_unreadable: bool = False
+    """Rows that cannot be read are left out; otherwise nothing is applied when there is one."""
+
+
+class NewestChanges(msgspec.Struct, frozen=True, kw_only=True):
+    """The rows of one table to apply in arrival mode: each key's newest change, where the table has no newer one."""
+
+    table: TableName
+    scan: LogScan
+    plan: ReadPlan
+    columns: tuple[LakeColumn, ...]
+    """Those of ``plan``, and the last one for the commit_ts of a row's last change."""
+    stamp: Stamp
+    deletes: ReadPlan | None = None
+    """How older rows of the log are read for the deletes that they hold; ``None``: those need not be looked at."""
+    leave_out_unreadable: bool = False
+
+
+class Applied(msgspec.Struct, frozen=True, kw_only=True):
+    """What a commit of rows did."""
+
+    zero_dates: int = 0
+    """Zero or impossible dates that became NULL."""
+
+
+class UnreadableRows(Exception):
+    """Rows that cannot be read; nothing was applied. Not an error of its own: ``on-reject`` decides."""
+
+
+class Tables(Protocol):
+    """The tables of a lake, and what they say of themselves. Every commit is fenced: it asks for the lease first."""
+
+    def find(self, table: TableName) -> TableFound | None:
+        """A table as it is now; ``None``: the lake has no such table."""
+
+    def list_tables(self, job: str) -> list[TableName]:
+        """The tables whose newest stamp is of a job. Looks at every table: for a job whose state was lost."""
 
     def snapshot_id(self, table: TableName) -> int | None:
         """The current snapshot."""
 
-    def columns(self, table: TableName) -> dict[str, str]:
-        """Lake column names of a table to their types, in Spark's words."""
-
-    def create(self, table: TableName, columns: Sequence[LakeColumn], mark: MarkFound) -> None:
-        """Create a table, with its mark, in one commit."""
+    def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
+        """Create a table, with its stamp, in one commit."""
 
     def drop(self, table: TableName) -> None:
         """Drop a table and its files; no error when it is not there."""
@@ -71,34 +148,58 @@ class Sink(Protocol):
     def rename(self, old: TableName, new: TableName) -> None:
         """Rename a table."""
 
-    def truncate(self, table: TableName, mark: MarkFound) -> None:
+    def truncate(self, table: TableName, stamp: Stamp) -> None:
         """Remove all rows, in one commit."""
 
-    def stamp(self, table: TableName, mark: MarkFound) -> None:
-        """Commit a mark and nothing else."""
-
-    def change_columns(self, table: TableName, changes: ColumnChanges, mark: MarkFound) -> None:
-        """Rename, add, drop and promote columns, with the mark, in one commit."""
-
-    def set_column(self, table: TableName, column: str, expression: str, mark: MarkFound) -> None:
-        """Set a column of every row to a SQL expression."""
-
-    def append(self, table: TableName, rows: DataFrame, columns: Sequence[LakeColumn], mark: MarkFound) -> None:
-        """Append rows, in one commit with the mark."""
-
-    def merge(self, table: TableName, changes: DataFrame, columns: Sequence[LakeColumn], mark: MarkFound) -> None:
-        """Apply one net change a key, in one commit with the mark."""
-
-    def merge_newest(
-        self, table: TableName, changes: DataFrame, columns: Sequence[LakeColumn], mark: MarkFound
-    ) -> None:
-        """Apply one net change a key where the lake has no newer one, in one commit with the mark.
-
-        The last of ``columns`` holds the commit_ts of a row's last change; ``changes`` has ``TIES`` and ``ALWAYS``.
-        """
+    def stamp(self, table: TableName, stamp: Stamp) -> None:
+        """Commit a stamp and nothing else."""
 
     def create_database(self, schema: str) -> None:
         """Create a namespace; no error when it is there."""
 
     def drop_database(self, schema: str) -> None:
         """Drop a namespace if nothing is left in it."""
+
+
+class Columns(Protocol):
+    """Schema changes."""
+
+    def columns(self, table: TableName) -> dict[str, str]:
+        """Lake column names of a table to their types, in Spark's words."""
+
+    def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
+        """Rename, add, drop and promote columns, with the stamp, in one commit."""
+
+    def fill_column(self, table: TableName, column: LakeColumn, fill: Fill, stamp: Stamp) -> None:
+        """Give every row one value in a column, in one commit with the stamp."""
+
+    def convert_column(
+        self, table: TableName, old: str, column: LakeColumn, conversion: ColumnConversion, stamp: Stamp
+    ) -> None:
+        """Set a column of every row to the converted value of the column ``old``, in one commit with the stamp."""
+
+
+class Changes(Protocol):
+    """Rows of the sink's change log into its tables."""
+
+    def apply_net_changes(self, changes: NetChanges) -> Applied:
+        """Apply one net change a key: the last image of each, in one commit with the stamp.
+
+        Raises: UnreadableRows when there are some that are not to be left out; nothing is applied then. SinkFault
+        """
+
+    def apply_newest(self, changes: NewestChanges) -> Applied:
+        """Apply each key's newest change where the table has no newer one, in one commit with the stamp.
+
+        Raises: as ``apply_net_changes``.
+        """
+
+    def unreadable_rows(self, scan: LogScan, plan: ReadPlan, limit: int) -> list[BadRow]:
+        """At most ``limit`` rows that cannot be read, each once. Raises: SinkFault"""
+
+
+class Sink(Tables, Columns, Changes, Protocol):
+    """A lake. One object a job; safe to call from several threads for different tables."""
+
+    def changelog(self, job: str) -> ChangeLog:
+        """Open the job's change log and dead letters, which this sink then reads rows from."""

@@ -9,29 +9,16 @@ DDL kinds are the target's.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import TypeAlias
 
-import msgspec
 from msgspec.structs import replace
 
-from ticdc_spark.clients.claim_check import ClaimCheckStorage
-from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Bootstrap, Change, Message, Rejected, RowChange, SchemaChange, Table, Watermark
-from ticdc_spark.protocols.avro.encode import AvroConfig, Registry
-from ticdc_spark.protocols.avro.encode import encoder as avro
+from ticdc_spark.protocols import protocol
 from ticdc_spark.protocols.base import Encoded, Encoder
-from ticdc_spark.protocols.canal_json.encode import CanalJsonConfig, ddl_word
-from ticdc_spark.protocols.canal_json.encode import encoder as canal_json
-from ticdc_spark.protocols.debezium.encode import DebeziumConfig
-from ticdc_spark.protocols.debezium.encode import encoder as debezium
-from ticdc_spark.protocols.debezium_avro.encode import DebeziumAvroConfig
-from ticdc_spark.protocols.debezium_avro.encode import encoder as debezium_avro
-from ticdc_spark.protocols.open.encode import OpenConfig
-from ticdc_spark.protocols.open.encode import encoder as open_protocol
-from ticdc_spark.protocols.simple.encode import SimpleConfig
-from ticdc_spark.protocols.simple.encode import encoder as simple
+from ticdc_spark.protocols.shared.ddl_words import ddl_word
 from ticdc_spark.streams.reader import EventReader, Found
 from ticdc_spark.streams.sql_details import SqlDetails
 from ticdc_spark.streams.write_changes import UNWRITABLE
@@ -41,123 +28,17 @@ _RUN = 256
 """Rows of one partition that are encoded at once."""
 
 
-class Target(NamedTuple):
-    """A protocol that can be written."""
-
-    config: type[msgspec.Struct]
-    encoder: Callable[..., Encoder]
-    """From a configuration, and the registry where one is needed."""
-    defaults: Mapping[str, Any]
-    has_upsert: bool = False
-    ddl_to_first: bool = False
-    """DDL goes to partition 0 only."""
-    tells_tables: bool = False
-    """A DDL's message has its tables."""
-    needs_details: bool = False
-    """Its messages have what Simple's schemas lack: the order of columns, or which are generated."""
-    needs_registry: bool = False
-    store: Callable[[ClaimCheckStorage, bool], Callable[..., str]] | None = None
-    """What keeps a large message in a storage, as its bare value if so wanted; ``None``: there is no claim check."""
-
-
-def _store_value(storage: ClaimCheckStorage, raw: bool) -> Callable[[bytes], str]:
-    return storage.store if raw else partial(storage.store_message, None)
-
-
-def _store_framed(storage: ClaimCheckStorage, raw: bool) -> Callable[[bytes, bytes], str]:
-    if raw:
-        raise UsageError("open has no option claim-check-raw-value: its key is needed to read a message")
-    return storage.store_message
-
-
-TARGETS: Mapping[str, Target] = {
-    "avro": Target(
-        AvroConfig,
-        avro,
-        {"enable_tidb_extension": True, "compute_row_checksum": True},
-        has_upsert=True,
-        needs_registry=True,
-    ),
-    "canal-json": Target(
-        CanalJsonConfig, canal_json, {"enable_tidb_extension": True}, ddl_to_first=True, store=_store_value
-    ),
-    "debezium-avro": Target(DebeziumAvroConfig, debezium_avro, {"enable_tidb_extension": True}, needs_registry=True),
-    "debezium": Target(
-        DebeziumConfig, debezium, {"enable_tidb_extension": True}, tells_tables=True, needs_details=True
-    ),
-    "open": Target(OpenConfig, open_protocol, {}, has_upsert=True, needs_details=True, store=_store_framed),
-    "simple": Target(SimpleConfig, simple, {"compute_row_checksum": True}, tells_tables=True, store=_store_value),
-}
-"""Protocol name to how it is written."""
-
-
-def target_encoder(name: str, options: Mapping[str, str], registry: Registry | None = None) -> Encoder:
-    """The encoder of a protocol. ``options`` are fields of its configuration, with ``-`` for ``_``, as text.
-
-    Those of large messages have TiCDC's names: ``large-message-handle-option``, ``large-message-handle-compression``,
-    ``claim-check-storage-uri``, ``claim-check-raw-value``.
-
-    Raises: UsageError for an option that it has not, a value that does not suit it, or a registry that is missing.
-    """
-    target = TARGETS[name]
-    if target.needs_registry and registry is None:
-        raise UsageError(f"{name} is written with --schema-registry: a URL, or file:PATH for a file of schemas")
-    fields = {_FIELDS.get(key, key.replace("-", "_")): value for key, value in options.items()}
-    stores = {key: fields.pop(key) for key in _STORAGE if target.store and key in fields}
-    known = {field.name: field for field in msgspec.structs.fields(target.config) if not _is_callable(field.type)}
-    for field in fields:
-        if field not in known:
-            allowed = ", ".join(sorted(name.replace("_", "-") for name in known))
-            raise UsageError(f"{name} has no option {field.replace('_', '-')!r}; allowed: {allowed}")
-    read = dict(target.defaults)
-    for field, value in fields.items():
-        try:
-            read[field] = msgspec.convert(value, known[field].type, strict=False)
-        except msgspec.ValidationError as error:
-            raise UsageError(f"option {field.replace('_', '-')}: {error}") from error
-    if target.store is not None:
-        read |= _stores(target.store, read.get("large_message_handle"), stores)
-    try:
-        return target.encoder(target.config(**read), *([registry] if target.needs_registry else []))
-    except MessageError as error:
-        raise UsageError(str(error)) from error
-
-
-_STORAGE = ("claim_check_storage_uri", "claim_check_raw_value")
-_FIELDS = {"large-message-handle-option": "large_message_handle", "large-message-handle-compression": "compression"}
-
-
-def _stores(
-    store: Callable[[ClaimCheckStorage, bool], Callable[..., str]], handle: Any, given: Mapping[str, str]
-) -> dict[str, Any]:
-    if handle != "claim-check":
-        for key in given:
-            raise UsageError(f"option {key.replace('_', '-')} needs large-message-handle-option=claim-check")
-        return {}
-    uri, raw = given.get("claim_check_storage_uri"), given.get("claim_check_raw_value", "false")
-    if not uri:
-        raise UsageError("large-message-handle-option=claim-check needs claim-check-storage-uri")
-    if raw not in ("true", "false"):
-        raise UsageError(f"option claim-check-raw-value is {raw!r}; allowed: true, false")
-    return {"store": store(ClaimCheckStorage(uri), raw == "true")}
-
-
-def _is_callable(kind: Any) -> bool:
-    return "Callable" in str(kind)
-
-
 class Converter:
     """Writes what a reader finds. Messages come in order within each partition; offsets are counted anew."""
 
     def __init__(self, reader: EventReader, name: str, to: Encoder) -> None:
         self._reader = reader
-        self._target = TARGETS[name]
+        self._target = protocol(name).traits
         self._to = to
         self._offsets: dict[Partition, int] = {}
         self._run: list[Found] = []
         self.unsent: Counter[str] = Counter()
         """DDL and watermarks that have no message in the target."""
-        self._schemas = name == "simple"
         self._details = SqlDetails() if self._target.needs_details else None
         self._told: set[tuple[Partition, str, str, int]] = set()
         self._versions: dict[tuple[str, str], tuple[Table, int]] = {}
@@ -182,7 +63,7 @@ class Converter:
             case Bootstrap(table):
                 yield from self._messages(found, [self._to.bootstrap(table)])
             case SchemaChange():
-                if found.message.partition == 0 or not self._target.ddl_to_first:
+                if found.message.partition == 0 or not self._target.ddl_to_first_partition:
                     yield from self._attempt(found, lambda: [self._to.ddl(self._ddl(event))])
 
     def _learn(self, event: SchemaChange | Bootstrap | Watermark | Rejected) -> None:
@@ -202,7 +83,7 @@ class Converter:
         for found in run:
             assert isinstance(found.event, RowChange)
             changes.append(self._suited(found.event))
-        if self._schemas:
+        if self._target.versioned_tables:
             for found, change in zip(run, changes, strict=True):
                 yield from self._schema(found, change.table)
         try:
@@ -218,12 +99,12 @@ class Converter:
         return list(self._to.rows([change]))
 
     def _suited(self, change: RowChange) -> RowChange:
-        if change.op == "upsert" and not self._target.has_upsert:
+        if change.op == "upsert" and not self._target.upserts:
             change = replace(change, op="insert")
         if self._details is not None:
             table = self._details.complete(change.table)
             change = change if table is change.table else replace(change, table=table)
-        if self._schemas and change.table.version is None:
+        if self._target.versioned_tables and change.table.version is None:
             change = replace(change, table=self._versioned(change.table, change.commit_ts))
         return change
 
@@ -242,12 +123,12 @@ class Converter:
             yield from self._messages(found, [self._to.bootstrap(table)])
 
     def _ddl(self, change: SchemaChange) -> SchemaChange:
-        if not self._target.tells_tables:
+        if not self._target.ddl_has_tables:
             return change
         if change.table is not None or change.pre_table is not None:
             return change if self._details is None else self._complete(change, self._details)
         before, after = self._reader.tables_of(change)
-        if self._schemas:
+        if self._target.versioned_tables:
             before, after = (table and self._versioned(table, change.commit_ts) for table in (before, after))
         return replace(change, kind=ddl_word(change.query), table=after, pre_table=before)
 
@@ -289,4 +170,4 @@ def _partition(found: Found) -> Partition:
     return found.message.topic, found.message.partition
 
 
-__all__ = ["TARGETS", "Converter", "target_encoder"]
+__all__ = ["Converter"]

@@ -17,25 +17,21 @@ DDL comes once for each partition and is followed once.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import NamedTuple, TypeAlias
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
 
 import msgspec
 
 from ticdc_spark.ddl import TableName
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Bootstrap, Change, Envelope, Message, Rejected, RowChange, SchemaChange, Table
-from ticdc_spark.protocols.base import Decoder, ReadOptions, RowReader, row_change
-from ticdc_spark.protocols.canal_json.images import table_from_message
+from ticdc_spark.protocols import protocol
+from ticdc_spark.protocols.base import Decoder, ReadOptions, RowReader, Schemas, row_change
 from ticdc_spark.protocols.checksums import Verify, verifier
-from ticdc_spark.protocols.debezium.tables import table_of_row, tables_of_ddl
-from ticdc_spark.protocols.open.images import table_from_row
 from ticdc_spark.streams.claim_check import Fetch, resolve
 from ticdc_spark.streams.handle_keys import Lookup, complete
 from ticdc_spark.streams.sql_tables import SqlTables
 
-OfRow: TypeAlias = Callable[[Message, Envelope], Table]
-"""The table that a row tells; raises MessageError."""
 _READERS = 512
 _VERSIONS = 10_000
 
@@ -66,12 +62,12 @@ class EventReader:
         decoder: Decoder,
         options: ReadOptions | None = None,
         *,
-        of_row: OfRow | None = None,
+        schemas: Schemas | None = None,
         holding: Holding | None = None,
         fetch: Fetch | None = None,
         lookup: Lookup | None = None,
     ) -> None:
-        """``of_row``: what a row tells of its table, for a protocol whose rows name their schemas (Avro).
+        """``schemas``: the decoder's, for a protocol whose rows name schemas of a registry.
 
         ``fetch`` gets rows that were too large for Kafka from where they are kept, ``lookup`` those of which only the
         keys were sent from the upstream; without these they stay as they came.
@@ -82,8 +78,9 @@ class EventReader:
         self._versions: OrderedDict[tuple[str, str, str], Table] = OrderedDict()
         self._current = SqlTables()
         self._held = _Held(holding or Holding())
-        self._of_row = of_row or _OF_ROW.get(decoder.name)
-        self._follows = decoder.name != "simple"
+        self._protocol = protocol(decoder.name)
+        self._of_row = self._protocol.row_tables(schemas)
+        self._follows = not self._protocol.traits.versioned_tables
         self._fetch = fetch
 
     def read(self, message: Message) -> Iterator[Found]:
@@ -156,7 +153,7 @@ class EventReader:
     def _of_ddl(self, message: Message) -> tuple[Table, ...]:
         """The tables that a DDL's message tells beside its SQL."""
         try:
-            return tables_of_ddl(message.value or b"") if self._decoder.name == "debezium" else ()
+            return self._protocol.tables_of_ddl(message.value or b"")
         except MessageError:
             return ()  # its SQL does
 
@@ -193,7 +190,7 @@ class EventReader:
                 f"no DDL of `{envelope.schema}`.`{envelope.table}` in what was read, which tells its schema"
             )
         try:
-            return self._rows.read(envelope, self._of_row(message, envelope), of_row=True)
+            return self._rows.read(envelope, self._of_row(message.key, message.value, envelope), of_row=True)
         except MessageError as error:
             return Rejected(str(error))
 
@@ -222,21 +219,6 @@ _WAITING = Rejected("waits for its schema")
 def _fits(change: RowChange, table: Table) -> bool:
     image = change.after or change.before or {}
     return all(column.name in image for column in table.columns if not column.virtual)
-
-
-def _open_table(_: Message, envelope: Envelope) -> Table:
-    return table_from_row(envelope.schema, envelope.table, envelope.after or envelope.before or b"")
-
-
-def _canal_table(message: Message, _: Envelope) -> Table:
-    return table_from_message(message.value or b"")
-
-
-def _debezium_table(message: Message, envelope: Envelope) -> Table:
-    return table_of_row(envelope.schema, envelope.table, message.key, message.value or b"")
-
-
-_OF_ROW: Mapping[str, OfRow] = {"open": _open_table, "canal-json": _canal_table, "debezium": _debezium_table}
 
 
 class _Readers:
@@ -309,4 +291,4 @@ def _size(found: Found) -> int:
     return len(found.message.value or b"") + len(found.message.key or b"")
 
 
-__all__ = ["EventReader", "Found", "Holding", "OfRow"]
+__all__ = ["EventReader", "Found", "Holding"]

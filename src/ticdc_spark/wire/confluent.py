@@ -15,6 +15,11 @@ HEAD = 5
 _HEADER = Struct(">BI")
 
 
+def is_framed(data: bytes | None) -> bool:
+    """Whether a key or value begins as one with a schema's id."""
+    return data is not None and data[:1] == MAGIC and len(data) >= HEAD
+
+
 def schema_id(message: bytes) -> int:
     """The id of a message's schema.
 

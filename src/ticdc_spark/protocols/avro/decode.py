@@ -16,7 +16,7 @@ Source: the Avro protocol document, and ``avro`` in the vectors' notes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -26,22 +26,15 @@ from ticdc_spark.protocols.avro.encode import AvroConfig, encoder
 from ticdc_spark.protocols.avro.schema import Schema, read_schema, table_from_schemas
 from ticdc_spark.protocols.avro.tail import Tail, read_tail
 from ticdc_spark.protocols.avro.values import compile_reader
-from ticdc_spark.protocols.base import ReadOptions, RowReader
+from ticdc_spark.protocols.base import ReadOptions, RowReader, Schemas
 from ticdc_spark.protocols.shared.avro_images import MISSING, image_reader
-from ticdc_spark.wire.confluent import HEAD, MAGIC, schema_id
+from ticdc_spark.wire.confluent import HEAD, MAGIC, is_framed, schema_id
 
 DDL, WATERMARK, DELETE = b"\1", b"\2", b"\3"
 OLD = b"\1"
 """What an image of the old row inside a value begins with."""
 _OPS: dict[str, Op] = {"c": "insert", "u": "update", "d": "delete"}
 _MAX_TS = 2**63 - 1
-
-
-class Schemas(Protocol):
-    """Schemas' texts by id: a dict, or ``wire.registry.SchemaRegistry``."""
-
-    def __getitem__(self, number: int, /) -> str:
-        """A schema's text; raises KeyError for an id that is not known."""
 
 
 class WireDdl(msgspec.Struct):
@@ -64,7 +57,6 @@ class AvroDecoder:
     """
 
     name = "avro"
-    has_watermark = False
 
     def __init__(self, schemas: Schemas) -> None:
         self._schemas = schemas
@@ -169,9 +161,7 @@ def _ts(value: bytes) -> int:
 
 def schema_ids(key: bytes | None, value: bytes | None) -> frozenset[int]:
     """The ids that a message names, whether they are known or not."""
-    return frozenset(
-        schema_id(part) for part in (key, value) if part is not None and part[:1] == MAGIC and len(part) >= HEAD
-    )
+    return frozenset(schema_id(part) for part in (key, value) if part is not None and is_framed(part))
 
 
 __all__ = [

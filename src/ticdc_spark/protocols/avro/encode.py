@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 import msgspec
 
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Column, Row, RowChange, SchemaChange, Table
 from ticdc_spark.mysql import handle_key, tso_physical_ms
-from ticdc_spark.protocols.avro.schema import CHECKSUMS, EXTENSION, Field, sanitized, write_schema
+from ticdc_spark.protocols.avro.schema import CHECKSUMS, EXTENSION, Field, write_schema
 from ticdc_spark.protocols.avro.types import Write, form, wire_type
-from ticdc_spark.protocols.base import Encoded
+from ticdc_spark.protocols.base import Encoded, Registry
 from ticdc_spark.protocols.checksums import Summer
+from ticdc_spark.protocols.shared.avro_names import sanitized
 from ticdc_spark.protocols.shared.go_text import escape_html
 from ticdc_spark.protocols.shared.tidb_ddl_codes import ddl_type_code
 from ticdc_spark.wire.avro_binary import write_long, write_text
@@ -22,13 +23,6 @@ from ticdc_spark.wire.confluent import frame, subjects
 
 _NOT_IN_TOPIC = re.compile(r"[^A-Za-z0-9._-]")
 _OPS = {"insert": "c", "update": "u", "upsert": "c"}
-
-
-class Registry(Protocol):
-    """Where schemas are registered; ``wire.registry`` has the real one."""
-
-    def register(self, subject: str, schema: str) -> int:
-        """Register a schema under a subject, or find it there, and give its id."""
 
 
 def default_topic(schema: str, table: str) -> str:

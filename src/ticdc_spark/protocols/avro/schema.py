@@ -9,7 +9,6 @@ Source: the Avro protocol document, "Key data format" to "Column data format"; t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ import msgspec
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Column, Index, Table
 from ticdc_spark.protocols.avro.types import WireType, form, raw_default
+from ticdc_spark.protocols.shared.avro_names import sanitized
 from ticdc_spark.protocols.shared.go_text import escape_html
 
 OP, COMMIT_TS, PHYSICAL = "_tidb_op", "_tidb_commit_ts", "_tidb_commit_physical_time"
@@ -26,7 +26,6 @@ CHECKSUM, CORRUPTED, CHECKSUM_VERSION = "_tidb_row_level_checksum", "_tidb_corru
 BEFORE = "_ticdc_before"
 EXTENSION = ((OP, "string", ""), (COMMIT_TS, "long", 0), (PHYSICAL, "long", 0))
 CHECKSUMS = ((CHECKSUM, "string", ""), (CORRUPTED, "boolean", False), (CHECKSUM_VERSION, "int", 0))
-_NOT_IN_NAME = re.compile(r"[^A-Za-z0-9_]")
 _EXTRA_NAMES = (OP, COMMIT_TS, PHYSICAL, CHECKSUM, CORRUPTED, CHECKSUM_VERSION)
 _EXTRA_TYPES = {name: avro for name, avro, _ in EXTENSION + CHECKSUMS}
 
@@ -53,12 +52,6 @@ class Schema(NamedTuple):
     """Names of the extension fields behind the columns."""
     before: tuple[Field, ...] | None = None
     """The columns of ``_ticdc_before``, which stands between the columns and the extension fields."""
-
-
-def sanitized(name: str) -> str:
-    """A name as Avro allows it: ``_`` for each other character, and before a digit."""
-    clean = _NOT_IN_NAME.sub("_", name)
-    return f"_{clean}" if clean[:1].isdigit() else clean
 
 
 @lru_cache(maxsize=4096)

@@ -66,7 +66,6 @@ class CanalJsonDecoder:
     """Reads canal-json. Stateless."""
 
     name = "canal-json"
-    has_watermark = True
 
     def open_message(self, key: bytes | None, value: bytes | None) -> Sequence[Event]:
         """Open one message: one event, or one for each row of Canal's own messages."""

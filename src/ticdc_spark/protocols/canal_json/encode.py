@@ -17,25 +17,15 @@ from ticdc_spark.model import Row, RowChange, SchemaChange, Table, Value
 from ticdc_spark.mysql import handle_key, tso_physical_ms
 from ticdc_spark.protocols.base import Encoded
 from ticdc_spark.protocols.canal_json.types import form, jdbc_type, type_name
+from ticdc_spark.protocols.shared.ddl_words import ddl_word
 from ticdc_spark.protocols.shared.go_text import escape_html, escape_html_text, quote_long
 from ticdc_spark.protocols.shared.json_writer import JsonWriter, Part
-from ticdc_spark.protocols.shared.tidb_ddl_codes import ddl_type_code
 from ticdc_spark.wire.compression import Compression, compress
 
 _ENCODER = msgspec.json.Encoder()
 _RECORD_OVERHEAD = 36
 """What Kafka may add to a record; TiCDC counts it towards max-message-bytes."""
 _TYPES = {"insert": "INSERT", "update": "UPDATE", "delete": "DELETE"}
-_DDL_TYPES = {
-    **dict.fromkeys((1, 2, 21, 24, 25, 26, 42, 65, 67), "QUERY"),
-    3: "CREATE",
-    4: "ERASE",
-    11: "TRUNCATE",
-    14: "RENAME",
-    **dict.fromkeys((7, 9, 32), "CINDEX"),
-    **dict.fromkeys((8, 10, 33), "DINDEX"),
-}
-"""TiDB's numbers of DDL jobs to Canal's words; every other is ALTER."""
 
 
 def _now_ms() -> int:
@@ -62,14 +52,6 @@ class CanalJsonConfig(msgspec.Struct, frozen=True, kw_only=True):
     """``large-message-handle-compression``; despite its name applied to every value."""
     build_ts: Callable[[], int] = _now_ms
     """Milliseconds since the epoch for ``ts``."""
-
-
-def ddl_word(sql: str) -> str:
-    """What Canal calls a DDL, and Simple too: CREATE, ALTER, ERASE …
-
-    Raises: MessageError if the SQL cannot be read.
-    """
-    return _DDL_TYPES.get(ddl_type_code(sql), "ALTER")
 
 
 def encoder(config: CanalJsonConfig | None = None) -> CanalJsonEncoder:

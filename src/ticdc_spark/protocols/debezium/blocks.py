@@ -18,6 +18,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from ticdc_spark.protocols.base import BLOCK_MARK
+
 REMEMBERED_BYTES = 32 << 20
 _LARGEST = 1 << 20
 _PAYLOAD_FIRST = b'{"payload":'
@@ -27,8 +29,6 @@ _PAYLOAD_BEHIND = b'},"payload":'
 _AT_PAYLOAD = len(_PAYLOAD_FIRST)
 _SOURCE_BYTES = 200
 """TiCDC's ``source``, which a payload begins with, is longer; in a shorter one the block is not found quickly."""
-BLOCK_MARK = "#"
-"""What the schema key of a block begins with."""
 _KEY_BYTES = 8
 _NONE: tuple[bytes, None] = b"", None
 

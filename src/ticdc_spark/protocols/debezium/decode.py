@@ -76,7 +76,6 @@ class DebeziumDecoder:
     """Reads Debezium in JSON. Stateless, but for what ``debezium_blocks`` remembers."""
 
     name = "debezium"
-    has_watermark = True
 
     def __init__(self, *, block_keys: bool = False, modes: NativeModes | None = None) -> None:
         """``block_keys``: schema keys are hashes of schema blocks. ``modes``: how connectors are configured."""

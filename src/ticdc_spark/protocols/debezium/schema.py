@@ -14,9 +14,9 @@ import msgspec
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Column, ColumnType, Table
 from ticdc_spark.mysql import handle_key
-from ticdc_spark.protocols.avro.schema import sanitized
 from ticdc_spark.protocols.debezium.types import form
 from ticdc_spark.protocols.debezium.values import double, quote
+from ticdc_spark.protocols.shared.avro_names import sanitized
 
 _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9._]")
 _NUMBERS = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint", "float", "double", "decimal"))

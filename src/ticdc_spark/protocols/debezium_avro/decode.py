@@ -22,8 +22,7 @@ from ticdc_spark import mysql
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Column, Envelope, Event, Op, Rejected, Table, Value
 from ticdc_spark.mysql import is_bytes, tso
-from ticdc_spark.protocols.avro.decode import Schemas
-from ticdc_spark.protocols.base import ReadOptions, RowReader
+from ticdc_spark.protocols.base import ReadOptions, RowReader, Schemas
 from ticdc_spark.protocols.debezium.blocks import WireField
 from ticdc_spark.protocols.debezium.native import DECIMAL, cell_of_field
 from ticdc_spark.protocols.debezium.reads import unscaled
@@ -69,7 +68,6 @@ class DebeziumAvroDecoder:
     """Reads Debezium in Avro with the schemas of a mapping, which may be a registry's client."""
 
     name = "debezium-avro"
-    has_watermark = False
 
     def __init__(self, schemas: Schemas) -> None:
         self._schemas = schemas

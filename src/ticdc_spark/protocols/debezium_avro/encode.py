@@ -19,12 +19,12 @@ import msgspec
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Column, Row, RowChange, SchemaChange, Table
 from ticdc_spark.mysql import handle_key, tso_physical_ms
-from ticdc_spark.protocols.avro.encode import Registry, default_topic
-from ticdc_spark.protocols.avro.schema import sanitized
-from ticdc_spark.protocols.base import Encoded
+from ticdc_spark.protocols.avro.encode import default_topic
+from ticdc_spark.protocols.base import Encoded, Registry
 from ticdc_spark.protocols.debezium.schema import schema_name, tidb_type
 from ticdc_spark.protocols.debezium_avro.schema import WrittenField, write_envelope, write_key
 from ticdc_spark.protocols.debezium_avro.types import Write, wire_form
+from ticdc_spark.protocols.shared.avro_names import sanitized
 from ticdc_spark.wire.avro_binary import write_long, write_text
 from ticdc_spark.wire.confluent import frame
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ticdc_spark.errors import MessageError
-from ticdc_spark.protocols.avro.schema import sanitized
+from ticdc_spark.protocols.shared.avro_names import sanitized
 from ticdc_spark.protocols.shared.go_text import escape_html
 from ticdc_spark.wire.avro_binary import (
     DOUBLE,

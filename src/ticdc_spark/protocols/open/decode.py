@@ -68,7 +68,6 @@ class OpenDecoder:
     """Reads the Open protocol. Stateless."""
 
     name = "open"
-    has_watermark = True
 
     def open_message(self, key: bytes | None, value: bytes | None) -> Sequence[Event]:
         """Open one message into its events. A broken frame rejects them all, a broken event only itself."""

@@ -41,7 +41,6 @@ class SimpleDecoder:
     """Reads Simple in either encoding. Stateless."""
 
     name = "simple"
-    has_watermark = True
 
     def open_message(self, key: bytes | None, value: bytes | None) -> Sequence[Event]:
         """Open one message: one event, or one ``Rejected`` that says what is wrong with it."""

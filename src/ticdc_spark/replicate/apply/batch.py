@@ -1,23 +1,27 @@
-"""What applying one batch works on."""
+"""What applying one batch works on: what all its timelines share, and what one timeline changes."""
 
-import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import msgspec
 
 from ticdc_spark.config.job import Job
-from ticdc_spark.errors import DecisionNeeded, UsageError
+from ticdc_spark.errors import SinkFault, UsageError
 from ticdc_spark.model import Column, ColumnType, Table
 from ticdc_spark.mysql import handle_key
-from ticdc_spark.protocols import NO_TIMEZONE
+from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.protocols.base import ReadOptions
+from ticdc_spark.replicate.apply.look import look_at
+from ticdc_spark.replicate.plan.evolve import SessionZone
 from ticdc_spark.replicate.schemas.registered import Registered
-from ticdc_spark.replicate.state.progress import Mark, Pending, TableState
-from ticdc_spark.sinks.base import MarkFound, Sink, TableName
-from ticdc_spark.sinks.iceberg.changelog import ChangeLog
+from ticdc_spark.replicate.state.progress import NO_MARK, Mark, Pending, TableState
+from ticdc_spark.sinks.base import Sink, Stamp, TableName
+from ticdc_spark.sinks.changelog_base import ChangeLog
 from ticdc_spark.spark.decode.rows import ReadPlan
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, LakeType, lake_columns
 
-NO_MARK: Mark = (-1, 0)
+T = TypeVar("T")
 COMMIT_TS = "_ticdc_commit_ts"
 """In arrival mode: the lake's column with the commit_ts of each row's last change; 0 where the protocol hides it."""
 _LONG = LakeType("bigint", "long", "int64")
@@ -26,30 +30,25 @@ _COMMIT_TS = LakeColumn(
 )
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """One batch while it is applied. ``states`` changes as the timelines go; each table belongs to one timeline."""
+    """One batch while it is applied: what its timelines share and none of them changes."""
 
     job: Job
     sink: Sink
     log: ChangeLog
+    generation: int
     batch: int
     protocol: str
-    states: dict[TableName, TableState]
     pending: tuple[Pending, ...]
-    schemas: dict[tuple[str, str, str], Table]
+    schemas: Mapping[tuple[str, str, str], Table]
     now: float
     arrival: bool = False
     position: int = 0
     """In arrival mode: what marks have in place of a commit_ts; higher from batch to batch."""
     registry: Registered | None = None
-    marks: dict[TableName, MarkFound | None] = field(default_factory=dict)
-    """Marks of tables that exist, as read once; ``None``: the table is not there."""
-    rejected: int = 0
-    zero_dates: int = 0
-    applied_rows: int = 0
-    ddls: int = 0
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    job_applied: int = 0
+    """What all tables had applied before this batch."""
 
     @property
     def options(self) -> ReadOptions:
@@ -58,17 +57,17 @@ class Batch:
             source_timezone=self.job.source_timezone,
             ambiguous_timestamp=self.job.ambiguous_timestamp,
             verify_checksum=self.job.verify_checksum,
+            default_timezone=self.job.ddl_zone if self.local_defaults else None,
         )
 
     def read_plan(self, tables: Mapping[str, Table], columns: Sequence[LakeColumn]) -> ReadPlan:
-        """How tasks read the rows of these versions of a table (by schema key) into columns."""
+        """How the rows of these versions of a table (by schema key) are read into columns."""
         return ReadPlan(
             protocol=self.protocol,
             tables=dict(tables),
             columns=tuple(columns),
             options=self.options,
             lake=self.lake,
-            strict=self.job.on_reject == "stop",
             schemas=None if self.registry is None else self.registry.texts(tuple(tables)),
             upstream=self.job.source.upstream,
         )
@@ -78,12 +77,23 @@ class Batch:
         """How types look in the lake."""
         return LakeOptions(tinyint1_as_boolean=self.job.tinyint1 == "boolean", zero_dates=self.job.zero_dates)
 
+    @property
+    def session_zone(self) -> SessionZone:
+        """The time zone of the sessions that run DDLs."""
+        return SessionZone(self.job.ddl_zone, self.job.ambiguous_timestamp)
+
+    @property
+    def local_defaults(self) -> bool:
+        """Whether a TIMESTAMP's default is local text, since the schema came from SQL."""
+        traits = PROTOCOLS[self.protocol].traits
+        return not traits.versioned_tables and not traits.registry
+
     def columns(self, table: Table) -> tuple[LakeColumn, ...]:
         """The lake's columns of a table, its handle key marked.
 
-        Raises: UsageError for a TIMESTAMP that the protocol sends without its zone, when the job file does not tell it.
+        Raises: UsageError for a TIMESTAMP that the protocol sends without its zone, when the job file names none.
         """
-        if self.job.source_timezone is None and self.protocol in NO_TIMEZONE:
+        if self.job.source_timezone is None and PROTOCOLS[self.protocol].traits.local_timestamps:
             local = [column.name for column in table.columns if column.type.name == "timestamp"]
             if local:
                 message = (
@@ -98,41 +108,93 @@ class Batch:
         """The highest commit_ts that a table has applied; in arrival mode a DDL leaves the position there."""
         return 0 if self.arrival and state.applied == self.position else state.applied
 
-    def mark(self, table: TableName) -> Mark:
-        """The table's mark; ``NO_MARK`` when the table is not in the lake.
+    def stamp(self, state: TableState, mark: Mark, floor: int) -> Stamp:
+        """A stamp of this job: ``mark``, and what the table is then."""
+        about = msgspec.structs.replace(state, **_VOLATILE, job_applied=self.job_applied)
+        return Stamp(self.job.name, mark, floor, msgspec.json.encode(about).decode())
 
-        Raises: DecisionNeeded when the lake's table is not this job's and ``adopt`` is not set.
+
+_VOLATILE: dict[str, Any] = {"applied": 0, "mark": NO_MARK, "snapshot_id": None, "rows": 0, "topics": ()}
+"""What of a table's state is not written with it: it changes without a commit, or stands in the mark."""
+
+
+@dataclass(slots=True, kw_only=True)
+class TimelineWork:
+    """The tables of one timeline while it is worked through by one thread; what it has become is its result.
+
+    A table is looked at once, when it is first asked for: what it says of itself is the truth, and what the progress
+    says is what was promised.
+    """
+
+    batch: Batch
+    promised: Mapping[TableName, TableState]
+    """The tables as the progress has them."""
+    known: dict[TableName, TableState | None] = field(default_factory=dict)
+    """What the tables have become, of those that were looked at; ``None``: nothing is known of such a table."""
+    stamps: dict[TableName, Stamp | None] = field(default_factory=dict)
+    """Of those that were looked at; ``None``: the table is not there."""
+    rejected: int = 0
+    zero_dates: int = 0
+    applied_rows: int = 0
+    ddls: int = 0
+
+    def state(self, table: TableName) -> TableState | None:
+        """What is known of a table; ``None``: nothing.
+
+        Raises: DecisionNeeded when the lake's table is not this job's, or not as it was left.
         """
-        found = self.found(table)
+        if table not in self.known:
+            self._look_at(table)
+        return self.known[table]
+
+    def mark(self, table: TableName) -> Mark:
+        """The table's mark; ``NO_MARK`` when the table is not in the lake. Raises: as ``state``"""
+        found = self.stamp_of(table)
         return NO_MARK if found is None else found.mark
 
-    def found(self, table: TableName) -> MarkFound | None:
-        """The table's mark with its floor; ``None`` when the table is not in the lake."""
-        if table not in self.marks:
-            self.marks[table] = self._look_up(table)
-        return self.marks[table]
+    def stamp_of(self, table: TableName) -> Stamp | None:
+        """The table's stamp; ``None`` when the table is not in the lake. Raises: as ``state``"""
+        if table not in self.stamps:
+            self._look_at(table)
+        return self.stamps[table]
 
-    def done(self, table: TableName, mark: Mark, floor: int) -> MarkFound:
-        """Note that a step has been committed."""
-        found = self.stamp(mark, floor)
-        self.marks[table] = found
-        return found
+    def put(self, state: TableState) -> None:
+        """Note what a table has become."""
+        self.known[state.schema, state.name] = state
+        self.stamps.setdefault((state.schema, state.name), None)
 
-    def stamp(self, mark: Mark, floor: int) -> MarkFound:
-        """A mark of this job."""
-        return MarkFound(self.job.name, mark, floor)
+    def commit(self, state: TableState, mark: Mark, floor: int, write: Callable[[Stamp], T]) -> T:
+        """Commit to a table, with a stamp that says that it is ``state`` now."""
+        stamp = self.batch.stamp(state, mark, floor)
+        result = write(stamp)
+        self.stamps[state.schema, state.name] = stamp
+        self.known[state.schema, state.name] = msgspec.structs.replace(state, mark=mark)
+        return result
 
-    def _look_up(self, table: TableName) -> MarkFound | None:
-        if not self.sink.exists(table):
-            return None
-        found = self.sink.mark(table)
-        if found is not None and found.job == self.job.name:
-            return found
-        if self.job.adopt:
-            return self.stamp((0, 0), 0)
-        owner = "no job" if found is None else f"job {found.job!r}"
-        message = (
-            f"the lake has a table `{table[0]}`.`{table[1]}` already, written by {owner}; rename or drop it, "
-            f"or set `adopt = true` under [job] to take it over"
-        )
-        raise DecisionNeeded(message)
+    def settle(self) -> None:
+        """Write what was decided about tables since their last commit: that one is quarantined, or has diverged."""
+        for name, stamp in list(self.stamps.items()):
+            state = self.known.get(name)
+            if stamp is None or state is None or not stamp.about:
+                continue
+            if self.batch.stamp(state, stamp.mark, stamp.floor) != self.batch.stamp(
+                msgspec.json.decode(stamp.about.encode(), type=TableState), stamp.mark, stamp.floor
+            ):
+                self.commit(
+                    state,
+                    stamp.mark,
+                    stamp.floor,
+                    lambda new, name=name: self.batch.sink.stamp(name, new),  # type: ignore[misc]
+                )
+
+    def gone(self, table: TableName) -> None:
+        """Note that a table is not in the lake any more."""
+        self.stamps[table] = None
+
+    def _look_at(self, table: TableName) -> None:
+        batch = self.batch
+        looked = look_at(batch.sink, batch.job, table, self.promised.get(table), arrival=batch.arrival)
+        if looked.behind:
+            raise SinkFault(f"{looked.behind}, while the job ran; the next start sees what is missing")
+        self.stamps[table] = looked.stamp
+        self.known[table] = looked.state

@@ -1,46 +1,54 @@
 """Apply a DDL to the lake: each commit carries its mark, and a restart skips what its table has passed.
 
-What a DDL changes is computed from the schema that the progress knows, not from the lake as it is, so that a restart in
-the middle computes the same steps with the same marks.
+What a DDL changes is computed from what the table says of itself, which changes with the last commit of the DDL: a
+restart in the middle computes the same commits with the same marks.
 """
 
 import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import assert_never
 
 import msgspec
-import pyarrow as pa
 
 from ticdc_spark import failpoints
+from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded
-from ticdc_spark.model import Table
+from ticdc_spark.model import SchemaChange, Table
 from ticdc_spark.mysql import tso_physical_ms
 from ticdc_spark.names import escape
-from ticdc_spark.replicate.apply.batch import NO_MARK, Batch
+from ticdc_spark.replicate.apply.batch import TimelineWork
+from ticdc_spark.replicate.apply.rename import rename
 from ticdc_spark.replicate.plan.evolve import (
     Alter,
     Create,
     CreateDatabase,
     Drop,
     DropDatabase,
+    Enter,
+    Evolution,
     Fill,
+    Leave,
     Nothing,
     Refused,
     Rewrite,
     Truncate,
     evolution,
+    names,
+    set_aside,
 )
 from ticdc_spark.replicate.plan.timeline import Ddl
-from ticdc_spark.replicate.state.progress import Mark, TableState
-from ticdc_spark.sinks.base import ColumnChanges, TableName
-from ticdc_spark.sinks.iceberg.sink import quote
-from ticdc_spark.spark.types import LakeColumn, to_arrow
+from ticdc_spark.replicate.state.progress import NO_MARK, Mark, TableState
+from ticdc_spark.sinks import base as sink_base
+from ticdc_spark.sinks.base import ColumnChanges, ColumnConversion, Stamp, TableName
+from ticdc_spark.spark.types import LakeColumn
 
 log = logging.getLogger(__name__)
 OLD_VALUES = "_ticdc_old"
 """Column that holds the old values while a type change converts them."""
 
 
-def apply_ddl(batch: Batch, ddl: Ddl) -> None:
+def apply_ddl(work: TimelineWork, ddl: Ddl) -> None:
     """Apply one DDL.
 
     Raises: DecisionNeeded, SinkFault
@@ -48,243 +56,328 @@ def apply_ddl(batch: Batch, ddl: Ddl) -> None:
     change = ddl.queued.change
     ts, act = change.commit_ts, ddl.action
     mark = ddl.mark
-    if any(skip.matches(ts, change.query) for skip in batch.job.skip_ddl):
-        _skip(batch, ddl)
+    if is_skipped(work.batch.job, change):
+        _skip(work, ddl)
         return
     log.info("DDL at %d: %s", ts, change.query)
     match act:
-        case Create(table):
-            _create(batch, table, mark)
-        case Drop(names):
-            for name in names:
-                _drop(batch, name, mark)
-        case Truncate(table):
-            _truncate(batch, table, mark)
-        case Alter():
-            alter(batch, act, mark, ts)
-        case CreateDatabase(schema):
-            batch.sink.create_database(schema)
-        case DropDatabase(schema):
-            owned = [name for name, state in batch.states.items() if name[0] == schema and not state.dropped]
-            for name in owned:
-                _drop(batch, name, mark)
-            batch.sink.drop_database(schema)
-        case Nothing(why):
-            log.info("no effect on the lake: %s", why)
         case Refused(why):
             message = f"a DDL cannot be replayed: {why}"
             raise DecisionNeeded(message)
+        case Nothing(why):
+            log.info("no effect on the lake: %s", why)
+        case CreateDatabase(schema):
+            work.batch.sink.create_database(schema)
+        case DropDatabase(schema):
+            _drop_database(work, schema, mark, ts)
+        case _:
+            _apply_to_tables(work, act, mark, ts, change.pre_table)
+    work.ddls += 1
+
+
+def _apply_to_tables(
+    work: TimelineWork,
+    act: Create | Drop | Truncate | Alter | Enter | Leave,
+    mark: Mark,
+    ts: int,
+    pre_table: Table | None,
+) -> None:
+    match act:
+        case Create(table):
+            _create(work, table, mark, ts)
+        case Drop(gone):
+            for name in gone:
+                _drop(work, name, mark, ts)
+        case Truncate(table):
+            _truncate(work, table, mark, ts)
+        case Alter():
+            alter(work, act, mark, ts, pre_table)
+        case Enter(table):
+            _enter(work, table, mark, ts)
+        case Leave(name):
+            _keep(work, name, mark, ts)
         case _:
             assert_never(act)
-    with batch.lock:
-        batch.ddls += 1
 
 
-def _skip(batch: Batch, ddl: Ddl) -> None:
+def _drop_database(work: TimelineWork, schema: str, mark: Mark, ts: int) -> None:
+    every = {**work.promised, **work.known}
+    for name in [name for name, state in every.items() if name[0] == schema and state and not state.dropped]:
+        _drop(work, name, mark, ts)
+    work.batch.sink.drop_database(schema)
+
+
+def is_skipped(job: Job, change: SchemaChange) -> bool:
+    """Whether ``skip-ddl`` names a DDL."""
+    return any(skip.matches(change.commit_ts, change.query) for skip in job.skip_ddl)
+
+
+def _skip(work: TimelineWork, ddl: Ddl) -> None:
     change = ddl.queued.change
     log.warning("skipped by skip-ddl: %s", change.query)
-    for table in (change.pre_table, change.table):
-        name = (table.schema, table.name) if table is not None else (change.schema, change.name)
-        state = batch.states.get(name)
+    named = {(table.schema, table.name) for table in (change.pre_table, change.table) if table is not None}
+    for name in {*names(ddl.action, work.promised), *named, (change.schema, change.name)}:
+        state = work.state(name) if name[1] else None
         if state is not None and not state.dropped:
-            since = state.diverged_since or change.commit_ts
-            batch.states[name] = msgspec.structs.replace(state, diverged_since=since, clean=False)
+            work.put(diverged(state, change.commit_ts, f"skip-ddl left out: {change.query}"))
 
 
-def _create(batch: Batch, table: Table, mark: Mark) -> None:
+def diverged(state: TableState, since: int, why: str) -> TableState:
+    """A table that may differ from the source from a commit_ts on."""
+    first = since if state.diverged_since is None else state.diverged_since
+    return msgspec.structs.replace(state, clean=False, diverged_since=first, diverged_why=state.diverged_why or why)
+
+
+def _create(work: TimelineWork, table: Table, mark: Mark, ts: int) -> None:
     name = (table.schema, table.name)
-    now = batch.mark(name)
-    before = batch.states.get(name)
-    topics = before.topics if before else ()
+    before = work.state(name)
+    now = work.mark(name)
+    if now >= mark:
+        return  # It was created before a restart, and says itself what it has been through since.
+    if now != NO_MARK and before is not None and before.kept:
+        now = _set_aside(work, name, now)
     new = TableState(
         schema=name[0],
         name=name[1],
-        applied=mark[0],
-        emptied=mark[0],
+        applied=ts,
+        emptied=ts,
         table=table,
         origin="create",
         clean=True,
-        topics=topics,
+        ddl_ts=ts,
+        topics=before.topics if before else (),
     )
-    if now >= mark and _was_lost(batch):
-        new = msgspec.structs.replace(new, clean=False)
-    if now < mark:
-        if now != NO_MARK and before is not None and before.kept:
-            aside = (name[0], f"{name[1]}_dropped_{now[0]}")
-            log.warning("`%s`.`%s` was dropped and kept; it moves to `%s`", *name, aside[1])
-            batch.sink.rename(name, aside)
-            batch.marks.pop(name)
-        elif now != NO_MARK and not batch.job.adopt:
-            message = f"CREATE TABLE `{name[0]}`.`{name[1]}` at {mark[0]}: the lake has the table already, at {now[0]}"
-            raise DecisionNeeded(message)
-        if batch.found(name) is None:
-            batch.sink.create(name, batch.columns(table), batch.stamp(mark, mark[0]))
-            batch.done(name, mark, mark[0])
-            failpoints.point("ddl")
-        else:
-            new = msgspec.structs.replace(new, origin="adopted", clean=False)
-    batch.states[name] = new
-
-
-def _was_lost(batch: Batch) -> bool:
-    """The state folder was lost once: what a table went through since a DDL that it has passed is not known."""
-    return batch.log.generation > 1
-
-
-def _drop(batch: Batch, name: TableName, mark: Mark) -> None:
-    state = batch.states.get(name) or TableState(schema=name[0], name=name[1])
-    if batch.job.drop_table == "keep":
-        batch.states[name] = msgspec.structs.replace(state, dropped=True, kept=True, applied=mark[0])
-        return
-    if NO_MARK < batch.mark(name) < mark:
-        batch.sink.drop(name)
-        batch.marks.pop(name)
+    if now == NO_MARK:
+        columns = work.batch.columns(table)
+        work.commit(new, mark, mark[0], lambda stamp: work.batch.sink.create(name, columns, stamp))
         failpoints.point("ddl")
-    batch.states[name] = TableState(
-        schema=name[0], name=name[1], applied=mark[0], dropped=True, topics=state.topics, rows=state.rows
+    elif work.batch.job.adopt and before is not None and before.table is None:
+        adopted = msgspec.structs.replace(new, origin="adopted", clean=False, emptied=0)
+        work.commit(adopted, mark, mark[0], lambda stamp: work.batch.sink.stamp(name, stamp))
+        failpoints.point("stamp")
+    else:
+        message = f"CREATE TABLE `{name[0]}`.`{name[1]}` at {ts}: the lake has the table already, at {now[0]}"
+        raise DecisionNeeded(message)
+
+
+def _drop(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> None:
+    state = work.state(name) or TableState(schema=name[0], name=name[1])
+    now = work.mark(name)
+    if now >= mark:
+        return  # A later table of this name.
+    if work.batch.job.drop_table == "keep":
+        _keep(work, name, mark, ts)
+        return
+    if now != NO_MARK:
+        work.batch.sink.drop(name)
+        work.gone(name)
+        failpoints.point("ddl")
+    work.put(
+        TableState(
+            schema=name[0],
+            name=name[1],
+            applied=ts,
+            dropped=True,
+            ddl_ts=ts,
+            topics=state.topics,
+            rows=state.rows,
+        )
     )
 
 
-def _truncate(batch: Batch, table: Table, mark: Mark) -> None:
+def _keep(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> None:
+    """A table that the source has no more, or not under a name that the job wants, stays as it is."""
+    state = work.state(name) or TableState(schema=name[0], name=name[1])
+    now = work.mark(name)
+    if now >= mark:
+        return
+    kept = msgspec.structs.replace(state, dropped=True, kept=True, applied=ts, ddl_ts=ts)
+    if now == NO_MARK:
+        work.put(kept)
+        return
+    work.commit(kept, mark, mark[0], lambda stamp: work.batch.sink.stamp(name, stamp))
+    failpoints.point("stamp")
+
+
+def _set_aside(work: TimelineWork, name: TableName, now: Mark) -> Mark:
+    """Make room for a new table where one was dropped and kept. Returns the mark of no table."""
+    aside = (name[0], f"{name[1]}_dropped_{now[0]}")
+    log.warning("`%s`.`%s` was dropped and kept; it moves to `%s`", *name, aside[1])
+    work.batch.sink.rename(name, aside)
+    work.gone(name)
+    return NO_MARK
+
+
+def _enter(work: TimelineWork, table: Table, mark: Mark, ts: int) -> None:
+    """A RENAME from a name that the job does not want: the rows from before it were never read."""
     name = (table.schema, table.name)
-    state = batch.states.get(name)
-    keep = batch.job.truncate_table == "keep"
-    if state is None or state.table is None:
-        _create_missing(batch, table, mark)
+    before, now = work.state(name), work.mark(name)
+    if now >= mark:
         return
-    passed = batch.mark(name) >= mark
-    if not passed and not keep and batch.mark(name) != NO_MARK:  # gone: see _alter
-        batch.sink.truncate(name, batch.stamp(mark, mark[0]))
-        batch.done(name, mark, mark[0])
-        failpoints.point("ddl")
-    # An empty table equals the source whatever it was before.
-    batch.states[name] = msgspec.structs.replace(
-        state,
-        table=table,
-        applied=mark[0],
-        emptied=state.emptied if keep else mark[0],
-        clean=not keep and not (passed and _was_lost(batch)),
-        diverged_since=state.diverged_since if keep else None,
-    )
+    if now != NO_MARK and before is not None and before.kept:
+        now = _set_aside(work, name, now)
+    if now != NO_MARK:
+        message = f"a table is renamed to `{name[0]}`.`{name[1]}` at {ts}: the lake has one already, at {now[0]}"
+        raise DecisionNeeded(message)
+    why = f"it came under this name by a RENAME at {ts} from one that `tables` leaves out: its older rows are missing"
+    log.warning("`%s`.`%s`: %s", *name, why)
+    _create_missing(work, table, mark, ts, why=why)
 
 
-def _create_missing(batch: Batch, table: Table, mark: Mark) -> None:
+def _truncate(work: TimelineWork, table: Table, mark: Mark, ts: int) -> None:
+    name = (table.schema, table.name)
+    state = work.state(name)
+    now = work.mark(name)
+    if now >= mark:
+        return
+    if now == NO_MARK:
+        if state is None or state.table is None or state.dropped:
+            _create_missing(work, table, mark, ts, empty=True)
+        else:  # gone: see alter
+            work.put(msgspec.structs.replace(state, applied=ts, ddl_ts=ts))
+        return
+    known = (state.table if state is not None else None) or table
+    held = state or TableState(schema=name[0], name=name[1])
+    if work.batch.job.truncate_table == "keep":
+        after = msgspec.structs.replace(held, table=known, applied=ts, ddl_ts=ts, clean=False)
+        work.commit(after, mark, mark[0], lambda stamp: work.batch.sink.stamp(name, stamp))
+    else:
+        # An empty table equals the source whatever it was before.
+        after = msgspec.structs.replace(
+            held,
+            table=known,
+            applied=ts,
+            ddl_ts=ts,
+            emptied=ts,
+            clean=held.table is not None,
+            diverged_since=None,
+            diverged_why="",
+        )
+        work.commit(after, mark, mark[0], lambda stamp: work.batch.sink.truncate(name, stamp))
+    failpoints.point("ddl")
+
+
+def _create_missing(
+    work: TimelineWork, table: Table, mark: Mark, ts: int, *, empty: bool = False, why: str = ""
+) -> None:
     """A DDL on a table that was never seen (a run from the middle, or TiCDC did not send it before)."""
     name = (table.schema, table.name)
-    if batch.mark(name) == NO_MARK:
-        batch.sink.create(name, batch.columns(table), batch.stamp(mark, mark[0]))
-        batch.done(name, mark, mark[0])
-        failpoints.point("ddl")
-    state = TableState(schema=name[0], name=name[1], applied=mark[0], table=table, origin="bootstrap")
-    batch.states[name] = state
+    before = work.state(name)
+    state = TableState(
+        schema=name[0],
+        name=name[1],
+        applied=ts,
+        table=table,
+        origin="bootstrap",
+        clean=empty,
+        emptied=ts if empty else 0,
+        ddl_ts=ts,
+        topics=before.topics if before else (),
+    )
+    state = diverged(state, ts, why) if why else state
+    columns = work.batch.columns(table)
+    work.commit(state, mark, mark[0], lambda stamp: work.batch.sink.create(name, columns, stamp))
+    failpoints.point("ddl")
 
 
-def alter(batch: Batch, act: Alter, mark: Mark, commit_ts: int) -> None:
-    """Bring a table to the columns of ``act.table``, and to its name. ``mark`` is that of the first commit,
-    ``commit_ts`` the moment that a default like CURRENT_TIMESTAMP means.
+def alter(work: TimelineWork, act: Alter, mark: Mark, ts: int, pre_table: Table | None = None) -> None:
+    """Bring a table to the columns of ``act.table``, and to its name. ``mark`` is that of the first commit, ``ts`` the
+    commit_ts, which a default like CURRENT_TIMESTAMP means. ``pre_table``: the source's schema before, if it is known.
 
     Raises: DecisionNeeded, SinkFault
     """
     new = (act.table.schema, act.table.name)
-    ts, step = mark
+    at, step = mark
     if new != act.old:
-        _rename(batch, act.old, new, mark)
+        rename(work, act.old, new, mark, ts)
         step += 2
-    state = batch.states.get(new)
-    if state is None or state.table is None:
-        _create_missing(batch, act.table, (ts, step))
+    state = work.state(new)
+    if work.mark(new) == NO_MARK:
+        if state is None or state.table is None or (state.dropped and not state.kept):
+            _create_missing(work, act.table, (at, step), ts)
+        else:
+            # A later DDL dropped it or gave it another name, before a restart: what it was is all that is left to know.
+            work.put(msgspec.structs.replace(state, table=act.table, applied=ts, ddl_ts=ts))
         return
-    if batch.mark(new) == NO_MARK:
-        # A later DDL dropped it or gave it another name, before a restart: what it was is all that is left to know.
-        batch.states[new] = msgspec.structs.replace(state, table=act.table, applied=ts)
-        return
-    old, wanted = batch.columns(state.table), batch.columns(act.table)
-    renames = {escape(name): escape(other) for name, other in act.renames.items()}
-    plan = evolution({column.name: column.type.spark for column in old}, wanted, renames)
-    if plan.changes and batch.mark(new) < (ts, step):
-        batch.sink.change_columns(new, plan.changes, batch.stamp((ts, step), ts))
-        batch.done(new, (ts, step), ts)
-        failpoints.point("ddl")
+    assert state is not None, "a table of the lake has a state"
+    if work.mark(new)[0] > at:
+        return  # It has been through this and more.
+    commits, inexact = _commits(work, state, act, (at, step), ts, pre_table)
+    after = msgspec.structs.replace(state, table=act.table, applied=ts, ddl_ts=ts, schema_keys=())
+    if state.table is None:  # adopted
+        after = msgspec.structs.replace(after, clean=False)
+    if inexact:
+        log.warning("`%s`.`%s`: %s", *new, inexact)
+        after = diverged(after, ts, inexact)
+    last = commits[-1].mark
+    for one in commits:
+        if work.mark(new) < one.mark:
+            # What the table is changes with the last commit, so that a restart in the middle finds the same ones.
+            work.commit(after if one.mark == last else state, one.mark, at, one.write)
+            failpoints.point(one.point)
+    work.put(msgspec.structs.replace(after, mark=work.mark(new)))
+
+
+class _Commit(msgspec.Struct, frozen=True):
+    """One of the commits of a DDL."""
+
+    mark: Mark
+    point: str
+    write: Callable[[Stamp], None]
+
+
+def _commits(
+    work: TimelineWork, state: TableState, act: Alter, mark: Mark, ts: int, pre_table: Table | None
+) -> tuple[list[_Commit], str]:
+    """The commits that bring the lake's columns to those of the source, and what of it is not exact."""
+    sink, batch, name = work.batch.sink, work.batch, (act.table.schema, act.table.name)
+    at, step = mark
+    wanted = batch.columns(act.table)
+    known = state.table or pre_table
+    old = () if known is None else batch.columns(known)
+    live = sink.columns(name) if state.table is None else {column.name: column.type.spark for column in old}
+    renames = {escape(before): escape(other) for before, other in act.renames.items()}
+    session, local = batch.session_zone, batch.local_defaults
+    plan = evolution(live, wanted, renames, old=old, session=session, local_defaults=local)
+    commits = []
+    if plan.changes:
+        changes = plan.changes
+        commits.append(_Commit((at, step), "ddl", lambda stamp: sink.change_columns(name, changes, stamp)))
     for fill in plan.fills:
         step += 1
-        _set(batch, new, fill.column.name, _literal(batch, fill, commit_ts), (ts, step))
+        commits.append(_Commit((at, step), "fill", _filling(work, name, fill, ts)))
     for rewrite in plan.rewrites:
-        _rewrite(batch, new, rewrite, (ts, step + 1))
+        commits += _rewriting(work, name, rewrite, plan, (at, step + 1))
         step += 3
-    batch.states[new] = msgspec.structs.replace(state, table=act.table, applied=ts, schema_keys=())
+    stamped = [_Commit((at, step), "stamp", lambda stamp: sink.stamp(name, stamp))]
+    return commits or stamped, "; ".join(plan.inexact)
 
 
-def _rename(batch: Batch, old: TableName, new: TableName, mark: Mark) -> None:
-    """Stamp, rename, stamp: the first stamp keeps a restart from taking the renamed table for one that stood there."""
-    ts, step = mark
-    state = batch.states.get(old)
-    done = batch.mark(new) >= mark
-    if done and NO_MARK < batch.mark(old) < mark:
-        # The state was lost and the old name was built again from the log; its future is under the new name already.
-        batch.sink.drop(old)
-        batch.marks.pop(old)
-    elif not done and NO_MARK < batch.mark(old) <= mark:  # beyond it: a later table stands under the old name
-        if batch.mark(old) < mark:
-            batch.sink.stamp(old, batch.stamp(mark, ts))
-            batch.done(old, mark, ts)
-            failpoints.point("intent")
-        if batch.mark(new) != NO_MARK:
-            message = f"RENAME of `{old[0]}`.`{old[1]}` at {ts}: the lake has a table `{new[0]}`.`{new[1]}` already"
-            raise DecisionNeeded(message)
-        batch.sink.rename(old, new)
-        batch.marks.pop(old)
-        batch.marks.pop(new)
-        failpoints.point("ddl")
-    if NO_MARK < batch.mark(new) < (ts, step + 1):
-        batch.sink.stamp(new, batch.stamp((ts, step + 1), ts))
-        batch.done(new, (ts, step + 1), ts)
-        failpoints.point("stamp")
-    if state is not None and state.table is not None:
-        batch.states[new] = msgspec.structs.replace(state, schema=new[0], name=new[1], applied=ts)
-        batch.states[old] = TableState(schema=old[0], name=old[1], applied=ts, dropped=True, topics=state.topics)
+def _filling(work: TimelineWork, name: TableName, fill: Fill, ts: int) -> Callable[[Stamp], None]:
+    """Give the rows that are there the value of a new column."""
+    value = _moment(fill.column, ts) if fill.moment else fill.value
+    constant = sink_base.Fill(value, work.batch.lake)
+    return lambda stamp: work.batch.sink.fill_column(name, fill.column, constant, stamp)
 
 
-def _set(batch: Batch, name: TableName, column: str, expression: str, mark: Mark) -> None:
-    if batch.mark(name) < mark:
-        batch.sink.set_column(name, column, expression, batch.stamp(mark, mark[0]))
-        batch.done(name, mark, mark[0])
-        failpoints.point("fill")
+def _moment(column: LakeColumn, commit_ts: int) -> str:
+    """The moment of a DDL, as a canonical value of a column."""
+    at = datetime.fromtimestamp(tso_physical_ms(commit_ts) / 1000, UTC)
+    return at.strftime("%Y-%m-%d" if column.type.arrow == "date" else "%Y-%m-%d %H:%M:%S.%f")
 
 
-def _rewrite(batch: Batch, name: TableName, rewrite: Rewrite, mark: Mark) -> None:
+def _rewriting(work: TimelineWork, name: TableName, rewrite: Rewrite, plan: Evolution, mark: Mark) -> list[_Commit]:
     """Three commits: set the old column aside and add the new one, convert, drop the old one."""
-    ts, step = mark
-    column = rewrite.column
-    aside = ColumnChanges(rename=((column.name, OLD_VALUES),), add=(column,))
-    if batch.mark(name) < mark:
-        batch.sink.change_columns(name, aside, batch.stamp(mark, ts))
-        batch.done(name, mark, ts)
-        failpoints.point("ddl")
-    _set(batch, name, column.name, rewrite.expression.format(old=quote(OLD_VALUES)), (ts, step + 1))
-    if batch.mark(name) < (ts, step + 2):
-        batch.sink.change_columns(name, ColumnChanges(drop=(OLD_VALUES,)), batch.stamp((ts, step + 2), ts))
-        batch.done(name, (ts, step + 2), ts)
-        failpoints.point("ddl")
-
-
-def _literal(batch: Batch, fill: Fill, ts: int) -> str:
-    """SQL of the value that a new column has in rows that were there before it."""
-    if fill.moment:
-        return f"CAST(timestamp_millis({tso_physical_ms(ts)}) AS {fill.column.type.spark})"
-    array, bad, _ = to_arrow(fill.column, batch.lake)([fill.value])
-    if bad:
-        message = f"the default of the new column `{fill.column.source}` cannot be read: {bad[0]}"
-        raise DecisionNeeded(message)
-    return _sql(array, fill.column)
-
-
-def _sql(array: pa.Array, column: LakeColumn) -> str:
-    value = array[0].as_py()
-    if value is None:
-        return "NULL"
-    if isinstance(value, bytes):
-        return f"X'{value.hex()}'"
-    if column.type.arrow in {"local", "instant"}:
-        value = value.replace(tzinfo=None)
-    text = str(value).replace("\\", "\\\\").replace("'", "\\'")
-    return f"CAST('{text}' AS {column.type.spark})"
+    sink, (at, step), column = work.batch.sink, mark, rewrite.column
+    aside = set_aside(rewrite, plan, OLD_VALUES)
+    drop = ColumnChanges(drop=(OLD_VALUES,))
+    conversion = ColumnConversion(rewrite.expression, lake=work.batch.lake)
+    if (known := rewrite.conversion) is not None:
+        source = msgspec.structs.replace(column.column, type=known.before)
+        before = msgspec.structs.replace(column, type=known.old, column=source)
+        conversion = ColumnConversion(rewrite.expression, before, known.python, work.batch.lake)
+    return [
+        _Commit((at, step), "ddl", lambda stamp: sink.change_columns(name, aside, stamp)),
+        _Commit((at, step + 1), "fill", lambda stamp: sink.convert_column(name, OLD_VALUES, column, conversion, stamp)),
+        _Commit((at, step + 2), "ddl", lambda stamp: sink.change_columns(name, drop, stamp)),
+    ]

@@ -1,19 +1,17 @@
 """Rows that cannot be read: kept with their reason, then what ``on-reject`` says."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable
 
 import msgspec
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as sf
 
-from ticdc_spark.errors import EnvironmentFault, RejectedMessage, SinkFault
-from ticdc_spark.replicate.apply.batch import Batch
+from ticdc_spark.errors import EnvironmentFault, RejectedMessage
+from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.state.progress import TableState
-from ticdc_spark.sinks.base import TableName
-from ticdc_spark.sinks.iceberg.sink import faults as sink_faults
+from ticdc_spark.sinks.base import Applied, TableName, UnreadableRows
 from ticdc_spark.spark.decode.control import Reject
-from ticdc_spark.spark.decode.rows import BAD, BadRow
+from ticdc_spark.spark.decode.log_files import LogScan
+from ticdc_spark.spark.decode.rows import BadRow, ReadPlan
 
 log = logging.getLogger(__name__)
 
@@ -22,30 +20,62 @@ class Quarantined(Exception):
     """A timeline stops here by ``on-reject = "quarantine"``; the other tables go on."""
 
 
-def bad_rows(batch: Batch, typed: DataFrame) -> list[BadRow]:
-    """The changes that cannot be read.
+def apply_readable(
+    work: TimelineWork,
+    name: TableName,
+    state: TableState,
+    scan: LogScan,
+    plan: ReadPlan,
+    apply: Callable[[TableState, bool], Applied],
+) -> TableState:
+    """Apply the rows of a scan; where some cannot be read, keep them as dead letters and do what ``on-reject`` says.
 
-    Raises: EnvironmentFault when there are more than ``max-rejects``
+    ``apply(state, leave_out)`` commits, without the unreadable rows if ``leave_out``.
+    Returns: the state of the table, which is marked as diverged where rows were left out.
+    Raises: RejectedMessage, Quarantined, EnvironmentFault when there are more than ``max-rejects``
     """
-    limit = batch.job.max_rejects + 1
-    with sink_faults("rows cannot be read"):
-        found = typed.where(sf.col(BAD).isNotNull()).select(BAD).limit(limit).collect()
-    bad = [msgspec.json.decode(row[0], type=BadRow) for row in found]
+    try:
+        applied = apply(state, False)
+    except UnreadableRows as unreadable:
+        bad = _bad_rows(work, scan, plan)
+        if not bad:
+            raise EnvironmentFault(f"rows of {name} could not be read, and then could: {unreadable}") from unreadable
+        reason = _keep(work, name, bad)
+        policy = work.batch.job.on_reject
+        if policy == "stop":
+            kept = work.batch.log.dead_letters
+            message = f"{reason}; kept in {kept}; nothing of this table was applied past it"
+            raise RejectedMessage(message) from unreadable
+        log.error("%s", reason)
+        if policy == "quarantine":
+            work.put(msgspec.structs.replace(state, quarantined=reason))
+            raise Quarantined(reason) from unreadable
+        since = min(row.commit_ts for row in bad)
+        diverged = since if state.diverged_since is None else min(since, state.diverged_since)
+        state = msgspec.structs.replace(state, diverged_since=diverged, diverged_why=reason, clean=False)
+        applied = apply(state, True)
+    work.zero_dates += applied.zero_dates
+    return state
+
+
+def _bad_rows(work: TimelineWork, scan: LogScan, plan: ReadPlan) -> list[BadRow]:
+    limit = work.batch.job.max_rejects + 1
+    bad = work.batch.sink.unreadable_rows(scan, plan, limit)
     if len(bad) >= limit:
-        message = f"more than {batch.job.max_rejects} rows of one batch cannot be read, such as: {bad[0].reason}"
+        message = f"more than {limit - 1} rows of one batch cannot be read, such as: {bad[0].reason}"
         raise EnvironmentFault(message)
-    return list({(row.topic, row.partition, row.offset, row.seq): row for row in bad}.values())
+    return bad
 
 
-def _keep(batch: Batch, name: TableName, bad: Sequence[BadRow]) -> str:
+def _keep(work: TimelineWork, name: TableName, bad: list[BadRow]) -> str:
     """Write rows to the dead letters; returns a sentence about the first of them."""
+    batch = work.batch
     rejects = [
         Reject(topic=row.topic, partition=row.partition, offset=row.offset, seq=row.seq, reason=row.reason)
         for row in bad
     ]
-    batch.log.keep_rejects(batch.batch, ".".join(name), rejects, batch.now)
-    with batch.lock:
-        batch.rejected += len(bad)
+    batch.log.keep_rejects(batch.generation, batch.batch, ".".join(name), rejects, batch.now)
+    work.rejected += len(bad)
     first = min(bad, key=lambda row: row.commit_ts)
     return (
         f"`{name[0]}`.`{name[1]}`: a row cannot be read: {first.reason} "
@@ -53,33 +83,4 @@ def _keep(batch: Batch, name: TableName, bad: Sequence[BadRow]) -> str:
     )
 
 
-def sort_out_rejects(
-    batch: Batch, name: TableName, state: TableState, typed: DataFrame
-) -> tuple[TableState, DataFrame]:
-    """What ``on-reject`` makes of them: the state that says so, and the rows that stay.
-
-    Raises: Quarantined
-    """
-    bad = bad_rows(batch, typed)
-    if not bad:
-        return state, typed
-    reason = _keep(batch, name, bad)
-    log.error("%s", reason)
-    if batch.job.on_reject == "quarantine":
-        batch.states[name] = msgspec.structs.replace(state, quarantined=reason, clean=False)
-        raise Quarantined(reason)
-    since = min(row.commit_ts for row in bad)
-    diverged = since if state.diverged_since is None else min(since, state.diverged_since)
-    return msgspec.structs.replace(state, diverged_since=diverged, clean=False), typed.where(sf.col(BAD).isNull())
-
-
-def stop(batch: Batch, name: TableName, bad: Sequence[BadRow], fault: SinkFault) -> None:
-    """Keep them and end the job.
-
-    Raises: RejectedMessage; ``fault`` itself when there is none of them after all
-    """
-    if not bad:
-        raise fault
-    reason = _keep(batch, name, bad)
-    message = f"{reason}; kept in {batch.log.dead_letters}; nothing of this table was applied past it"
-    raise RejectedMessage(message) from fault
+__all__ = ["Quarantined", "apply_readable"]

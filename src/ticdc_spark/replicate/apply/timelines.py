@@ -1,78 +1,139 @@
-"""Apply: work through the timelines of a batch, some tables at a time."""
+"""Apply: work through the timelines of a batch, some at a time, and fold their results."""
 
-import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 
 import msgspec
 
-from ticdc_spark.replicate.apply.arrival_rows import apply_arrived
-from ticdc_spark.replicate.apply.batch import NO_MARK, Batch
-from ticdc_spark.replicate.apply.ddl import apply_ddl
+from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
+from ticdc_spark.replicate.apply.ddl import apply_ddl, is_skipped
 from ticdc_spark.replicate.apply.rejects import Quarantined
-from ticdc_spark.replicate.apply.rows import apply_rows
 from ticdc_spark.replicate.plan.evolve import Alter, Drop, DropDatabase
 from ticdc_spark.replicate.plan.timeline import Ddl, Rows, Step
+from ticdc_spark.replicate.state.progress import NO_MARK, QueuedDdl, TableState
 from ticdc_spark.sinks.base import TableName
 
-log = logging.getLogger(__name__)
+ApplyRows = Callable[[TimelineWork, Rows], None]
+"""How a mode applies the rows of a table up to the end of a step."""
 
 
-def apply(batch: Batch, lines: Sequence[Sequence[Step]]) -> None:
+class TimelineResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What one timeline, or a whole batch, has become."""
+
+    states: dict[TableName, TableState]
+    touched: frozenset[TableName]
+    """The tables that were looked at and are in the lake."""
+    left: tuple[QueuedDdl, ...] = ()
+    """DDLs that were not applied, as their timeline stopped before them."""
+    rows: int = 0
+    ddls: int = 0
+    rejected: int = 0
+    zero_dates: int = 0
+
+
+def apply(
+    batch: Batch,
+    states: Mapping[TableName, TableState],
+    lines: Sequence[Sequence[Step]],
+    apply_rows: ApplyRows,
+) -> TimelineResult:
     """Apply all timelines, ``parallel-tables`` at a time. The first error ends it once the running ones are done.
 
     Raises: DecisionNeeded, SinkFault, RejectedMessage
     """
-    if not lines:
-        return
-    with ThreadPoolExecutor(min(batch.job.parallel_tables, len(lines)), "apply") as pool:
-        running = [pool.submit(_line, batch, line) for line in lines]
-        _, waiting = wait(running, return_when=FIRST_EXCEPTION)
-        for future in waiting:
-            future.cancel()
-    for future in running:
-        if not future.cancelled():
-            future.result()
+    if len(lines) <= 1 or batch.job.parallel_tables == 1:
+        results = [_work(batch, line, states, apply_rows) for line in lines]
+    else:
+        with ThreadPoolExecutor(min(batch.job.parallel_tables, len(lines)), "apply") as pool:
+            running = [pool.submit(_work, batch, line, states, apply_rows) for line in lines]
+            _, waiting = wait(running, return_when=FIRST_EXCEPTION)
+            for future in waiting:
+                future.cancel()
+        results = [future.result() for future in running if not future.cancelled()]
+    return _fold(states, results)
 
 
-def _line(batch: Batch, line: Sequence[Step]) -> None:
+def settle(batch: Batch, states: Mapping[TableName, TableState], names: Iterable[TableName]) -> TimelineResult:
+    """Write what was decided about tables that have no timeline in a batch. Raises: as ``apply``"""
+    work = TimelineWork(batch=batch, promised=states)
+    for name in names:
+        work.state(name)
+    work.settle()
+    return _fold(states, [_result(work, ())])
+
+
+def _result(work: TimelineWork, left: tuple[QueuedDdl, ...]) -> TimelineResult:
+    return TimelineResult(
+        states={name: state for name, state in work.known.items() if state is not None},
+        touched=frozenset(name for name, stamp in work.stamps.items() if stamp is not None),
+        left=left,
+        rows=work.applied_rows,
+        ddls=work.ddls,
+        rejected=work.rejected,
+        zero_dates=work.zero_dates,
+    )
+
+
+def _fold(states: Mapping[TableName, TableState], results: Sequence[TimelineResult]) -> TimelineResult:
+    folded = dict(states)
+    for result in results:
+        folded |= result.states
+    return TimelineResult(
+        states=folded,
+        touched=frozenset(name for result in results for name in result.touched),
+        left=tuple(ddl for result in results for ddl in result.left),
+        rows=sum(result.rows for result in results),
+        ddls=sum(result.ddls for result in results),
+        rejected=sum(result.rejected for result in results),
+        zero_dates=sum(result.zero_dates for result in results),
+    )
+
+
+def _work(
+    batch: Batch, line: Sequence[Step], states: Mapping[TableName, TableState], apply_rows: ApplyRows
+) -> TimelineResult:
+    work = TimelineWork(batch=batch, promised=states)
+    left: tuple[QueuedDdl, ...] = ()
     for at, step in enumerate(line):
         try:
             if isinstance(step, Ddl):
-                apply_ddl(batch, step)
-            elif not _doomed(batch, step.table, line[at + 1 :]):
-                if step.mark is not None:
-                    apply_arrived(batch, step, step.mark)
-                else:
-                    apply_rows(batch, step.table, step.upto)
+                apply_ddl(work, step)
+            elif not _doomed(work, step.table, line[at + 1 :]):
+                apply_rows(work, step)
         except Quarantined as reason:
-            _quarantine(batch, line, str(reason))
-            return
+            _quarantine(work, line, str(reason))
+            left = tuple(step.queued for step in line[at:] if isinstance(step, Ddl))
+            break
+    work.settle()
+    return _result(work, left)
 
 
-def _doomed(batch: Batch, name: TableName, later: Sequence[Step]) -> bool:
+def _doomed(work: TimelineWork, name: TableName, later: Sequence[Step]) -> bool:
     """Whether the rows of a table need not be written: further on it is dropped, under whatever name, or it went on
     under another name before a restart."""
     now = name
     for step in later:
-        if not isinstance(step, Ddl):
+        if not isinstance(step, Ddl) or is_skipped(work.batch.job, step.queued.change):
             continue
         match step.action:
-            case Drop(names) if now in names:
-                return batch.job.drop_table == "apply"
+            case Drop(gone) if now in gone:
+                return work.batch.job.drop_table == "apply"
             case DropDatabase(schema) if schema == now[0]:
-                return batch.job.drop_table == "apply"
+                return work.batch.job.drop_table == "apply"
             case Alter() if step.action.old == now != (step.action.table.schema, step.action.table.name):
                 now = (step.action.table.schema, step.action.table.name)
-                if batch.mark(name) == NO_MARK and batch.mark(now) >= step.mark:
+                if work.mark(name) == NO_MARK and work.mark(now) >= step.mark:
                     return True
     return False
 
 
-def _quarantine(batch: Batch, line: Sequence[Step], reason: str) -> None:
+def _quarantine(work: TimelineWork, line: Sequence[Step], reason: str) -> None:
     """Stop every table of a timeline where it is."""
     for step in line:
         if isinstance(step, Rows):
-            state = batch.states.get(step.table)
-            if state is not None and state.quarantined is None:
-                batch.states[step.table] = msgspec.structs.replace(state, quarantined=reason, clean=False)
+            state = work.state(step.table) or TableState(schema=step.table[0], name=step.table[1])
+            if state.quarantined is None:
+                work.put(msgspec.structs.replace(state, quarantined=reason))
+
+
+__all__ = ["ApplyRows", "TimelineResult", "apply", "settle"]

@@ -9,22 +9,23 @@ A batch has a **position**, which stands for the commit_ts in marks: generation 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import ClassVar
 
 import msgspec
 
-from ticdc_spark.model import SchemaChange
+from ticdc_spark.replicate.apply.arrival_rows import apply_arrived
+from ticdc_spark.replicate.apply.batch import TimelineWork
+from ticdc_spark.replicate.modes.base import Advanced, ModeName, Rules
 from ticdc_spark.replicate.modes.commit import committed
 from ticdc_spark.replicate.modes.watermark import (
-    Advanced,
-    Rules,
     describe_missing,
-    identity,
     read_partitions,
     seen_tables,
     waiting_rows,
 )
 from ticdc_spark.replicate.plan.evolve import action, names
-from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl, Step
+from ticdc_spark.replicate.plan.holds import Bounds
+from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl, Rows, Step, identity, timelines
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, is_block, known_schemas
 from ticdc_spark.replicate.state.progress import (
     DdlFloor,
@@ -38,7 +39,7 @@ from ticdc_spark.replicate.state.progress import (
     TableState,
 )
 from ticdc_spark.sinks.base import TableName
-from ticdc_spark.spark.decode.control import Control, reject_of
+from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, MessageRejected, reject_of
 
 EVERYTHING = 2**63 - 1
 """The bound of a batch that no DDL holds."""
@@ -52,7 +53,7 @@ def position(generation: int, batch: int) -> int:
 def advance_arrived(
     progress: Progress,
     batch: int,
-    controls: Sequence[Control],
+    controls: Sequence[ControlEvent],
     ends: Offsets,
     listed: Offsets,
     rules: Rules,
@@ -102,7 +103,7 @@ def advance_arrived(
         schema_wait_since=(progress.schema_wait_since or rules.now) if missing else 0.0,
         replays=progress.replays + replays + replayed,
     )
-    rejects = tuple(reject_of(event) for event in ordered if event.kind == "rejected")
+    rejects = tuple(reject_of(event) for event in ordered if isinstance(event, MessageRejected))
     return Advanced(progress=advanced, resolved=bound, rejects=rejects, late=late, missing=missing)
 
 
@@ -118,7 +119,7 @@ def _bound(ddls: Sequence[QueuedDdl], progress: Progress, rules: Rules) -> tuple
 
 
 def _ddls(
-    progress: Progress, ordered: Sequence[Control], read: Mapping[tuple[str, int], PartitionState], listed: Offsets
+    progress: Progress, ordered: Sequence[ControlEvent], read: Mapping[tuple[str, int], PartitionState], listed: Offsets
 ) -> tuple[tuple[QueuedDdl, ...], int]:
     """The queue with this batch's DDLs, each with what it still waits for; and how many were replays."""
     floors = {(floor.schema, floor.name): floor.commit_ts for floor in progress.ddl_floors}
@@ -126,9 +127,9 @@ def _ddls(
     copies: dict[tuple[int, str, str, str], set[int]] = {}
     replays = 0
     for event in ordered:
-        if event.kind != "ddl":
+        if not isinstance(event, DdlRead):
             continue
-        change = msgspec.json.decode(event.control or "", type=SchemaChange)
+        change = event.change
         if change.commit_ts <= floors.get((change.schema, change.name), 0):
             replays += 1
             continue
@@ -180,6 +181,7 @@ def committed_arrived(
     ddls: Sequence[QueuedDdl],
     now: float,
     keep: float,
+    left: Sequence[QueuedDdl] = (),
 ) -> Progress:
     """The progress after a batch that applied ``ddls``, and rows up to ``bound``; ``keep`` as in ``committed``."""
     floors = {(floor.schema, floor.name): floor.commit_ts for floor in progress.ddl_floors}
@@ -189,7 +191,7 @@ def committed_arrived(
             floors[name] = max(floors.get(name, 0), change.commit_ts)
     at = position(progress.generation, batch)
     before = {(table.schema, table.name): table.applied for table in progress.tables}
-    done = committed(progress, batch, states, bound, now, keep)
+    done = committed(progress, batch, states, bound, now, keep, left)
     tables = []
     for table in done.tables:
         name = (table.schema, table.name)
@@ -204,8 +206,50 @@ def committed_arrived(
     )
 
 
+class ArrivalMode:
+    """A batch is applied when it has been read."""
+
+    name: ClassVar[ModeName] = "arrival"
+
+    def floors(self, progress: Progress) -> dict[TableName, int]:
+        """See ``Mode``."""
+        return floors_of(progress)
+
+    def timelines(
+        self,
+        progress: Progress,
+        states: Mapping[TableName, TableState],
+        pending: Sequence[Pending],
+        ddls: Sequence[QueuedDdl],
+        resolved: int,
+        bounds: Bounds,
+    ) -> list[list[Step]]:
+        """See ``Mode``."""
+        at = position(progress.generation, progress.batch + 1)
+        return positioned(timelines(states, pending, ddls, resolved, bounds), at)
+
+    def apply_rows(self, work: TimelineWork, step: Rows) -> None:
+        """See ``Mode``."""
+        apply_arrived(work, step)
+
+    def commit(
+        self,
+        progress: Progress,
+        number: int,
+        states: Mapping[TableName, TableState],
+        resolved: int,
+        ddls: Sequence[QueuedDdl],
+        left: Sequence[QueuedDdl],
+        now: float,
+        keep: float,
+    ) -> Progress:
+        """See ``Mode``."""
+        return committed_arrived(progress, number, states, resolved, ddls, now, keep, left)
+
+
 __all__ = [
     "EVERYTHING",
+    "ArrivalMode",
     "advance_arrived",
     "committed_arrived",
     "floors_of",

@@ -7,36 +7,38 @@ is applied when it has been read (arrival). A job is one or the other for its wh
 
 import logging
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
 
 import msgspec
 
 from ticdc_spark.errors import DecisionNeeded, UsageError
-from ticdc_spark.protocols import HIDDEN_DELETES, MAYBE_WATERMARK, NO_WATERMARK
+from ticdc_spark.protocols import PROTOCOLS
+from ticdc_spark.replicate.modes.arrival import ArrivalMode
+from ticdc_spark.replicate.modes.base import Mode, ModeName
+from ticdc_spark.replicate.modes.watermark import WatermarkMode
 from ticdc_spark.replicate.state.progress import Progress
-from ticdc_spark.spark.decode.control import Control
-from ticdc_spark.spark.decode.envelopes import Summary
+from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, RowsRead
 
 log = logging.getLogger(__name__)
-Mode: TypeAlias = Literal["barrier", "arrival"]
+MODES: dict[ModeName, Mode] = {mode.name: mode for mode in (WatermarkMode(), ArrivalMode())}
 ENOUGH_ROWS = 100_000
 """So many rows without a watermark are no accident: TiCDC sends one a second."""
 
 
-def of_job(wanted: Mode | None, protocol: str, progress: Progress) -> Mode | None:
+def of_job(wanted: ModeName | None, protocol: str, progress: Progress) -> ModeName | None:
     """The mode of a job before it has read anything; ``None``: what it reads will tell.
 
     Raises: UsageError for a mode that the protocol does not allow, or other than the job's so far.
     """
-    allowed: tuple[Mode, ...] = ("barrier",)
-    if protocol in NO_WATERMARK:
+    allowed: tuple[ModeName, ...] = ("barrier",)
+    watermarks = PROTOCOLS[protocol].traits.watermarks
+    if watermarks == "never":
         allowed = ("arrival",)
-    elif protocol in MAYBE_WATERMARK:
+    elif watermarks == "optional":
         allowed = ("barrier", "arrival")
     if wanted is not None and wanted not in allowed:
         which = f'"{allowed[0]}"'
         raise UsageError(f'[job] mode: found "{wanted}"; with protocol {protocol} allowed: {which}')
-    begun: Mode | None = progress.mode or ("barrier" if progress.applied else None)
+    begun: ModeName | None = progress.mode or ("barrier" if progress.applied else None)
     if begun is not None:
         if wanted not in (None, begun):
             raise UsageError(
@@ -47,13 +49,12 @@ def of_job(wanted: Mode | None, protocol: str, progress: Progress) -> Mode | Non
     return allowed[0] if len(allowed) == 1 else wanted
 
 
-def hides(controls: Sequence[Control]) -> bool:
+def hides(controls: Sequence[ControlEvent]) -> bool:
     """Whether rows of a batch do not tell their commit_ts."""
-    summaries = (event.control or "" for event in controls if event.kind == "summary")
-    return any(msgspec.json.decode(text, type=Summary).hidden for text in summaries)
+    return any(event.summary.hidden for event in controls if isinstance(event, RowsRead))
 
 
-def refuse_hidden(controls: Sequence[Control], mode: Mode | None) -> None:
+def refuse_hidden(controls: Sequence[ControlEvent], mode: ModeName | None) -> None:
     """Nothing tells which watermark such rows belong below. Raises: DecisionNeeded."""
     if mode == "barrier" and hides(controls):
         raise DecisionNeeded(
@@ -62,17 +63,19 @@ def refuse_hidden(controls: Sequence[Control], mode: Mode | None) -> None:
         )
 
 
-def without_ddl(progress: Progress, controls: Sequence[Control], protocol: str) -> tuple[Progress, Sequence[Control]]:
+def without_ddl(
+    progress: Progress, controls: Sequence[ControlEvent], protocol: str
+) -> tuple[Progress, Sequence[ControlEvent]]:
     """In arrival mode: no DDL where deletes hide their commit_ts, for nothing tells which of them it follows."""
-    if protocol not in HIDDEN_DELETES:
+    if not PROTOCOLS[protocol].traits.hidden_deletes:
         return progress, controls
-    left = [event for event in controls if event.kind != "ddl"]
+    left = [event for event in controls if not isinstance(event, DdlRead)]
     if progress.ddls or len(left) < len(controls):
         log.warning("DDL is left out: deletes of %s do not tell whether they come before it", protocol)
     return msgspec.structs.replace(progress, ddls=()), left
 
 
-def as_read(progress: Progress, *, at_end: bool, waited: bool, hidden: bool = False) -> Mode | None:
+def as_read(progress: Progress, *, at_end: bool, waited: bool, hidden: bool = False) -> ModeName | None:
     """The mode that messages tell. ``progress`` has taken them in; ``at_end``: a run to an end has read everything;
     ``waited``: there was time enough for a watermark; ``hidden``: rows do not tell their commit_ts."""
     if hidden:

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from ticdc_spark.model import SchemaChange
 from ticdc_spark.mysql import tso_physical_ms
-from ticdc_spark.replicate.plan.evolve import action, names
+from ticdc_spark.replicate.plan.holds import Bounds, bounds_of
+from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.schemas.history import forget_schemas
 from ticdc_spark.replicate.state.progress import BatchTime, Pending, Progress, QueuedDdl, TableState
 from ticdc_spark.sinks.base import TableName
@@ -19,25 +19,23 @@ BATCH_TIMES = 100
 States = Mapping[TableName, TableState]
 
 
-def held_tables(states: States) -> frozenset[TableName]:
-    """Tables that do not advance."""
-    return frozenset(name for name, state in states.items() if state.quarantined)
-
-
-def is_held(change: SchemaChange, states: States) -> bool:
-    """Whether a DDL names a table that does not advance, and comes after where it stands: it waits as its rows do."""
-    held = held_tables(states)
-    return any(name in held and change.commit_ts > states[name].applied for name in names(action(change), states))
-
-
-def committed(progress: Progress, batch: int, states: States, resolved: int, now: float, keep: float) -> Progress:
-    """The progress after a batch that brought ``states`` to ``resolved``.
+def committed(
+    progress: Progress,
+    batch: int,
+    states: States,
+    resolved: int,
+    now: float,
+    keep: float,
+    left: Sequence[QueuedDdl] = (),
+) -> Progress:
+    """The progress after a batch that brought ``states`` to ``resolved``. ``left``: DDLs that still wait.
 
     ``keep``: seconds for which the change log is kept.
     """
     oldest = tso_physical_ms(resolved) - DROPPED_KEPT_MS
+    bounds, _ = bounds_of(states, left)
     tables = tuple(
-        _moved(state, resolved)
+        _moved(state, min(resolved, bounds.get((state.schema, state.name), resolved)))
         for state in states.values()
         if not state.dropped or state.kept or tso_physical_ms(state.applied) >= oldest
     )
@@ -46,12 +44,20 @@ def committed(progress: Progress, batch: int, states: States, resolved: int, now
         batch=batch,
         applied=resolved,
         tables=tables,
-        pending=_still_waiting(progress.pending, states, resolved),
-        ddls=_still_queued(progress.ddls, states, resolved),
-        batch_times=_times(progress.batch_times, batch, now, keep),
+        pending=_still_waiting(progress.pending, bounds, resolved),
+        ddls=_still_queued(progress.ddls, left, resolved),
+        batch_times=_times(progress.batch_times, batch, now, keep, progress.newest),
         committed_at=now,
     )
     return msgspec.structs.replace(done, schemas=forget_schemas(done))
+
+
+def forgotten_by(progress: Progress, before: int) -> int:
+    """The commit_ts up to which rows are missing in the change log once batches below ``before`` are removed."""
+    if before <= 1:
+        return progress.forgotten
+    newest = next((note.newest for note in progress.batch_times if note.batch >= before - 1), progress.newest)
+    return max(progress.forgotten, newest)
 
 
 def forget_before(progress: Progress, batches: int | None, keep: float | None, now: float) -> int:
@@ -69,25 +75,24 @@ def _moved(state: TableState, resolved: int) -> TableState:
     return msgspec.structs.replace(state, applied=max(state.applied, resolved))
 
 
-def _still_waiting(pending: Sequence[Pending], states: States, resolved: int) -> tuple[Pending, ...]:
-    held = held_tables(states)
+def _still_waiting(pending: Sequence[Pending], bounds: Bounds, resolved: int) -> tuple[Pending, ...]:
     kept = []
     for rows in pending:
-        if (rows.schema, rows.name) in held:
-            kept.append(rows)
-        elif rows.max_ts > resolved:
-            kept.append(msgspec.structs.replace(rows, min_ts=max(rows.min_ts, resolved + 1)))
+        end = min(resolved, bounds.get((rows.schema, rows.name), resolved))
+        if rows.max_ts > end:
+            kept.append(msgspec.structs.replace(rows, min_ts=max(rows.min_ts, end + 1)))
     return tuple(kept)
 
 
-def _still_queued(ddls: Sequence[QueuedDdl], states: States, resolved: int) -> tuple[QueuedDdl, ...]:
-    return tuple(ddl for ddl in ddls if ddl.change.commit_ts > resolved or is_held(ddl.change, states))
+def _still_queued(ddls: Sequence[QueuedDdl], left: Sequence[QueuedDdl], resolved: int) -> tuple[QueuedDdl, ...]:
+    waits = {identity(ddl.change) for ddl in left}
+    return tuple(ddl for ddl in ddls if ddl.change.commit_ts > resolved or identity(ddl.change) in waits)
 
 
-def _times(times: Sequence[BatchTime], batch: int, now: float, keep: float) -> tuple[BatchTime, ...]:
+def _times(times: Sequence[BatchTime], batch: int, now: float, keep: float, newest: int) -> tuple[BatchTime, ...]:
     """Note this batch's time now and then; one note older than the retention stays, as the bound."""
     if times and now - times[-1].at < keep / BATCH_TIMES:
         return tuple(times)
     recent = [note for note in times if note.at > now - keep]
     bound = [note for note in times if note.at <= now - keep][-1:]
-    return (*bound, *recent, BatchTime(batch=batch, at=now))
+    return (*bound, *recent, BatchTime(batch=batch, at=now, newest=newest))

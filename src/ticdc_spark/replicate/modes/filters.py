@@ -2,20 +2,46 @@
 
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from ticdc_spark.config.table_filter import table_filter
-from ticdc_spark.spark.decode.control import Control
+from ticdc_spark.replicate.plan.evolve import ENTERS, LEAVES, Alter, action
+from ticdc_spark.replicate.plan.names import tables_of
+from ticdc_spark.replicate.state.progress import QueuedDdl
+from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, table_of
 
 
-def leave_out(controls: Sequence[Control], patterns: Sequence[str]) -> list[Control]:
-    """Drop what concerns tables that ``tables`` under [job] does not name."""
+def leave_out(controls: Sequence[ControlEvent], patterns: Sequence[str]) -> list[ControlEvent]:
+    """Drop what concerns only tables that ``tables`` under [job] does not name. A DDL may name several."""
     if not patterns:
         return list(controls)
     wanted = table_filter(patterns)
-    return [
-        event
-        for event in controls
-        if event.kind not in {"summary", "ddl", "bootstrap"} or not event.table or wanted(event.schema, event.table)
-    ]
+
+    def concerns(event: ControlEvent) -> bool:
+        if isinstance(event, DdlRead):
+            named = tables_of(event.change)
+            return not named or any(wanted(*name) for name in named)
+        name = table_of(event)
+        return name is None or not name[1] or wanted(*name)
+
+    return [event for event in controls if concerns(event)]
+
+
+def at_the_filter(ddls: Sequence[QueuedDdl], patterns: Sequence[str]) -> list[QueuedDdl]:
+    """Mark the RENAMEs by which a table comes into what ``tables`` names, or goes out of it."""
+    if not patterns:
+        return list(ddls)
+    wanted = table_filter(patterns)
+    found = []
+    for ddl in ddls:
+        act = action(ddl.change)
+        if isinstance(act, Alter):
+            old, new = wanted(*act.old), wanted(act.table.schema, act.table.name)
+            if old != new:
+                change = msgspec.structs.replace(ddl.change, kind=ENTERS if new else LEAVES)
+                ddl = msgspec.structs.replace(ddl, change=change)
+        found.append(ddl)
+    return found
 
 
 def skip_to_known(patterns: Sequence[str]) -> Callable[[str, str], bool]:

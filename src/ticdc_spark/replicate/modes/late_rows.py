@@ -4,9 +4,9 @@ import msgspec
 
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import LateRow
-from ticdc_spark.replicate.modes.watermark import Advanced
+from ticdc_spark.replicate.modes.base import Advanced
 from ticdc_spark.replicate.state.progress import Pending
-from ticdc_spark.sinks.iceberg.changelog import ChangeLog
+from ticdc_spark.sinks.changelog_base import ChangeLog
 
 
 def with_late_rows(job: Job, log: ChangeLog, number: int, advanced: Advanced) -> Advanced:
@@ -14,36 +14,36 @@ def with_late_rows(job: Job, log: ChangeLog, number: int, advanced: Advanced) ->
 
     Raises: LateRow with ``late-rows = "fail"``; SinkFault
     """
-    found = log.late_rows(number)
-    count = sum(rows for _, _, rows, *_ in found)
+    found = log.late_rows(advanced.progress.generation, number)
+    count = sum(late.rows for late in found)
     progress = msgspec.structs.replace(
         advanced.progress,
         replays=advanced.progress.replays + advanced.late - count,
         late=advanced.progress.late + count,
     )
     if found and job.late_rows == "fail":
-        (schema, name), _, rows, ts, topic, partition, offset = found[0]
+        first = found[0]
         message = (
-            f"`{schema}`.`{name}`: {rows} rows came after the table had passed them; the first has commitTs {ts} "
-            f"(topic {topic}, partition {partition}, offset {offset}) and is no replay. Was the changefeed's "
-            "filter widened, or another changefeed started on this topic? "
+            f"`{first.schema}`.`{first.table}`: {first.rows} rows came after the table had passed them; the first has "
+            f"commitTs {first.commit_ts} (topic {first.topic}, partition {first.partition}, offset {first.offset}) and "
+            "is no replay. Was the changefeed's filter widened, or another changefeed started on this topic? "
             'late-rows = "apply-if-newest" applies them'
         )
         raise LateRow(message)
-    late = tuple(
+    pending = tuple(
         Pending(
             batch=number,
-            schema=name[0],
-            name=name[1],
-            schema_key=key,
-            rows=rows,
-            min_ts=ts,
-            max_ts=ts,
-            topic=topic,
-            partition=partition,
+            schema=late.schema,
+            name=late.table,
+            schema_key=late.schema_key,
+            rows=late.rows,
+            min_ts=late.commit_ts,
+            max_ts=late.commit_ts,
+            topic=late.topic,
+            partition=late.partition,
             late=True,
         )
-        for name, key, rows, ts, topic, partition, _ in found
+        for late in found
     )
-    progress = msgspec.structs.replace(progress, pending=(*progress.pending, *late))
+    progress = msgspec.structs.replace(progress, pending=(*progress.pending, *pending))
     return msgspec.structs.replace(advanced, progress=progress)

@@ -5,11 +5,19 @@ sent, and it often equals the commit_ts of a DDL that is still to come.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import ClassVar
 
 import msgspec
 
 from ticdc_spark.model import SchemaChange
+from ticdc_spark.replicate.apply.batch import TimelineWork
+from ticdc_spark.replicate.apply.rows import apply_rows
+from ticdc_spark.replicate.modes.base import Advanced, ModeName, Rules
+from ticdc_spark.replicate.modes.commit import committed
+from ticdc_spark.replicate.plan.holds import Bounds
+from ticdc_spark.replicate.plan.names import tables_of
+from ticdc_spark.replicate.plan.order import in_order
+from ticdc_spark.replicate.plan.timeline import Rows, Step, identity, timelines
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, effective, is_block, known_schemas
 from ticdc_spark.replicate.state.progress import (
     Hold,
@@ -20,36 +28,23 @@ from ticdc_spark.replicate.state.progress import (
     QueuedDdl,
     TableState,
 )
-from ticdc_spark.spark.decode.control import Control, Reject, reject_of
-from ticdc_spark.spark.decode.envelopes import Summary
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """What of the job file decides here. Durations in seconds."""
-
-    idle_timeout: float
-    bounded: bool
-    """A run to an end: a partition that is consumed to its end is idle at once."""
-    until_ts: int | None = None
-    now: float
-
-
-class Advanced(msgspec.Struct, frozen=True, kw_only=True):
-    """The progress that will be committed, but for what apply adds; and what to apply."""
-
-    progress: Progress
-    resolved: int
-    rejects: tuple[Reject, ...]
-    late: int
-    missing: tuple[Pending, ...]
-    """Rows that wait for a schema and hold the resolved ts."""
+from ticdc_spark.sinks.base import TableName
+from ticdc_spark.spark.decode.control import (
+    BootstrapRead,
+    ControlEvent,
+    DdlRead,
+    MessageRejected,
+    RowsRead,
+    WatermarkRead,
+    reject_of,
+    table_of,
+)
 
 
 def advance(
     progress: Progress,
     batch: int,
-    controls: Sequence[Control],
+    controls: Sequence[ControlEvent],
     ends: Offsets,
     listed: Offsets,
     rules: Rules,
@@ -98,8 +93,9 @@ def advance(
         schema_wait_since=(progress.schema_wait_since or rules.now) if missing else 0.0,
         replays=progress.replays + replays,
         regressions=progress.regressions + regressions,
+        newest=max(progress.newest, max((rows.max_ts for rows in pending if rows.batch == batch), default=0)),
     )
-    rejects = tuple(reject_of(event) for event in ordered if event.kind == "rejected")
+    rejects = tuple(reject_of(event) for event in ordered if isinstance(event, MessageRejected))
     return Advanced(
         progress=advanced,
         resolved=max(resolved, progress.applied),
@@ -118,16 +114,12 @@ def describe_missing(rows: Pending) -> str:
 
 
 def due(ddls: Iterable[QueuedDdl], resolved: int) -> list[QueuedDdl]:
-    """The DDLs to apply, in the order of their commit_ts and, within one, of their first copies."""
-    return sorted((ddl for ddl in ddls if ddl.change.commit_ts <= resolved), key=_ddl_order)
-
-
-def _ddl_order(ddl: QueuedDdl) -> tuple[int, int, int]:
-    return ddl.change.commit_ts, ddl.offset, ddl.partition
+    """The DDLs to apply, in order."""
+    return in_order(ddl for ddl in ddls if ddl.change.commit_ts <= resolved)
 
 
 def read_partitions(
-    progress: Progress, controls: Sequence[Control], ends: Offsets, listed: Offsets, rules: Rules
+    progress: Progress, controls: Sequence[ControlEvent], ends: Offsets, listed: Offsets, rules: Rules
 ) -> tuple[dict[tuple[str, int], PartitionState], int]:
     """Partitions with their new offsets and watermarks; and how often a watermark fell."""
     states = {(state.topic, state.partition): state for state in progress.partitions}
@@ -138,7 +130,7 @@ def read_partitions(
     last: dict[tuple[str, int], int] = {}
     regressions = 0
     for event in controls:
-        if event.kind == "watermark":
+        if isinstance(event, WatermarkRead):
             place = (event.topic, event.partition)
             highest = marks.get(place, states[place].watermark)
             # One a fall, however long it takes to be made up for: a restart falls once, two changefeeds all the time.
@@ -185,34 +177,48 @@ def _resolve(
     return tuple(marked), watermark - 1, hold
 
 
-def _ddls(progress: Progress, controls: Sequence[Control]) -> tuple[QueuedDdl, ...]:
+def _ddls(progress: Progress, controls: Sequence[ControlEvent]) -> tuple[QueuedDdl, ...]:
+    """The queue with the DDLs of a batch. ``controls`` are in the order of their offsets."""
     queue = {identity(ddl.change): ddl for ddl in progress.ddls}
+    passed = {(state.topic, state.partition): state.watermark for state in progress.partitions}
+    states = {(table.schema, table.name): table for table in progress.tables}
     for event in controls:
-        if event.kind == "ddl" and event.commit_ts > progress.applied:
-            change = msgspec.json.decode(event.control or "", type=SchemaChange)
-            ddl = QueuedDdl(change=change, topic=event.topic, partition=event.partition, offset=event.offset)
-            queue.setdefault(identity(change), ddl)
+        place = (event.topic, event.partition)
+        if isinstance(event, WatermarkRead):
+            passed[place] = max(event.commit_ts, passed.get(place, 0))
+        elif isinstance(event, DdlRead) and not _is_replay(progress, event.change, passed.get(place, 0), states):
+            ddl = QueuedDdl(change=event.change, topic=event.topic, partition=event.partition, offset=event.offset)
+            queue.setdefault(identity(event.change), ddl)
     return tuple(queue.values())
 
 
-def identity(change: SchemaChange) -> tuple[int, str, str, str]:
-    """What copies of one DDL have in common."""
-    return change.commit_ts, change.schema, change.name, change.query
+def _is_replay(progress: Progress, change: SchemaChange, passed: int, states: Mapping[TableName, TableState]) -> bool:
+    """Whether a DDL was applied before. One at or below ``applied`` may be new to a table that was never seen: its
+    topic was added, or found, later than the others; rows of such a table count from the beginning, too."""
+    ts = change.commit_ts
+    if ts > progress.applied:
+        return False
+    if ts <= progress.replay_below or ts < passed:
+        return True
+    named = tables_of(change)
+    return not any(name not in states or states[name].applied < ts for name in named)
 
 
-def waiting_rows(progress: Progress, batch: int, controls: Sequence[Control]) -> tuple[tuple[Pending, ...], int, int]:
+def waiting_rows(
+    progress: Progress, batch: int, controls: Sequence[ControlEvent]
+) -> tuple[tuple[Pending, ...], int, int]:
     """Rows that wait, with those of this batch; and counts of replays and of rows that may be late."""
     found: dict[tuple[str, str, str], Pending] = {}
     replays = late = 0
     for event in controls:
-        if event.kind != "summary":
+        if not isinstance(event, RowsRead):
             continue
-        summary = msgspec.json.decode(event.control or "", type=Summary)
+        summary = event.summary
         replays += summary.replays
         late += summary.late
         if not summary.rows:
             continue
-        key = (event.schema, event.table, event.schema_key or "")
+        key = (event.schema, event.table, event.schema_key)
         rows = found.get(key)
         first = rows is None or summary.min_ts < rows.min_ts
         place = event if first or rows is None else rows
@@ -220,7 +226,7 @@ def waiting_rows(progress: Progress, batch: int, controls: Sequence[Control]) ->
             batch=batch,
             schema=event.schema,
             name=event.table,
-            schema_key=event.schema_key or "",
+            schema_key=event.schema_key,
             rows=summary.rows + (rows.rows if rows else 0),
             inserts=summary.inserts + (rows.inserts if rows else 0),
             min_ts=min(summary.min_ts, rows.min_ts) if rows else summary.min_ts,
@@ -232,15 +238,56 @@ def waiting_rows(progress: Progress, batch: int, controls: Sequence[Control]) ->
     return (*old, *found.values()), replays, late
 
 
-def seen_tables(progress: Progress, controls: Sequence[Control]) -> tuple[TableState, ...]:
+def seen_tables(progress: Progress, controls: Sequence[ControlEvent]) -> tuple[TableState, ...]:
     """Note the topics of known tables; a table that is new gets its state when it is applied."""
     topics: dict[tuple[str, str], set[str]] = {}
     for event in controls:
-        if event.kind in {"summary", "ddl", "bootstrap"}:
-            topics.setdefault((event.schema, event.table), set()).add(event.topic)
+        name = table_of(event)
+        if name is not None and isinstance(event, RowsRead | DdlRead | BootstrapRead):
+            topics.setdefault(name, set()).add(event.topic)
     return tuple(
         msgspec.structs.replace(table, topics=tuple(sorted({*table.topics, *topics[table.schema, table.name]})))
         if (table.schema, table.name) in topics
         else table
         for table in progress.tables
     )
+
+
+class WatermarkMode:
+    """Up to the lowest watermark, every table equals the source."""
+
+    name: ClassVar[ModeName] = "barrier"
+
+    def floors(self, progress: Progress) -> dict[TableName, int]:
+        """See ``Mode``."""
+        return {(table.schema, table.name): table.applied for table in progress.tables}
+
+    def timelines(
+        self,
+        progress: Progress,
+        states: Mapping[TableName, TableState],
+        pending: Sequence[Pending],
+        ddls: Sequence[QueuedDdl],
+        resolved: int,
+        bounds: Bounds,
+    ) -> list[list[Step]]:
+        """See ``Mode``."""
+        return timelines(states, pending, ddls, resolved, bounds)
+
+    def apply_rows(self, work: TimelineWork, step: Rows) -> None:
+        """See ``Mode``."""
+        apply_rows(work, step)
+
+    def commit(
+        self,
+        progress: Progress,
+        number: int,
+        states: Mapping[TableName, TableState],
+        resolved: int,
+        ddls: Sequence[QueuedDdl],
+        left: Sequence[QueuedDdl],
+        now: float,
+        keep: float,
+    ) -> Progress:
+        """See ``Mode``."""
+        return committed(progress, number, states, resolved, now, keep, left)

@@ -4,7 +4,7 @@ The schemas before and after come from the message where it carries them; the SQ
 a column was renamed and not replaced, and that rows move without row messages.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias, assert_never
 
 import msgspec
@@ -25,14 +25,17 @@ from ticdc_spark.ddl.statements import (
     TruncateTable,
     Unsupported,
 )
-from ticdc_spark.errors import MessageError
+from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import SchemaChange, Table
-from ticdc_spark.mysql import NO_CONSTANT, default_value
+from ticdc_spark.mysql import NO_CONSTANT, Ambiguous, default_value, fsp, utc_timestamp
+from ticdc_spark.replicate.plan.conversions import Conversion, conversion
 from ticdc_spark.sinks.base import ColumnChanges, TableName
 from ticdc_spark.spark.types import LakeColumn
 
 NAMED_OTHERWISE = "named otherwise"
 """Kind of a DDL whose names are not those of the rows."""
+ENTERS, LEAVES = "enters the filter", "leaves the filter"
+"""Kinds of a RENAME by which a table comes into what ``tables`` under [job] names, or goes out of it."""
 
 
 class Create(msgspec.Struct, frozen=True):
@@ -62,6 +65,18 @@ class Alter(msgspec.Struct, frozen=True):
     """Columns, old name to new."""
 
 
+class Enter(msgspec.Struct, frozen=True):
+    """A table comes under a name that the job wants, with rows that the job has never seen."""
+
+    table: Table
+
+
+class Leave(msgspec.Struct, frozen=True):
+    """A table goes on under a name that the job does not want."""
+
+    name: TableName
+
+
 class CreateDatabase(msgspec.Struct, frozen=True):
     """CREATE DATABASE."""
 
@@ -86,7 +101,7 @@ class Refused(msgspec.Struct, frozen=True):
     why: str
 
 
-Action: TypeAlias = Create | Drop | Truncate | Alter | CreateDatabase | DropDatabase | Nothing | Refused
+Action: TypeAlias = Create | Drop | Truncate | Alter | Enter | Leave | CreateDatabase | DropDatabase | Nothing | Refused
 
 
 def action(change: SchemaChange) -> Action:
@@ -120,11 +135,18 @@ def _of(statement: Statement, change: SchemaChange) -> Action:
         case RestoreTable():
             return Refused("rows come back without row messages")
         case RenameTables() | AlterTable():
-            return _alter(statement, change)
+            return _at_the_filter(_alter(statement, change), change.kind)
         case Unsupported(reason):
             return Refused(reason)
         case _:
             assert_never(statement)
+
+
+def _at_the_filter(act: Action, kind: str) -> Action:
+    """What a RENAME is to a job that wants only one of its names."""
+    if isinstance(act, Alter) and kind == ENTERS:
+        return Enter(act.table)
+    return Leave(act.old) if isinstance(act, Alter) and kind == LEAVES else act
 
 
 def _alter(statement: RenameTables | AlterTable, change: SchemaChange) -> Action:
@@ -148,10 +170,12 @@ def _alter(statement: RenameTables | AlterTable, change: SchemaChange) -> Action
 def names(act: Action, tables: Mapping[TableName, object]) -> tuple[TableName, ...]:
     """The tables whose timelines an action binds together; ``tables`` are all that are known."""
     match act:
-        case Create(table) | Truncate(table):
+        case Create(table) | Truncate(table) | Enter(table):
             return ((table.schema, table.name),)
         case Drop(gone):
             return gone
+        case Leave(name):
+            return (name,)
         case Alter():
             return tuple(dict.fromkeys((act.old, (act.table.schema, act.table.name))))
         case DropDatabase(schema):
@@ -169,6 +193,13 @@ class Rewrite(msgspec.Struct, frozen=True):
     old_type: str
     expression: str
     """Spark SQL over ``{old}``, the column's old values."""
+    conversion: Conversion | None = None
+    """The same for canonical values; ``None`` where the source's type before is not known."""
+
+    @property
+    def inexact(self) -> str:
+        """Why the new values may differ from the source's, as ``inexact: …``; ``""`` when they are exact."""
+        return self.conversion.reason if self.conversion is not None else ""
 
 
 class Fill(msgspec.Struct, frozen=True):
@@ -180,54 +211,144 @@ class Fill(msgspec.Struct, frozen=True):
     moment: bool = False
 
 
+class SessionZone(msgspec.Struct, frozen=True):
+    """The time zone of the session in which DDLs run: ``[job] ddl-timezone``, else ``source-timezone``."""
+
+    name: str | None
+    """``None``: neither key is set."""
+    ambiguous: Ambiguous = "earlier"
+
+
+_NO_SESSION = SessionZone(None)
+
+
 class Evolution(msgspec.Struct, frozen=True):
     """How one table gets from its live columns to the wanted ones."""
 
     changes: ColumnChanges
     fills: tuple[Fill, ...]
     rewrites: tuple[Rewrite, ...]
+    """Also of columns whose lake type stays while their values change (DATETIME(6) to DATETIME)."""
+    inexact: tuple[str, ...] = ()
+    """One sentence for each rewrite whose values may differ from the source's: the table is to be marked."""
+    order: tuple[str, ...] = ()
+    """All lake names in the source's order."""
 
 
-def evolution(live: Mapping[str, str], wanted: tuple[LakeColumn, ...], renames: Mapping[str, str]) -> Evolution:
-    """Compare the live columns of a table (name to Spark type) with the wanted ones.
+def evolution(
+    live: Mapping[str, str],
+    wanted: tuple[LakeColumn, ...],
+    renames: Mapping[str, str],
+    *,
+    old: Sequence[LakeColumn] = (),
+    session: SessionZone = _NO_SESSION,
+    local_defaults: bool = False,
+) -> Evolution:
+    """Compare the live columns of a table (name to Spark type, in the lake's order) with the wanted ones.
 
-    ``renames``: lake names, old to new.
+    ``renames``: lake names, old to new. ``old``: the table's columns before, whose source types say how values convert;
+    a live column that is not among them, or has another type there, is converted by its lake type alone.
+    ``local_defaults``: the schema came from SQL, so a TIMESTAMP default is local time of ``session`` (Simple: UTC).
+
+    Raises: UsageError when such a default is needed for old rows and no zone is set.
     """
-    folded = {old.casefold(): new for old, new in renames.items()}
+    folded = {name.casefold(): new for name, new in renames.items()}
     after = {column.name.casefold(): column for column in wanted}
     rename = [
         (name, after[folded[name.casefold()].casefold()].name)
         for name in live
         if name.casefold() in folded and folded[name.casefold()].casefold() in after
     ]
-    moved = {old for old, _ in rename}
+    moved = {name for name, _ in rename}
     taken = {new.casefold() for _, new in rename}
     # A column whose name another one takes is dropped by the same statement.
     drop = tuple(
         name for name in live if name not in moved and (name.casefold() not in after or name.casefold() in taken)
     )
     kept = {name: kind for name, kind in live.items() if name not in moved and name not in drop}
-    known = {new.casefold(): live[old] for old, new in rename}
-    known |= {name.casefold(): kind for name, kind in kept.items()}
+    origins = {new.casefold(): name for name, new in rename} | {name.casefold(): name for name in kept}
     # A change of case alone is a rename too.
     rename += [(name, after[name.casefold()].name) for name in kept if after[name.casefold()].name != name]
-    add = tuple(column for column in wanted if column.name.casefold() not in known)
-    changed = [column for column in wanted if known.get(column.name.casefold(), column.type.spark) != column.type.spark]
-    promote = tuple(column for column in changed if _promotes(known[column.name.casefold()], column.type.spark))
-    rewrites = tuple(
-        Rewrite(column, known[column.name.casefold()], _conversion(known[column.name.casefold()], column))
-        for column in changed
-        if column not in promote
+    add = tuple(column for column in wanted if column.name.casefold() not in origins)
+    before = {column.name: column for column in old}
+    promote, rewrites = [], []
+    for column in wanted:
+        origin = origins.get(column.name.casefold())
+        if origin is None:
+            continue
+        kind, source = live[origin], before.get(origin)
+        rewrite = _rewrite(kind, source, column, session)
+        if rewrite is not None and _promotes(kind, column.type.spark):
+            promote.append(column)
+        elif rewrite is not None:
+            rewrites.append(rewrite)
+    fills = tuple(fill for column in add if (fill := _fill(column, session, local_defaults)) is not None)
+    order = _order(live, wanted, dict(rename), drop)
+    return Evolution(
+        ColumnChanges(rename=tuple(rename), add=add, drop=drop, promote=tuple(promote), order=order),
+        fills,
+        tuple(rewrites),
+        tuple(f"column `{one.column.source}`: {one.inexact}" for one in rewrites if one.inexact),
+        tuple(column.name for column in wanted),
     )
-    fills = tuple(fill for column in add if (fill := _fill(column)) is not None)
-    return Evolution(ColumnChanges(rename=tuple(rename), add=add, drop=drop, promote=promote), fills, rewrites)
 
 
-def _fill(column: LakeColumn) -> Fill | None:
+def _rewrite(kind: str, source: LakeColumn | None, column: LakeColumn, session: SessionZone) -> Rewrite | None:
+    """``None``: the lake has the new values already."""
+    if source is None or source.type.spark != kind:
+        return None if kind == column.type.spark else Rewrite(column, kind, _conversion(kind, column))
+    if source.column.type == column.column.type and source.type == column.type:
+        return None
+    change = conversion(source, column, session.name, session.ambiguous)
+    if change.keeps_lake:
+        return None
+    return Rewrite(column, kind, change.template, change)
+
+
+def _order(
+    live: Mapping[str, str], wanted: tuple[LakeColumn, ...], renamed: Mapping[str, str], dropped: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The wanted names in order; empty when additions at the end, renames and drops leave them so anyway."""
+    found = [renamed.get(name, name) for name in live if name not in dropped]
+    names = tuple(column.name for column in wanted)
+    return () if (*found, *(name for name in names if name not in found)) == names else names
+
+
+def set_aside(rewrite: Rewrite, evolved: Evolution, aside: str) -> ColumnChanges:
+    """The changes that begin a rewrite: the old column is renamed ``aside``, the new one comes where it stood."""
+    name = rewrite.column.name
+    order = tuple(one for other in evolved.order for one in ((other, aside) if other == name else (other,)))
+    return ColumnChanges(rename=((name, aside),), add=(rewrite.column,), order=order)
+
+
+def _fill(column: LakeColumn, session: SessionZone, local_defaults: bool) -> Fill | None:
     value = default_value(column.column)
     if value is NO_CONSTANT:
         return Fill(column, None, moment=True) if column.type.arrow in {"date", "local", "instant"} else None
-    return None if value is None else Fill(column, value)
+    if value is None:
+        return None
+    return Fill(column, local_default(column, value, session) if local_defaults else value)
+
+
+def local_default(column: LakeColumn, value: str | bytes, session: SessionZone) -> str | bytes:
+    """The canonical value, in UTC, of a default that SQL gives as local text; only TIMESTAMP has a zone.
+
+    Raises: UsageError when no zone is set, or the default is no time there.
+    """
+    kind = column.column.type
+    if kind.name != "timestamp" or isinstance(value, bytes) or value.startswith("0000-00-00"):
+        return value
+    if session.name is None:
+        message = (
+            f"[job] ddl-timezone: missing; the new TIMESTAMP column `{column.source}` has the default {value!r}, which "
+            f"is local time of the session that ran the DDL: name its time zone, or set source-timezone"
+        )
+        raise UsageError(message)
+    try:
+        return utc_timestamp(value, session.name, fsp(kind), session.ambiguous)
+    except MessageError as error:
+        message = f"[job] ddl-timezone: the default of the new column `{column.source}`: {error}"
+        raise UsageError(message) from error
 
 
 def _promotes(old: str, new: str) -> bool:

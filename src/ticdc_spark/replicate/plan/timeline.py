@@ -9,7 +9,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from ticdc_spark.replicate.plan.evolve import Action, action, names
+from ticdc_spark.model import SchemaChange
+from ticdc_spark.replicate.plan.evolve import Action, Refused, action, names
+from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.state.progress import Mark, Pending, QueuedDdl, TableState
 from ticdc_spark.sinks.base import TableName
 
@@ -48,14 +50,29 @@ class Ddl(msgspec.Struct, frozen=True, kw_only=True):
 Step: TypeAlias = Rows | Ddl
 
 
+def identity(change: SchemaChange) -> tuple[int, str, str, str]:
+    """What copies of one DDL have in common."""
+    return change.commit_ts, change.schema, change.name, change.query
+
+
 def timelines(
-    tables: Mapping[TableName, TableState], pending: Iterable[Pending], ddls: Sequence[QueuedDdl], resolved: int
+    tables: Mapping[TableName, TableState],
+    pending: Iterable[Pending],
+    ddls: Sequence[QueuedDdl],
+    resolved: int,
+    bounds: Mapping[TableName, int] | None = None,
 ) -> list[list[Step]]:
     """Plan a batch: independent lists of steps, each in its order.
 
-    ``ddls``: those due, ordered. A table without rows and DDLs has no timeline.
+    ``ddls``: those due, ordered. ``bounds``: tables that may not go as far as ``resolved``. A table without rows and
+    DDLs has no timeline.
     """
-    waiting = {(rows.schema, rows.name) for rows in pending if rows.min_ts <= resolved}
+    ends = bounds or {}
+    waiting = {
+        (rows.schema, rows.name)
+        for rows in pending
+        if rows.min_ts <= min(resolved, ends.get((rows.schema, rows.name), resolved))
+    }
     acts = [(ddl, action(ddl.change)) for ddl in ddls]
     known: dict[TableName, object] = {**tables, **dict.fromkeys(waiting)}
     for _, act in acts:
@@ -63,7 +80,7 @@ def timelines(
     groups = _Groups()
     bound: list[tuple[QueuedDdl, Action, tuple[TableName, ...]]] = []
     for ddl, act in acts:
-        members = names(act, known)
+        members = _named(ddl, known) if isinstance(act, Refused) else names(act, known)
         groups.join(members)
         bound.append((ddl, act, members))
     for name in waiting:
@@ -82,8 +99,15 @@ def timelines(
         line += [Rows(table=name, upto=ts) for name in members if name in waiting]
         line.append(step)
     for name in sorted(waiting):
-        steps.setdefault(groups.root(name), []).append(Rows(table=name, upto=resolved))
+        end = min(resolved, ends.get(name, resolved))
+        steps.setdefault(groups.root(name), []).append(Rows(table=name, upto=end))
     return [*loose, *steps.values()]
+
+
+def _named(ddl: QueuedDdl, known: Mapping[TableName, object]) -> tuple[TableName, ...]:
+    """The known tables that a DDL is about. One that is refused is due only where ``skip-ddl`` leaves it out, and then
+    these tables equal the source no longer, from its place in their timelines on."""
+    return tuple(sorted(name for name in tables_of(ddl.change) if name in known))
 
 
 class _Groups:

@@ -2,13 +2,10 @@
 
 from collections.abc import Sequence
 
-import msgspec
-
-from ticdc_spark.model import Bootstrap, SchemaChange, Table
-from ticdc_spark.protocols.debezium.blocks import BLOCK_MARK
+from ticdc_spark.model import Table
+from ticdc_spark.protocols.base import BLOCK_MARK
 from ticdc_spark.replicate.state.progress import KnownSchema, Progress
-from ticdc_spark.spark.decode.control import Control
-from ticdc_spark.spark.decode.envelopes import SCHEMA_BLOCK
+from ticdc_spark.spark.decode.control import BootstrapRead, ControlEvent, DdlRead, SchemaBlockRead
 
 ANY_VERSION = "*"
 """Schema key of a schema from ``[schema] file``: it reads the rows whose own version no message tells."""
@@ -28,19 +25,19 @@ def effective(key: str) -> str:
     return VALID_THEN if is_block(key) else key
 
 
-def known_schemas(progress: Progress, controls: Sequence[Control]) -> tuple[KnownSchema, ...]:
+def known_schemas(progress: Progress, controls: Sequence[ControlEvent]) -> tuple[KnownSchema, ...]:
     """The history of schemas, with those of this batch's messages."""
     known = {(schema.schema, schema.name, schema.key): schema for schema in progress.schemas}
     for event in controls:
-        if event.kind == SCHEMA_BLOCK:
-            told, key = msgspec.json.decode(event.control or "", type=Table), event.schema_key or ""
-            block = KnownSchema(schema=event.schema, name=event.table, key=key, table=told, since=event.commit_ts)
+        if isinstance(event, SchemaBlockRead):
+            key = event.schema_key
+            block = KnownSchema(schema=event.schema, name=event.table, key=key, table=event.held, since=event.commit_ts)
             before = known.get((event.schema, event.table, key), block)
             known[event.schema, event.table, key] = min(before, block, key=lambda schema: schema.since)
-        elif event.kind == "bootstrap":
-            _remember(known, msgspec.json.decode(event.control or "", type=Bootstrap).table, 0)
-        elif event.kind == "ddl":
-            change = msgspec.json.decode(event.control or "", type=SchemaChange)
+        elif isinstance(event, BootstrapRead):
+            _remember(known, event.table, 0)
+        elif isinstance(event, DdlRead):
+            change = event.change
             for table in (change.pre_table, change.table):
                 if table is not None:
                     _remember(known, table, change.commit_ts)

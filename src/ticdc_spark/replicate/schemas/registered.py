@@ -7,7 +7,7 @@ of Debezium's the rows tell which table they are of.
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -15,28 +15,20 @@ from ticdc_spark.clients.registry_file import open_registry
 from ticdc_spark.config.job import Source
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Table
-from ticdc_spark.protocols.avro.schema import table_from_schemas
-from ticdc_spark.protocols.debezium_avro import decode as debezium_avro
+from ticdc_spark.protocols import protocol
+from ticdc_spark.protocols.base import Schemas
 from ticdc_spark.replicate.state.progress import KnownSchema, Progress
 from ticdc_spark.sinks.base import TableName
-from ticdc_spark.spark.decode.control import Control
-from ticdc_spark.spark.decode.envelopes import SCHEMA_IDS, SchemaIds
-
-
-class Texts(Protocol):
-    """Schemas' texts by id: a registry's client, or a dict."""
-
-    def __getitem__(self, number: int, /) -> str:
-        """Raises: KeyError for an id that is not known."""
+from ticdc_spark.spark.decode.control import ControlEvent, RowsRead, SchemaIds, SchemaIdsRead
 
 
 class Registered:
     """The schemas that a job's messages have named so far."""
 
-    def __init__(self, texts: Texts) -> None:
+    def __init__(self, texts: Schemas) -> None:
         self._texts = texts
-        self.protocol = "avro"
-        """Whose schemas they are: one of ``REGISTERED``."""
+        self.protocol = ""
+        """Whose schemas they are; set when that is known."""
         self.known: dict[int, str] = {}
         self._refused: set[int] = set()
 
@@ -46,7 +38,7 @@ class Registered:
         if close is not None:
             close()
 
-    def learn(self, controls: Sequence[Control]) -> bool:
+    def learn(self, controls: Sequence[ControlEvent]) -> bool:
         """Fetch the schemas that landing met and did not know; whether it met any that are there.
 
         Raises: RegistryFault
@@ -72,11 +64,12 @@ class Registered:
         self.fetch(numbers)
         return {number: self.known[number] for number in numbers if number in self.known}
 
-    def tables(self, controls: Sequence[Control]) -> list[KnownSchema]:
+    def tables(self, controls: Sequence[ControlEvent]) -> list[KnownSchema]:
         """The tables that values' schemas tell, with the key that stood beside each; in order of their ids."""
         found: dict[tuple[int, TableName], KnownSchema] = {}
+        named = _named(controls)
         for pair in sorted(_pairs(controls), key=lambda pair: (pair.value or 0, pair.key is None, pair.key or 0)):
-            for table in self._tables(pair, controls):
+            for table in self._tables(pair, named.get(str(pair.value), [])):
                 number, name = pair.value or 0, (table.schema, table.name)
                 if (number, name) not in found:
                     found[number, name] = KnownSchema(
@@ -84,7 +77,7 @@ class Registered:
                     )
         return [*found.values()]
 
-    def told(self, progress: Progress, controls: Sequence[Control], mode: str | None) -> Progress:
+    def told(self, progress: Progress, controls: Sequence[ControlEvent], mode: str | None) -> Progress:
         """The progress with the tables of this batch's schemas; where watermarks bound a batch, those of the keys that
         deletes name, too."""
         known = {(schema.schema, schema.name, schema.key): schema for schema in progress.schemas}
@@ -92,21 +85,19 @@ class Registered:
             known.setdefault((table.schema, table.name, table.key), table)
         if mode == "barrier":
             waiting = {(rows.schema, rows.name, rows.schema_key) for rows in progress.pending}
-            waiting |= {(e.schema, e.table, e.schema_key or "") for e in controls if e.kind == "summary"}
+            waiting |= {(e.schema, e.table, e.schema_key) for e in controls if isinstance(e, RowsRead)}
             for schema, name, key in sorted(waiting - known.keys()):
                 for text in self.texts([key]).values():
-                    table_of_key = KnownSchema(schema=schema, name=name, key=key, table=table_from_schemas(text, None))
-                    known[schema, name, key] = table_of_key
+                    for of_key in protocol(self.protocol).registered_tables(text, None, [(schema, name)]):
+                        known[schema, name, key] = KnownSchema(schema=schema, name=name, key=key, table=of_key)
         return msgspec.structs.replace(progress, schemas=tuple(known.values()))
 
-    def _tables(self, pair: SchemaIds, controls: Sequence[Control]) -> list[Table]:
+    def _tables(self, pair: SchemaIds, named: Sequence[TableName]) -> list[Table]:
         key, value = (None if number is None else self.known.get(number) for number in (pair.key, pair.value))
         try:
             if value is None:
                 return []
-            if self.protocol == "avro":
-                return [table_from_schemas(key, value)]
-            return [debezium_avro.table_from_schemas(*name, key, value) for name in _named(controls, pair.value)]
+            return protocol(self.protocol).registered_tables(key, value, named)
         except MessageError:
             return []  # as landing says of each of its messages
 
@@ -133,16 +124,17 @@ def registered(source: Source) -> Registered | None:
     return Registered(open_registry(where, options))
 
 
-def _named(controls: Sequence[Control], number: int | None) -> list[TableName]:
-    """The tables whose rows name a schema."""
-    key = str(number)
-    return sorted(
-        {(event.schema, event.table) for event in controls if event.kind == "summary" and event.schema_key == key}
-    )
+def _named(controls: Sequence[ControlEvent]) -> dict[str, list[TableName]]:
+    """The tables whose rows name a schema, sorted, by its id as rows have it."""
+    found: dict[str, set[TableName]] = {}
+    for event in controls:
+        if isinstance(event, RowsRead):
+            found.setdefault(event.schema_key, set()).add((event.schema, event.table))
+    return {key: sorted(names) for key, names in found.items()}
 
 
-def _pairs(controls: Sequence[Control]) -> set[SchemaIds]:
-    return {msgspec.json.decode(event.control or "", type=SchemaIds) for event in controls if event.kind == SCHEMA_IDS}
+def _pairs(controls: Sequence[ControlEvent]) -> set[SchemaIds]:
+    return {event.ids for event in controls if isinstance(event, SchemaIdsRead)}
 
 
 __all__ = ["Registered", "registered"]

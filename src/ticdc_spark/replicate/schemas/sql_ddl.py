@@ -10,7 +10,7 @@ import msgspec
 from ticdc_spark.ddl import apply_ddl, ddl_tables, fold
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import SchemaChange, Table
-from ticdc_spark.protocols.avro.schema import sanitized
+from ticdc_spark.protocols.shared.avro_names import sanitized
 from ticdc_spark.replicate.plan.evolve import NAMED_OTHERWISE
 from ticdc_spark.replicate.schemas.history import ANY_VERSION
 from ticdc_spark.replicate.state.progress import KnownSchema, QueuedDdl, TableState

@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from types import TracebackType
+from typing import Protocol
 
 import msgspec
 
@@ -26,6 +27,16 @@ COMMIT_WINDOW = 60.0
 JVM_PATIENCE = 60.0
 """Seconds to wait for the JVM of a killed owner."""
 _POLL = 0.2
+
+
+class Fence(Protocol):
+    """What keeps an owner from writing whose lease was taken."""
+
+    def check(self) -> None:
+        """Make sure that the lease is still ours; called before each commit.
+
+        Raises: LeaseHeld when another job has taken it. SinkFault when that cannot be known.
+        """
 
 
 class Lease:

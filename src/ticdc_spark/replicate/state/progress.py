@@ -7,7 +7,7 @@ reads it to decide anything. Files are replaced whole (write, fsync, rename).
 
 import os
 from pathlib import Path
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -18,6 +18,9 @@ Partition: TypeAlias = tuple[str, int]
 Offsets: TypeAlias = dict[Partition, int]
 Mark: TypeAlias = tuple[int, int]
 """(commit_ts, step): what a table has done, as in the commit that did it; compared as a pair."""
+
+NO_MARK: Mark = (-1, 0)
+"""Of a table that is not in the lake."""
 
 T = TypeVar("T")
 
@@ -55,9 +58,11 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
     """The copy is known to equal the source at ``applied``: rows may be appended."""
     dropped: bool = False
     kept: bool = False
-    """Dropped at the source, kept in the lake by policy."""
+    """Dropped at the source, or out of what ``tables`` names, and kept in the lake."""
     diverged_since: int | None = None
-    """Commit_ts from which a message was left out by ``on-reject = "continue"`` or a DDL was skipped."""
+    """Commit_ts from which the copy may differ from the source."""
+    diverged_why: str = ""
+    """One sentence: what was left out, or what was done to the copy."""
     quarantined: str | None = None
     """Why it does not advance, by ``on-reject = "quarantine"``."""
     snapshot_id: int | None = None
@@ -65,6 +70,14 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
     """Row changes applied so far."""
     topics: tuple[str, ...] = ()
     """Topics that its messages came from."""
+    mark: Mark = NO_MARK
+    """That of the last commit to the copy; ``NO_MARK``: there was none."""
+    ddl_ts: int = 0
+    """commit_ts of the last DDL that was applied to it."""
+    was: tuple[tuple[str, str], ...] = ()
+    """Names that it had before, the oldest first."""
+    job_applied: int = 0
+    """What all tables of the job had applied before the batch of the last commit."""
     schema_keys: tuple[str, ...] = ()
     """Registered schemas (Avro) or schema blocks (Debezium) that ``table`` has followed; none where DDL tells it."""
 
@@ -83,6 +96,8 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
     max_ts: int
     late: bool = False
     """Rows at or below their table's floor, to be applied where they are the newest."""
+    redo: bool = False
+    """Of ``late``: rows that were applied once, to a copy that was set back since."""
     topic: str
     partition: int
     """Where the first of them stands, for messages."""
@@ -124,6 +139,15 @@ class BatchTime(msgspec.Struct, frozen=True, kw_only=True):
 
     batch: int
     at: float
+    newest: int = 0
+    """The highest commit_ts of a row that was read until then."""
+
+
+class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
+    """What must still be so when a source is read on: the id of a topic, or what a recording held."""
+
+    what: str
+    value: str
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,6 +192,20 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     regressions: int = 0
     """How often a watermark went back; more than a few point to a second changefeed on the topic."""
     committed_at: float = 0.0
+    source: tuple[SourceNote, ...] = ()
+    """See ``Source.notes``."""
+    newest: int = 0
+    """The highest commit_ts of a row that was read."""
+    logged: int = 0
+    """The last batch that has anything in the change log."""
+    forgotten: int = 0
+    """Rows up to this commit_ts may be missing in the change log."""
+    replay_below: int = 0
+    """After the state was lost: everything up to this commit_ts had been applied before, to tables that are there and
+    to those that are gone."""
+    unproven: tuple[Partition, ...] = ()
+    """After the state was lost: partitions whose first messages were removed, which may have lacked no row only if
+    what is left of them reaches back to ``replay_below``."""
     batch_times: tuple[BatchTime, ...] = ()
     """Some of the batches and when they were committed, for the retention of the change log."""
 
@@ -200,8 +238,27 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
 
 
+class ProgressStore(Protocol):
+    """Where the progress of a job and the plan of the batch under way are kept; each is replaced whole.
+
+    Raises: EnvironmentFault where it cannot be read or written.
+    """
+
+    def load(self) -> Progress | None:
+        """Return the committed progress; ``None`` when there is none yet."""
+
+    def save(self, progress: Progress) -> None:
+        """Commit a progress; the plan that led to it is then over."""
+
+    def load_plan(self) -> Plan | None:
+        """Return the plan of a batch that may have been interrupted."""
+
+    def save_plan(self, plan: Plan) -> None:
+        """Fix a batch before it starts."""
+
+
 class Store:
-    """The state folder of a job."""
+    """The state folder of a job. A ``ProgressStore`` with the heartbeat beside it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

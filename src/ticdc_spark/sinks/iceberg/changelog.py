@@ -11,25 +11,26 @@ import msgspec
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from ticdc_spark.sinks.base import TableName
+from ticdc_spark.sinks.changelog_base import LateRows
+from ticdc_spark.sinks.iceberg.faults import faults, quote
 from ticdc_spark.sinks.iceberg.log_table import LogTableFiles
-from ticdc_spark.sinks.iceberg.sink import faults, quote
-from ticdc_spark.spark.decode.control import Control, Reject
+from ticdc_spark.sinks.iceberg.tables import NAMESPACE
+from ticdc_spark.spark.decode.control import Control, ControlEvent, Reject, read_control
 from ticdc_spark.spark.decode.envelopes import CONTROL_SLOT, LOG_DDL, LandingPlan, land, slot_of
 from ticdc_spark.spark.decode.log_files import (
     CONTROL_COLUMNS,
     CONTROL_DDL,
     FILE,
     LogFile,
-    LogRows,
+    LogScan,
     read_log,
     write_log,
 )
+from ticdc_spark.spark.decode.log_schema import SLOTS
 from ticdc_spark.spark.decode.rows import LOG_COLUMNS
 from ticdc_spark.spark.session.session import runs_here
 from ticdc_spark.spark.tasks import ArrowTask, chain
 
-NAMESPACE = "_ticdc_spark"
 DEAD_LETTER_DDL = (
     "generation int, batch bigint, stage string, topic string, partition int, offset bigint, seq int, "
     "reason string, key binary, value binary, at timestamp"
@@ -49,8 +50,6 @@ _PROPERTIES = {
 _LOG_METRICS = ("commit_ts", "schema", "table")
 _DEAD_LETTER_METRICS = ("stage",)
 """Without them Iceberg would not know that a file is of one stage, and refuse to replace it."""
-SLOTS = 8
-"""Parts of a batch in the log, by a hash of the table's name."""
 _TASK_ROWS = 10_000
 """Rows of the log that are worth a task."""
 _ONE_TASK_BYTES = 128 << 20
@@ -59,21 +58,19 @@ _REMEMBERED = 20
 """Batches whose files are known without asking the table."""
 
 
-class ChangeLog:
-    """The change log and the dead letters of one job."""
+class IcebergChangeLog:
+    """The change log and the dead letters of one job, in Iceberg."""
 
     def __init__(
         self,
         spark: SparkSession,
         catalog: str,
         job: str,
-        generation: int,
         writer: Literal["tasks", "spark"] = "tasks",
     ) -> None:
         """``writer``: who writes and reads the log's files. Tasks can where Spark and the warehouse are local;
         everywhere else it is Spark."""
         self.spark = spark
-        self.generation = generation
         plain = job.replace(".", "_x2e_")
         self.table = f"{quote(catalog)}.{NAMESPACE}.{quote(f'log_{plain}')}"
         self.dead_letters = f"{quote(catalog)}.{NAMESPACE}.{quote(f'dead_letters_{plain}')}"
@@ -91,21 +88,36 @@ class ChangeLog:
                 )
         files = LogTableFiles(spark, self.table) if writer == "tasks" and runs_here(spark) else None
         self._files = files if files is not None and files.folder is not None else None
-        self._landed: dict[int, list[LogFile]] = {}
-        """Files of the newest batches that this process has landed."""
+        self._landed: dict[tuple[int, int], list[LogFile]] = {}
+        """By generation and batch: files of the newest batches that this process has landed."""
 
-    def land(self, messages: DataFrame, plan: LandingPlan) -> list[Control]:
-        """Open a batch of messages into the log and return its control events."""
+    def newest_generation(self) -> int:
+        """See ``ChangeLog``."""
+        with faults("the change log cannot be read"):
+            highest = self.spark.sql(f"SELECT max(generation) FROM {self.table}").collect()[0][0]
+        return 0 if highest is None else int(highest)
+
+    def batches(self, generation: int) -> frozenset[int]:
+        """See ``ChangeLog``."""
+        with faults("the change log cannot be read"):
+            parts = self.spark.table(f"{self.table}.partitions").where(sf.col("partition.generation") == generation)
+            rows = parts.select("partition.batch").distinct().collect()
+        return frozenset(int(row[0]) for row in rows)
+
+    def land(self, messages: DataFrame, plan: LandingPlan) -> list[ControlEvent]:
+        """See ``ChangeLog``."""
         with faults("the change log cannot be written"):
             rows = (
                 self._land_by_spark(messages, plan) if self._files is None else self._land(messages, plan, self._files)
             )
-        return [Control(**row) for row in rows]
+        return [read_control(Control(**row)) for row in rows]
 
     def _land_by_spark(self, messages: DataFrame, plan: LandingPlan) -> list[dict[str, Any]]:
         opened = messages.mapInArrow(land(plan), LOG_DDL)
-        opened.writeTo(self.table).overwrite(self._is_batch(plan.batch))
-        written = self.spark.table(self.table).where(self._is_batch(plan.batch) & (sf.col("slot") == CONTROL_SLOT))
+        opened.writeTo(self.table).overwrite(_is_batch(plan.generation, plan.batch))
+        written = self.spark.table(self.table).where(
+            _is_batch(plan.generation, plan.batch) & (sf.col("slot") == CONTROL_SLOT)
+        )
         rows: list[dict[str, Any]] = written.select(*CONTROL_COLUMNS).toArrow().to_pylist()
         return rows
 
@@ -115,19 +127,19 @@ class ChangeLog:
         rows: list[dict[str, Any]] = told.toArrow().to_pylist()
         written = [msgspec.json.decode(row["control"], type=LogFile) for row in rows if row["kind"] == FILE]
         files.replace(plan.generation, plan.batch, written)
-        self._landed[plan.batch] = written
+        self._landed[plan.generation, plan.batch] = written
         for old in sorted(self._landed)[:-_REMEMBERED]:
             del self._landed[old]
         return [row for row in rows if row["kind"] != FILE]
 
-    def keep_rejects(self, batch: int, stage: str, rejects: Sequence[Reject], job_time: float) -> None:
-        """Write rejects of one stage of one batch to the dead letters, replacing what a former try wrote."""
+    def keep_rejects(self, generation: int, batch: int, stage: str, rejects: Sequence[Reject], job_time: float) -> None:
+        """See ``ChangeLog``."""
         places = [(r.topic, r.partition, r.offset, r.seq, r.reason) for r in rejects]
         with faults("the dead letters cannot be written"):
             reasons = self.spark.createDataFrame(
                 places, "topic string, partition int, offset bigint, seq int, reason string"
             )
-            log = self.spark.table(self.table).where(sf.col("generation") == self.generation)
+            log = self.spark.table(self.table).where(sf.col("generation") == generation)
             letters = (
                 log.where(sf.col("kind") != "summary")
                 .join(sf.broadcast(reasons), ["topic", "partition", "offset", "seq"])
@@ -146,9 +158,9 @@ class ChangeLog:
                     sf.lit(job_time).cast("timestamp").alias("at"),
                 )
             )
-            letters.writeTo(self.dead_letters).overwrite(self._is_batch(batch) & (sf.col("stage") == stage))
+            letters.writeTo(self.dead_letters).overwrite(_is_batch(generation, batch) & (sf.col("stage") == stage))
 
-    def rows(self, session: SparkSession, wanted: LogRows) -> DataFrame:
+    def rows(self, session: SparkSession, wanted: LogScan) -> DataFrame:
         """Raw rows of one table, as ``LOG_COLUMNS``, as Spark reads them."""
         slots = sf.col("slot") == slot_of(wanted.schema, wanted.table, SLOTS)
         if wanted.batches is not None:
@@ -164,13 +176,13 @@ class ChangeLog:
             found = found.where(sf.col("schema_key").isin(list(wanted.keys)))
         return found.select(*LOG_COLUMNS)
 
-    def can_map_in_one(self, wanted: LogRows) -> bool:
+    def can_map_in_one(self, wanted: LogScan) -> bool:
         """Whether ``map_rows`` can give all such rows to one task, which holds their net changes in memory."""
         files = self._find(wanted)
         return files is not None and sum(file.bytes for file in files) <= _ONE_TASK_BYTES
 
     def map_rows(
-        self, session: SparkSession, wanted: LogRows, task: ArrowTask, ddl: str, most_tasks: int | None = None
+        self, session: SparkSession, wanted: LogScan, task: ArrowTask, ddl: str, most_tasks: int | None = None
     ) -> DataFrame:
         """Raw rows of one table through a task over ``LOG_COLUMNS``, which gives ``ddl``."""
         files = self._find(wanted)
@@ -179,24 +191,23 @@ class ChangeLog:
         tasks = _share_out(files, most_tasks or session.sparkContext.defaultParallelism)
         return session.range(0, len(tasks), 1, len(tasks)).mapInArrow(chain(read_log(tasks, wanted), task), ddl)
 
-    def _find(self, wanted: LogRows) -> list[LogFile] | None:
+    def _find(self, wanted: LogScan) -> list[LogFile] | None:
         """The files that may hold such rows; ``None`` when Spark must read them."""
-        if self._files is None or wanted.batches is None or wanted.generation != self.generation:
+        if self._files is None or wanted.batches is None:
             return None
         slot = slot_of(wanted.schema, wanted.table, SLOTS)
-        known = [file for batch in wanted.batches for file in self._landed.get(batch, ()) if file.slot == slot]
-        others = wanted.batches - self._landed.keys()
+        landed = {
+            batch: files for (generation, batch), files in self._landed.items() if generation == wanted.generation
+        }
+        known = [file for batch in wanted.batches for file in landed.get(batch, ()) if file.slot == slot]
+        others = wanted.batches - landed.keys()
         more = self._files.find(wanted.generation, others, slot) if others else []
         return None if more is None else [*known, *more]
 
-    def late_rows(self, batch: int) -> list[tuple[TableName, str, int, int, str, int, int]]:
-        """Rows of a batch that are neither new nor replays, by table and schema key.
-
-        A row is a replay if a watermark above it stands before it, or the log holds it from an earlier batch.
-        Returns: (table, schema key, rows, and of the first: commit_ts, topic, partition, offset)
-        """
+    def late_rows(self, generation: int, batch: int) -> list[LateRows]:
+        """See ``ChangeLog``."""
         with faults("late rows cannot be looked up"):
-            log = self.spark.table(self.table).where(sf.col("generation") == self.generation)
+            log = self.spark.table(self.table).where(sf.col("generation") == generation)
             here = log.where(sf.col("batch") == batch)
             late = here.where((sf.col("slot") >= 0) & (sf.col("kind") == "late"))
             marks = here.where((sf.col("slot") == CONTROL_SLOT) & (sf.col("kind") == "watermark")).select(
@@ -225,26 +236,24 @@ class ChangeLog:
                 .collect()
             )
         return [
-            (
-                (r["schema"], r["table"]),
-                r["schema_key"],
-                r["n"],
-                r["first"]["commit_ts"],
-                r["first"]["topic"],
-                r["first"]["partition"],
-                r["first"]["offset"],
+            LateRows(
+                schema=row["schema"],
+                table=row["table"],
+                schema_key=row["schema_key"],
+                rows=row["n"],
+                **row["first"].asDict(),
             )
-            for r in rows
+            for row in rows
         ]
 
-    def forget(self, before: int) -> None:
-        """Remove batches below ``before``, everything of older generations, and what only old snapshots hold."""
+    def forget(self, generation: int, before: int) -> None:
+        """See ``ChangeLog``; what only old snapshots of the log hold goes, too."""
         with faults("the change log cannot be pruned"):
             self.spark.sql(
-                f"DELETE FROM {self.table} WHERE generation < {self.generation} "
-                f"OR (generation = {self.generation} AND batch < {before})"
+                f"DELETE FROM {self.table} WHERE generation < {generation} "
+                f"OR (generation = {generation} AND batch < {before})"
             )
-            self._landed = {batch: files for batch, files in self._landed.items() if batch >= before}
+            self._landed = {at: files for at, files in self._landed.items() if at >= (generation, before)}
             catalog = self.table.split(".")[0]
             for name in (self.table, self.dead_letters):
                 plain = name.removeprefix(f"{catalog}.").replace("`", "")
@@ -253,8 +262,9 @@ class ChangeLog:
                     f"older_than => TIMESTAMP '9999-01-01', retain_last => 1)"
                 )
 
-    def _is_batch(self, batch: int) -> Column:
-        return (sf.col("generation") == self.generation) & (sf.col("batch") == batch)
+
+def _is_batch(generation: int, batch: int) -> Column:
+    return (sf.col("generation") == generation) & (sf.col("batch") == batch)
 
 
 def _share_out(files: Sequence[LogFile], parallelism: int) -> list[list[str]]:
@@ -267,8 +277,3 @@ def _share_out(files: Sequence[LogFile], parallelism: int) -> list[list[str]]:
         tasks[least].append(file.path)
         sizes[least] += file.rows
     return tasks
-
-
-def decode_bad(text: str) -> "Reject":
-    """Read the JSON of a bad row."""
-    return msgspec.json.decode(text, type=Reject)

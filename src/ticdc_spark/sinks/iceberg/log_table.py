@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from ticdc_spark.sinks.iceberg.sink import faults
+from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.spark.decode.log_files import LogFile
 
 

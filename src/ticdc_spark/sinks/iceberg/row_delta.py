@@ -19,10 +19,12 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from ticdc_spark.sinks.base import MarkFound, TableName
+from ticdc_spark.sinks.base import Stamp, TableName
 from ticdc_spark.sinks.iceberg.data_files import DataFiles, Written
+from ticdc_spark.sinks.iceberg.faults import faults, quote
 from ticdc_spark.sinks.iceberg.log_table import local_folder
-from ticdc_spark.sinks.iceberg.sink import IcebergSink, faults, quote, summary
+from ticdc_spark.sinks.iceberg.stamps import summary
+from ticdc_spark.sinks.iceberg.tables import IcebergTables
 from ticdc_spark.spark.session.session import runs_here
 from ticdc_spark.spark.types import LakeColumn
 
@@ -50,7 +52,7 @@ class Target:
     is_empty: bool
 
 
-def target(sink: IcebergSink, table: TableName, columns: Sequence[LakeColumn]) -> Target | None:
+def target(sink: IcebergTables, table: TableName, columns: Sequence[LakeColumn]) -> Target | None:
     """How ``table`` takes row deltas of exactly these columns; ``None``: it does not, a MERGE must do."""
     if not runs_here(sink.spark):
         return None
@@ -92,7 +94,7 @@ def target(sink: IcebergSink, table: TableName, columns: Sequence[LakeColumn]) -
 
 
 def positions(
-    sink: IcebergSink, session: SparkSession, to: Target, columns: Sequence[LakeColumn], keys_path: str
+    sink: IcebergTables, session: SparkSession, to: Target, columns: Sequence[LakeColumn], keys_path: str
 ) -> pa.Table:
     """Where the rows with the keys of a file lie: ``file_path``, ``pos``, in that order."""
     if to.is_empty or to.snapshot_id is None or not keys_path:
@@ -112,7 +114,7 @@ def positions(
     return found.take(pc.sort_indices(found, [("file_path", "ascending"), ("pos", "ascending")])).cast(_POSITIONS)
 
 
-def commit(sink: IcebergSink, to: Target, written: Written, old: pa.Table, mark: MarkFound) -> bool:
+def commit(sink: IcebergTables, to: Target, written: Written, old: pa.Table, stamp: Stamp) -> bool:
     """Add what was written, delete ``old``, and mark: one commit. ``False``: somebody else changed the table
     meanwhile, and nothing was done.
     """
@@ -120,7 +122,8 @@ def commit(sink: IcebergSink, to: Target, written: Written, old: pa.Table, mark:
         loaded = sink.load(to.table)
         iceberg = sink.iceberg
         spec = loaded.spec()
-        delta = loaded.newRowDelta()
+        transaction = loaded.newTransaction()
+        delta = transaction.newRowDelta()
         if written.rows:
             path = f"{to.location}/data/{Path(written.rows_path).name}"
             config = iceberg.MetricsConfig.forTable(loaded)
@@ -140,10 +143,11 @@ def commit(sink: IcebergSink, to: Target, written: Written, old: pa.Table, mark:
             delta.validateFromSnapshot(to.snapshot_id)
         delta.conflictDetectionFilter(iceberg.expressions.Expressions.alwaysTrue())
         delta.validateDeletedFiles().validateNoConflictingDataFiles().validateNoConflictingDeleteFiles()
-        for key, value in summary(mark).items():
+        for key, value in summary(stamp).items():
             delta.set(key, value)
         try:
             delta.commit()
+            sink.commit(transaction, stamp)
         except Py4JJavaError as error:
             if not str(error.java_exception.getClass().getName()).endswith(".ValidationException"):
                 raise
@@ -158,7 +162,7 @@ def _described(iceberg: Any, table: Any, builder: Any, path: str, size: int, con
     return builder.withPath(path).withFormat("parquet").withFileSizeInBytes(size).withMetrics(metrics)
 
 
-def _java_list(sink: IcebergSink, values: Sequence[str]) -> Any:
+def _java_list(sink: IcebergTables, values: Sequence[str]) -> Any:
     jvm: Any = sink.spark._jvm
     found = jvm.java.util.ArrayList()
     for value in values:

@@ -13,15 +13,13 @@ import pyarrow.compute as pc
 
 from ticdc_spark.clients.claim_check import ClaimCheckStorage
 from ticdc_spark.model import Bootstrap, Envelope, Event, Rejected, SchemaChange, Watermark
-from ticdc_spark.protocols import decoder
+from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.protocols.checksums import expected
+from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, SCHEMA_IDS, SchemaIds, Summary
 from ticdc_spark.spark.decode.log_schema import CONTROL_SLOT, LOG_DDL, LOG_SCHEMA
 from ticdc_spark.spark.decode.schema_events import (
-    SCHEMA_BLOCK,
-    SCHEMA_IDS,
     Blocks,
     Heads,
-    SchemaIds,
     block_rows,
     head,
     schema_id_rows,
@@ -41,6 +39,8 @@ class LandingPlan(msgspec.Struct, frozen=True, kw_only=True):
     """``schema NUL table`` to the commit_ts up to which the table is applied."""
     watermarks: dict[str, int]
     """``topic NUL partition`` to the highest watermark read before this batch."""
+    replay_below: int = 0
+    """Up to this commit_ts every row is a replay, but for those of tables with a lower floor."""
     arrival: bool = False
     """Without watermarks: a row at or below its table's floor, the table's last DDL, is a replay; all others count."""
     claim_check_storage: str | None = None
@@ -52,24 +52,7 @@ class LandingPlan(msgspec.Struct, frozen=True, kw_only=True):
     native: dict[str, str] = {}
     """How Debezium's own connector is configured."""
     block_keys: bool = False
-    """Debezium: schema keys are hashes of schema blocks, whose tables come back as control events."""
-
-
-class Summary(msgspec.Struct):
-    """What one task saw of one (partition, table, schema key)."""
-
-    rows: int = 0
-    """Above the table's floor; ``min_ts`` and ``max_ts`` are theirs."""
-    min_ts: int = 2**63 - 1
-    max_ts: int = 0
-    inserts: int = 0
-    """Of ``rows``, those whose op is insert."""
-    replays: int = 0
-    """Certain ones: left out of the log."""
-    late: int = 0
-    """At or below the floor, and no certain replay."""
-    hidden: bool = False
-    """Whether some do not tell their commit_ts."""
+    """Schema keys are hashes of schema blocks, whose tables come back as control events."""
 
 
 _HIGHEST = 2**63 - 1
@@ -102,7 +85,8 @@ def land(plan: LandingPlan) -> ArrowTask:
         slots = _Slots(plan.slots)
         summaries: _Summaries = {}
         heads: dict[Heads, None] = {}
-        blocks = Blocks()
+        of_row = PROTOCOLS[plan.protocol].row_tables() if plan.block_keys else None
+        blocks = None if of_row is None else Blocks(of_row)
         for batch in batches:
             keys, values = batch.column("key").to_pylist(), batch.column("value").to_pylist()
             if plan.schemas is not None:
@@ -112,7 +96,7 @@ def land(plan: LandingPlan) -> ArrowTask:
             if any(event.claim_check for event in envelopes):
                 whole = whole_messages(protocol, opened, None if stored is None else stored.fetch)
                 envelopes, origin, seqs, others = _sides(whole)
-            if plan.block_keys and (told := blocks.of(envelopes, origin, values)):
+            if blocks is not None and (told := blocks.of(envelopes, origin, values)):
                 yield block_rows(plan.generation, plan.batch, told)
             if envelopes:
                 rows = _log_rows(plan, batch, envelopes, origin, seqs, slots)
@@ -217,7 +201,7 @@ def _sort_out(plan: LandingPlan, rows: pa.RecordBatch, summaries: _Summaries) ->
     for group in groups.to_pylist():
         key = tuple(group[name] for name in _GROUP)
         summary = summaries.setdefault(key, Summary())
-        floor = plan.floors.get(table_id_key(key[2], key[3]), -1 if plan.arrival else 0)
+        floor = plan.floors.get(table_id_key(key[2], key[3]), -1 if plan.arrival else plan.replay_below)
         summary.hidden |= not group["commit_ts_min"]
         if group["commit_ts_min"] > floor:
             summary.rows += group["commit_ts_count"]
@@ -226,6 +210,7 @@ def _sort_out(plan: LandingPlan, rows: pa.RecordBatch, summaries: _Summaries) ->
             summary.max_ts = max(summary.max_ts, group["commit_ts_max"])
         else:
             passed = _HIGHEST if plan.arrival else plan.watermarks.get(partition_key(key[0], key[1]), 0)
+            passed = max(passed, plan.replay_below + 1)
             rows = _below_floor(rows, key, floor, passed, summary)
     return rows
 

@@ -47,7 +47,7 @@ class LogFile(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
 
 
-class LogRows(msgspec.Struct, frozen=True, kw_only=True):
+class LogScan(msgspec.Struct, frozen=True, kw_only=True):
     """Which rows of the log are meant: of one table, with ``above < commit_ts <= upto``."""
 
     generation: int
@@ -162,7 +162,7 @@ def _parts(rows: pa.Table) -> Iterator[tuple[int, int]]:
             first = end
 
 
-def read_log(tasks: Sequence[Sequence[str]], wanted: LogRows) -> ArrowTask:
+def read_log(tasks: Sequence[Sequence[str]], wanted: LogScan) -> ArrowTask:
     """Return the function for ``mapInArrow``: numbers of ``tasks`` (each a list of files) to ``LOG_COLUMNS``."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -174,7 +174,7 @@ def read_log(tasks: Sequence[Sequence[str]], wanted: LogRows) -> ArrowTask:
     return run
 
 
-def _read(path: str, wanted: LogRows) -> Iterator[pa.RecordBatch]:
+def _read(path: str, wanted: LogScan) -> Iterator[pa.RecordBatch]:
     columns = list(dict.fromkeys([*LOG_COLUMNS, "generation", "kind", "schema", "table"]))
     with pq.ParquetFile(path, memory_map=True) as file:
         places = [file.schema_arrow.get_field_index(name) for name in ("schema", "table")]
@@ -192,7 +192,7 @@ def _may_hold(statistics: pq.Statistics | None, value: str) -> bool:
     return bool(statistics.min <= value <= statistics.max)
 
 
-def _chosen(rows: pa.Table, wanted: LogRows) -> pa.Table:
+def _chosen(rows: pa.Table, wanted: LogScan) -> pa.Table:
     mask = pc.and_(
         pc.greater(rows.column("commit_ts"), wanted.above), pc.less_equal(rows.column("commit_ts"), wanted.upto)
     )
@@ -210,4 +210,4 @@ def _chosen(rows: pa.Table, wanted: LogRows) -> pa.Table:
     return rows if pc.all(mask).as_py() else rows.filter(mask)
 
 
-__all__ = ["CONTROL_COLUMNS", "CONTROL_DDL", "FILE", "LogFile", "LogRows", "read_log", "write_log"]
+__all__ = ["CONTROL_COLUMNS", "CONTROL_DDL", "FILE", "LogFile", "LogScan", "read_log", "write_log"]

@@ -7,6 +7,9 @@ import pyarrow as pa
 CONTROL_SLOT = -1
 """The log's slot of everything that the driver reads; rows of tables are in slots from 0."""
 
+SLOTS = 8
+"""Parts of a batch in the log, by a hash of the table's name."""
+
 LOG_SCHEMA = pa.schema(
     [
         ("generation", pa.int32()),

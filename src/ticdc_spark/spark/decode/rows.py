@@ -5,17 +5,16 @@ in front (``META_DDL``) carry what the net change needs; a change that cannot be
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import Accumulator
 
 from ticdc_spark.clients.upstream import Upstream
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Table, Value
-from ticdc_spark.mysql import NO_CONSTANT, default_value
+from ticdc_spark.mysql import NO_CONSTANT, default_value, fsp, utc_timestamp
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.base import Columns, ReadOptions, RowReader
 from ticdc_spark.protocols.checksums import verifier
@@ -34,6 +33,13 @@ LOG_COLUMNS = (
 """What the function takes of the change log, in this order."""
 
 UNREADABLE = "ticdc-unreadable-row"
+
+
+class Counter(Protocol):
+    """What counts in tasks: Spark's accumulator, for one."""
+
+    def add(self, number: Any, /) -> Any:
+        """Count."""
 
 
 class BadRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +77,7 @@ def rows_ddl(columns: Sequence[LakeColumn]) -> str:
     return ", ".join([META_DDL, *quoted])
 
 
-def read_rows(plan: ReadPlan, zeros: Accumulator[int] | None = None) -> ArrowTask:
+def read_rows(plan: ReadPlan, zeros: Counter | None = None) -> ArrowTask:
     """Return the function for ``mapInArrow``: ``LOG_COLUMNS`` of one table to ``rows_ddl(plan.columns)``.
 
     ``zeros`` counts the zero and impossible dates that became NULL.
@@ -99,6 +105,9 @@ def read_rows(plan: ReadPlan, zeros: Accumulator[int] | None = None) -> ArrowTas
     return in_worker(run)
 
 
+_UTC_DEFAULTS = ReadOptions()
+
+
 class _Version:
     """A compiled reader of one version of the table."""
 
@@ -111,13 +120,20 @@ class _Version:
         self.read: RowReader = protocol.row_reader(self.table, plan.options)
         self.read_keys: RowReader = protocol.row_reader(self.table, plan.options, frozenset(self.keys))
         self.places = {column.name: at for at, column in enumerate(self.table.columns)}
-        self.fill = {column.source: _fill(column) for column in plan.columns if column.source not in self.places}
+        absent = [column for column in plan.columns if column.source not in self.places]
+        self.fill = {column.source: _fill(column, plan.options) for column in absent}
 
 
-def _fill(column: LakeColumn) -> Value:
+def _fill(column: LakeColumn, options: ReadOptions = _UTC_DEFAULTS) -> Value:
     """What a row of a version without the column gets: the column's default, as the source gives to older rows."""
     value = default_value(column.column)
-    return None if value is NO_CONSTANT else value
+    if value is NO_CONSTANT:
+        return None
+    kind, zone = column.column.type, options.default_timezone
+    if zone is None or kind.name != "timestamp" or not isinstance(value, str):
+        return value
+    # what `reject` refuses was refused when the DDL was applied
+    return utc_timestamp(value, zone, fsp(kind), "later" if options.ambiguous_timestamp == "later" else "earlier")
 
 
 def _typed(

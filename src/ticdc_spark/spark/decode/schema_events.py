@@ -1,4 +1,4 @@
-"""What landing tells the driver of schemas: the ids of registered ones, and the tables of Debezium's schema blocks."""
+"""What landing tells the driver of schemas: the ids of registered ones, and the tables of messages' schema blocks."""
 
 from __future__ import annotations
 
@@ -9,35 +9,24 @@ import pyarrow as pa
 
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Envelope
-from ticdc_spark.protocols.debezium.tables import table_of_row
+from ticdc_spark.protocols.wire_protocol import TableOfRow
+from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, SCHEMA_IDS, SchemaIds
 from ticdc_spark.spark.decode.log_schema import CONTROL_SLOT, LOG_SCHEMA
-from ticdc_spark.wire.confluent import HEAD, MAGIC, schema_id
-
-SCHEMA_IDS = "schema_ids"
-"""Kind of the control events that name registered schemas."""
-SCHEMA_BLOCK = "schema_block"
-"""Kind of the control events that have the table of a schema block; ``commit_ts`` is that of its first row."""
-
-
-class SchemaIds(msgspec.Struct, frozen=True):
-    """The schemas of a message's key and value, by their ids; what a control event of kind ``SCHEMA_IDS`` holds."""
-
-    key: int | None
-    value: int | None
-
+from ticdc_spark.wire.confluent import HEAD, is_framed, schema_id
 
 Heads = tuple[bytes | None, bytes | None]
 
 
 def head(part: bytes | None) -> bytes | None:
     """The frame of a registered schema's id, if a key or value begins with one."""
-    return None if part is None or len(part) < HEAD or part[:1] != MAGIC else part[:HEAD]
+    return part[:HEAD] if part is not None and is_framed(part) else None
 
 
 class Blocks:
     """Tables by their schema blocks, as one task meets them; told once each."""
 
-    def __init__(self) -> None:
+    def __init__(self, table_of_row: TableOfRow) -> None:
+        self._table_of_row = table_of_row
         self._met: set[tuple[str, str, str]] = set()
 
     def of(
@@ -51,7 +40,7 @@ class Blocks:
             self._met.add((event.schema, event.table, event.schema_key))
             value = values[at if origin is None else origin[at]] or b""
             try:
-                table = table_of_row(event.schema, event.table, event.key, value)
+                table = self._table_of_row(event.key, value, event)
             except MessageError:
                 continue
             told = msgspec.json.encode(msgspec.structs.replace(table, version=event.commit_ts)).decode()

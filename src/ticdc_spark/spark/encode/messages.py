@@ -16,13 +16,13 @@ import pyarrow.compute as pc
 
 from ticdc_spark.errors import MessageError, RegistryFault
 from ticdc_spark.model import Row, RowChange, Table
-from ticdc_spark.protocols import decoder
+from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.protocols.base import Columns, Encoder, ReadOptions
+from ticdc_spark.protocols.encoder_options import target_encoder
 from ticdc_spark.spark.decode.rows import BadRow
 from ticdc_spark.spark.encode.typed_images import image_reader
 from ticdc_spark.spark.tasks import ArrowTask, in_worker
 from ticdc_spark.spark.types import LakeColumn
-from ticdc_spark.streams.converter import TARGETS, target_encoder
 from ticdc_spark.streams.write_changes import write_changes
 
 CHANGE_COLUMNS = (
@@ -81,7 +81,7 @@ def encode_rows(plan: EncodePlan) -> ArrowTask:
     """Return the function for ``mapInArrow``: ``CHANGE_COLUMNS`` to ``ENCODED_SCHEMA``."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        registry = _Ids(plan.ids) if TARGETS[plan.protocol].needs_registry else None
+        registry = _Ids(plan.ids) if PROTOCOLS[plan.protocol].traits.registry else None
         encoder = target_encoder(plan.protocol, plan.options, registry)
         versions: dict[_Name, _Version] = {}
         for batch in batches:
@@ -188,7 +188,7 @@ def _encoded(
 def _changes(plan: EncodePlan, batch: pa.RecordBatch, versions: dict[_Name, _Version], bad: _Bad) -> list[RowChange]:
     """The changes of a batch in its order; where one is bad, something that is not to be sent."""
     found: list[Any] = [None] * batch.num_rows
-    plain = not TARGETS[plan.protocol].has_upsert
+    plain = not PROTOCOLS[plan.protocol].traits.upserts
     groups = _groups(batch, ("schema", "table", "schema_key"))
     for name, places in groups.items():
         version = versions.get(name)

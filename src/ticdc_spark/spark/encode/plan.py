@@ -10,9 +10,9 @@ from pyspark.sql import functions as sql
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import RowChange, Table
 from ticdc_spark.mysql import implicit_value
-from ticdc_spark.protocols import canonical
-from ticdc_spark.protocols.avro.encode import Registry
-from ticdc_spark.protocols.base import Encoder, Tables
+from ticdc_spark.protocols import protocol as protocol_of
+from ticdc_spark.protocols.base import Encoder, Registry, Tables
+from ticdc_spark.protocols.encoder_options import target_encoder
 from ticdc_spark.spark.encode.messages import (
     CHANGE_COLUMNS,
     ENCODED_DDL,
@@ -22,7 +22,6 @@ from ticdc_spark.spark.encode.messages import (
     encode_rows,
 )
 from ticdc_spark.spark.types import LakeColumn
-from ticdc_spark.streams.converter import TARGETS, target_encoder
 
 
 def plan_encoding(
@@ -40,21 +39,19 @@ def plan_encoding(
 
     Raises: UsageError for options or tables that do not suit; RegistryFault, IncompatibleSchema.
     """
-    name = canonical(protocol)
-    if name not in TARGETS:
-        raise UsageError(f"protocol {protocol!r} cannot be written; allowed: {', '.join(sorted(TARGETS))}")
+    target = protocol_of(protocol)
     if isinstance(images, RawImages) and images.options.verify_checksum:
         raise UsageError("checksums are verified where rows are read for the lake, not where they are encoded")
     for table in tables.values():
-        if name == "simple" and table.version is None:
-            raise UsageError(f"simple names the version of each table; `{table.schema}`.`{table.name}` has none")
+        if target.traits.versioned_tables and table.version is None:
+            raise UsageError(f"{target.name} names the version of each table; `{table.schema}`.`{table.name}` has none")
     registering = None if registry is None else _Registering(registry)
-    encoder = target_encoder(name, options, registering)
-    if registering is not None and TARGETS[name].needs_registry:
+    encoder = target_encoder(target.name, options, registering)
+    if registering is not None and target.traits.registry:
         for table in tables.values():
             _register(encoder, table)
     return EncodePlan(
-        protocol=name,
+        protocol=target.name,
         options=dict(options),
         tables=dict(tables),
         images=images,

@@ -6,10 +6,9 @@ with the progress.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
-from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_spark.errors import SourceFault
 
@@ -17,6 +16,9 @@ Partition: TypeAlias = tuple[str, int]
 """A topic and one of its partitions."""
 
 Offsets: TypeAlias = dict[Partition, int]
+
+KeyValue: TypeAlias = tuple[bytes | None, bytes | None]
+"""A message's key and value."""
 
 MESSAGES = "topic string, partition int, offset bigint, timestamp bigint, key binary, value binary"
 """The columns that ``read`` gives; ``timestamp`` is milliseconds since the epoch, or null."""
@@ -28,11 +30,21 @@ class Source(Protocol):
     Every call raises SourceFault when the broker or the files cannot be read.
     """
 
+    is_recorded: bool
+    """Whether it is a recording, which has an end."""
+
+    def starting(self) -> Offsets:
+        """Where a job begins that has read nothing yet, for each partition that exists now."""
+
     def beginning(self) -> Offsets:
         """First offset that is still there, for each partition that exists now."""
 
     def ends(self) -> Offsets:
         """Exclusive end offset now, for each partition that exists now."""
+
+    def notes(self, read: Offsets) -> dict[str, str]:
+        """What must still be so when the source is read on after ``read``, by what it is called in messages: the ids
+        of topics, or how many messages a recording held below those offsets."""
 
     def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
         """Cut the backlog [start, end) to about ``max_rows`` and ``max_bytes`` of keys and values.
@@ -41,16 +53,19 @@ class Source(Protocol):
         behind moves by at least one offset. Gives an end for every partition of ``end``.
         """
 
-    def read(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
-        """Read [start, end) of each partition of ``end``, as ``MESSAGES``, in no order.
+    def read(self, start: Offsets, end: Offsets) -> Any:
+        """Read [start, end) of each partition of ``end``, in no order, as the change log of the job's sink takes it.
 
         A partition that ``start`` lacks is read from its beginning; a partition that ``end`` lacks is not read.
 
         Raises: SourceFault when offsets from ``start`` on are gone.
         """
 
+    def first_messages(self, start: Offsets, end: Offsets, limit: int) -> list[KeyValue]:
+        """Keys and values of at most ``limit`` messages of [start, end), in no order."""
 
-class Stretch(msgspec.Struct, frozen=True):
+
+class OffsetRange(msgspec.Struct, frozen=True):
     """Offsets [first, end) of one partition: how many messages and bytes lie there, evenly spread."""
 
     first: int
@@ -58,16 +73,16 @@ class Stretch(msgspec.Struct, frozen=True):
     rows: float
     bytes: float
 
-    def clip(self, first: int, end: int) -> "Stretch | None":
+    def clip(self, first: int, end: int) -> "OffsetRange | None":
         """The part of it inside [first, end)."""
         low, high = max(first, self.first), min(end, self.end)
         if low >= high:
             return None
         share = (high - low) / (self.end - self.first)
-        return Stretch(low, high, self.rows * share, self.bytes * share)
+        return OffsetRange(low, high, self.rows * share, self.bytes * share)
 
 
-Backlog: TypeAlias = Mapping[Partition, Sequence[Stretch]]
+Backlog: TypeAlias = Mapping[Partition, Sequence[OffsetRange]]
 """What lies behind each partition, in order of offset."""
 
 
@@ -92,7 +107,7 @@ def fair_cut(backlog: Backlog, end: Offsets, max_rows: int, max_bytes: int) -> O
     return cut
 
 
-def _cut_at(stretches: Sequence[Stretch], share: float, end: int) -> tuple[int, float]:
+def _cut_at(stretches: Sequence[OffsetRange], share: float, end: int) -> tuple[int, float]:
     """End offset after ``share`` of the messages (rounded up to a whole one), and the bytes before it."""
     if share >= 1.0:
         return end, sum(stretch.bytes for stretch in stretches)
@@ -142,10 +157,11 @@ def check_start(start: Offsets, end: Offsets, beginning: Offsets, ends: Offsets)
 __all__ = [
     "MESSAGES",
     "Backlog",
+    "KeyValue",
+    "OffsetRange",
     "Offsets",
     "Partition",
     "Source",
-    "Stretch",
     "check_start",
     "fair_cut",
 ]

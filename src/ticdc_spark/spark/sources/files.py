@@ -9,7 +9,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from ticdc_spark.spark.sources.base import MESSAGES, Offsets, Partition, Stretch, check_start, fair_cut
+from ticdc_spark.spark.sources.base import MESSAGES, KeyValue, OffsetRange, Offsets, Partition, check_start, fair_cut
+from ticdc_spark.spark.sources.faults import keys_and_values
 from ticdc_spark.topics import json_lines as recorded_json
 from ticdc_spark.topics.chunk import Chunk, Span
 from ticdc_spark.topics.json_lines import Piece
@@ -21,8 +22,19 @@ _TASK_BYTES = 32 << 20
 class FileSource:
     """Reads a recorded topic. Files may be added while a job runs; what a file holds must not change."""
 
-    def __init__(self, path: str | Path) -> None:
+    is_recorded = True
+
+    def __init__(self, spark: SparkSession, path: str | Path) -> None:
+        self._spark = spark
         self._path = Path(path)
+
+    def starting(self) -> Offsets:
+        """See ``Source``."""
+        return self.beginning()
+
+    def first_messages(self, start: Offsets, end: Offsets, limit: int) -> list[KeyValue]:
+        """See ``Source``."""
+        return keys_and_values(self.read(start, end), limit)
 
     def beginning(self) -> Offsets:
         """First offset of each partition."""
@@ -32,6 +44,16 @@ class FileSource:
         """Offset after the last of each partition."""
         return {partition: 1 + max(span.last for span in held) for partition, held in spans(self._files()).items()}
 
+    def notes(self, read: Offsets) -> dict[str, str]:
+        """See ``Source``. A file that fills a gap in what was read is noticed by the number of messages there."""
+        held = spans(self._files())
+        return {
+            f"the number of messages below offset {offset} of topic {topic}, partition {partition}": str(
+                sum(_below(span, offset) for span in held.get((topic, partition), ()))
+            )
+            for (topic, partition), offset in read.items()
+        }
+
     def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
         """Cut a backlog by what the manifest says about its chunks."""
         held = spans(self._files())
@@ -40,7 +62,7 @@ class FileSource:
                 clipped
                 for span in held.get(partition, ())
                 if (
-                    clipped := Stretch(span.first, span.last + 1, span.count, span.bytes).clip(
+                    clipped := OffsetRange(span.first, span.last + 1, span.count, span.bytes).clip(
                         start.get(partition, 0), last
                     )
                 )
@@ -49,9 +71,9 @@ class FileSource:
         }
         return fair_cut(backlog, end, max_rows, max_bytes)
 
-    def read(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
+    def read(self, start: Offsets, end: Offsets) -> DataFrame:
         """Read the files that overlap; a large one in several tasks (a ``.gz`` file only from its start, in one)."""
-        files = self._files()
+        spark, files = self._spark, self._files()
         held = spans(files)
         beginning = {partition: at[0].first for partition, at in held.items()}
         ends = {partition: 1 + max(span.last for span in at) for partition, at in held.items()}
@@ -70,6 +92,14 @@ class FileSource:
 
     def _files(self) -> tuple[RecordedFile, ...]:
         return list_recorded(self._path)
+
+
+def _below(span: Span, offset: int) -> int:
+    """How many messages of a span lie below an offset; of one with gaps that reaches beyond it, nothing is known."""
+    if span.last < offset:
+        return span.count
+    dense = span.count == span.last - span.first + 1
+    return max(0, offset - span.first) if dense else 0
 
 
 Wanted = dict[Partition, tuple[int, int]]

@@ -6,7 +6,7 @@ listing and in reading, and no second client has to be configured.
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from py4j.protocol import Py4JJavaError
@@ -15,7 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from ticdc_spark.errors import SourceFault, UsageError
-from ticdc_spark.spark.sources.base import Offsets, Partition, Stretch, check_start, fair_cut
+from ticdc_spark.spark.sources.base import KeyValue, OffsetRange, Offsets, Partition, check_start, fair_cut
+from ticdc_spark.spark.sources.faults import keys_and_values
 
 R = TypeVar("R")
 
@@ -35,6 +36,8 @@ class KafkaSource:
     threads, one at a time.
     """
 
+    is_recorded = False
+
     def __init__(
         self,
         spark: SparkSession,
@@ -43,14 +46,25 @@ class KafkaSource:
         topics: Sequence[str] = (),
         topic_pattern: str | None = None,
         options: Mapping[str, str] | None = None,
+        starting: Literal["earliest", "latest"] = "earliest",
     ) -> None:
         self._spark = spark
         self._servers = bootstrap_servers
         self._topics = tuple(topics)
         self._pattern = topic_pattern
+        self._starting = starting
         self._options = {"kafka.bootstrap.servers": bootstrap_servers, **(options or {})}
         self._lock = threading.RLock()
         self._opened: Any = None
+        self._admin: Any = None
+
+    def starting(self) -> Offsets:
+        """See ``Source``."""
+        return self.ends() if self._starting == "latest" else self.beginning()
+
+    def first_messages(self, start: Offsets, end: Offsets, limit: int) -> list[KeyValue]:
+        """See ``Source``."""
+        return keys_and_values(self.read(start, end), limit)
 
     def beginning(self) -> Offsets:
         """First offset that the broker still has, by partition.
@@ -63,6 +77,11 @@ class KafkaSource:
         """Offset after the last message (with ``read_committed``: the last stable one), by partition."""
         return self._ask(lambda consumer: self._offsets(consumer.endOffsets(self._partitions(consumer))))
 
+    def notes(self, read: Offsets) -> dict[str, str]:
+        """See ``Source``: the topics' ids, which change when one is deleted and created again."""
+        topics = sorted({topic for topic, _ in read})
+        return self._ask(lambda _: {f"the id of topic {name}": number for name, number in self._ids(topics).items()})
+
     def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
         """Cut a backlog by offsets; a message's bytes come from a small sample at ``start`` of each partition."""
         behind = {p: (start.get(p, 0), last) for p, last in end.items() if start.get(p, 0) < last}
@@ -72,13 +91,14 @@ class KafkaSource:
         sizes = self._ask(lambda consumer: self._sample(consumer, {p: behind[p][0] for p in longest}))
         usual = sum(sizes.values()) / len(sizes) if sizes else _ASSUMED_BYTES
         backlog = {
-            p: [Stretch(first, last, last - first, (last - first) * sizes.get(p, usual))]
+            p: [OffsetRange(first, last, last - first, (last - first) * sizes.get(p, usual))]
             for p, (first, last) in behind.items()
         }
         return fair_cut(backlog, end, max_rows, max_bytes)
 
-    def read(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
+    def read(self, start: Offsets, end: Offsets) -> DataFrame:
         """Read with Spark's batch Kafka source; large partitions are split over the cores."""
+        spark = self._spark
         first = check_start(start, end, self.beginning(), self.ends())
         if not first:
             # A plan of the same columns that asks no broker.
@@ -114,6 +134,9 @@ class KafkaSource:
             if self._opened is not None:
                 self._opened.close()
                 self._opened = None
+            if self._admin is not None:
+                self._admin.close()
+                self._admin = None
 
     def _ask(self, question: Callable[[Any], R]) -> R:
         with self._lock:
@@ -129,16 +152,20 @@ class KafkaSource:
 
     def _open(self) -> Any:
         jvm: Any = self._spark._jvm
+        serialization = jvm.org.apache.kafka.common.serialization
+        return jvm.org.apache.kafka.clients.consumer.KafkaConsumer(
+            self._properties(), serialization.ByteArrayDeserializer(), serialization.ByteArrayDeserializer()
+        )
+
+    def _properties(self) -> Any:
+        jvm: Any = self._spark._jvm
         properties = jvm.java.util.Properties()
         # An absent topic must stay absent: the broker would create it for a reader that asks.
         defaults = {"allow.auto.create.topics": "false", "default.api.timeout.ms": "30000", "client.id": "ticdc-spark"}
         client = {k.removeprefix("kafka."): v for k, v in self._options.items() if k.startswith("kafka.")}
         for name, value in {**defaults, **client, **_SAMPLE_OPTIONS}.items():
             properties.setProperty(name, value)
-        serialization = jvm.org.apache.kafka.common.serialization
-        return jvm.org.apache.kafka.clients.consumer.KafkaConsumer(
-            properties, serialization.ByteArrayDeserializer(), serialization.ByteArrayDeserializer()
-        )
+        return properties
 
     def _partitions(self, consumer: Any) -> Any:
         """A Java list of the TopicPartitions that exist now."""
@@ -157,6 +184,13 @@ class KafkaSource:
             for info in every[topic]:
                 found.add(jvm.org.apache.kafka.common.TopicPartition(topic, info.partition()))
         return found
+
+    def _ids(self, topics: Sequence[str]) -> dict[str, str]:
+        jvm: Any = self._spark._jvm
+        if self._admin is None:
+            self._admin = jvm.org.apache.kafka.clients.admin.Admin.create(self._properties())
+        known = self._admin.listTopics().namesToListings().get()
+        return {name: str(known[name].topicId()) for name in topics if name in known}
 
     @staticmethod
     def _offsets(listed: Any) -> Offsets:

@@ -1,0 +1,25 @@
+"""Canal's words for kinds of DDL, which TiCDC uses in other protocols too."""
+
+from ticdc_spark.protocols.shared.tidb_ddl_codes import ddl_type_code
+
+_DDL_TYPES = {
+    **dict.fromkeys((1, 2, 21, 24, 25, 26, 42, 65, 67), "QUERY"),
+    3: "CREATE",
+    4: "ERASE",
+    11: "TRUNCATE",
+    14: "RENAME",
+    **dict.fromkeys((7, 9, 32), "CINDEX"),
+    **dict.fromkeys((8, 10, 33), "DINDEX"),
+}
+"""TiDB's numbers of DDL jobs to Canal's words; every other is ALTER."""
+
+
+def ddl_word(sql: str) -> str:
+    """What Canal calls a DDL, and Simple too: CREATE, ALTER, ERASE …
+
+    Raises: MessageError if the SQL cannot be read.
+    """
+    return _DDL_TYPES.get(ddl_type_code(sql), "ALTER")
+
+
+__all__ = ["ddl_word"]

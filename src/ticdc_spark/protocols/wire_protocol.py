@@ -1,0 +1,144 @@
+"""What a protocol is to all other code: one object, which each protocol's package exports as ``PROTOCOL``.
+
+``traits`` answers what other code must ask about a protocol; the methods make its decoder and encoder, and read what
+only its own messages can tell. Codecs are imported when they are first made, so the list of protocols is cheap.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
+
+import msgspec
+
+from ticdc_spark.errors import UsageError
+from ticdc_spark.model import Envelope, Table
+from ticdc_spark.protocols.base import Decoder, Encoder, Registry, Schemas
+
+if TYPE_CHECKING:
+    from ticdc_spark.clients.claim_check import ClaimCheckStorage
+
+Config = TypeVar("Config", bound=msgspec.Struct)
+Sent: TypeAlias = Literal["always", "optional", "never"]
+"""Whether TiCDC sends a kind of message: in every changefeed, in some configurations, or in none."""
+TableOfRow: TypeAlias = Callable[[bytes | None, bytes | None, Envelope], Table]
+"""From a message's key and value and an envelope of it to the row's table. Raises MessageError if it is not there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traits:
+    """How protocols differ, as far as code outside their packages depends on it."""
+
+    watermarks: Sent
+    ddl: Sent
+    ddl_has_tables: bool = False
+    """A DDL's message carries tables beside its SQL."""
+    ddl_to_first_partition: bool = False
+    """DDL goes to partition 0 only; otherwise to each."""
+    versioned_tables: bool = False
+    """A row names the version of its table; BOOTSTRAP and DDL messages carry the tables."""
+    needs_details: bool = False
+    """Messages have what versioned tables lack: the order of columns, or which are generated."""
+    registry: bool = False
+    """Messages name schemas of a registry."""
+    schema_blocks: bool = False
+    """Messages may carry a block that describes the row; with ``DecoderOptions.block_keys`` its hash is the schema
+    key, which then begins with ``BLOCK_MARK``."""
+    sanitised_names: bool = False
+    """Rows have Avro's names of schemas, tables and columns (``shared.avro_names``); DDL has the true ones."""
+    hidden_deletes: bool = False
+    """Deletes may come without their commit_ts."""
+    upserts: bool = False
+    """There is a message for an upsert."""
+    local_timestamps: bool = False
+    """TIMESTAMP is sent as local text without its zone."""
+    claim_check: bool = False
+    """Rows that are too large may be kept in a storage (``WireProtocol.store``)."""
+    connector_properties: bool = False
+    """Connectors other than TiCDC write the protocol too; ``DecoderOptions.connector`` says how they are configured."""
+
+
+class DecoderOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a decoder is made with. Each protocol takes what concerns it."""
+
+    schemas: Schemas | None = None
+    """Registered schemas; without them a protocol that needs a registry fails at its first row."""
+    connector: Mapping[str, str] = {}
+    """Properties of the connector that wrote the messages, by its own names, as text."""
+    block_keys: bool = False
+    """Schema keys are hashes of schema blocks."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WireProtocol(ABC, Generic[Config]):
+    """A protocol. ``Config`` is how its messages are written: a struct with TiCDC's names of options."""
+
+    name: str
+    """As in TiCDC's ``protocol`` option."""
+    traits: Traits
+    aliases: tuple[str, ...] = ()
+    """Other names that TiCDC's option takes."""
+    encoder_defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of ``Config`` that differ from TiCDC's defaults where nobody sets them, so that less is lost."""
+
+    @abstractmethod
+    def decoder(self, options: DecoderOptions = DecoderOptions()) -> Decoder:  # noqa: B008  frozen
+        """The decoder with these options. Raises: UsageError for a connector property that does not exist."""
+
+    @abstractmethod
+    def config_type(self) -> type[Config]:
+        """The struct that ``encoder`` takes."""
+
+    @abstractmethod
+    def encoder(self, config: Config | None = None, registry: Registry | None = None) -> Encoder:
+        """The encoder of a configuration; ``None`` has TiCDC's defaults.
+
+        Raises: UsageError for a registry that is missing; MessageError for options that exclude each other.
+        """
+
+    def needed(self, registry: Registry | None) -> Registry:
+        """The registry, where ``traits.registry``. Raises: UsageError if it is ``None``."""
+        if registry is None:
+            where = "a URL, or file:PATH for a file of schemas"
+            raise UsageError(f"{self.name} is written with --schema-registry: {where}")
+        return registry
+
+    def is_framed(self, key: bytes | None, value: bytes | None) -> bool:
+        """Whether the first bytes of a message show this protocol. Asked before ``is_json``, in the list's order."""
+        return False
+
+    def is_json(self, value: bytes, fields: Collection[str]) -> bool:
+        """Whether the fields of a message in JSON show this protocol; there are none where the JSON is broken."""
+        return False
+
+    def row_tables(self, schemas: Schemas | None = None) -> TableOfRow | None:
+        """What reads a row's table off its own message, as far as that tells; ``None`` if it does not.
+
+        ``schemas``: those of the registry, where ``traits.registry``.
+        """
+        return None
+
+    def tables_of_ddl(self, value: bytes) -> tuple[Table, ...]:
+        """Tables after a DDL that its message has, but its events (``SchemaChange``) do not. Raises: MessageError."""
+        return ()
+
+    def registered_tables(self, key: str | None, value: str | None, named: Sequence[tuple[str, str]]) -> list[Table]:
+        """The tables that a pair of registered schemas describes; ``None`` for one that is not there.
+
+        ``named``: schema and table of the rows that name the value's schema, for schemas that do not name it
+        themselves. Raises: MessageError for a text that is no schema of this protocol.
+        """
+        return []
+
+    def store(self, storage: ClaimCheckStorage, *, raw: bool) -> Callable[..., str]:
+        """What ``Config.store`` is where ``traits.claim_check``; ``raw``: a file holds the bare value.
+
+        Raises: UsageError where ``raw`` would lose what is needed to read the message.
+        """
+        return storage.store if raw else partial(storage.store_message, None)
+
+
+__all__ = ["DecoderOptions", "Sent", "TableOfRow", "Traits", "WireProtocol"]

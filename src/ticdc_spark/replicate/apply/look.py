@@ -1,0 +1,124 @@
+"""Look at a table of the lake, and compare what it says of itself with what the progress says.
+
+What the table says is the truth: it was written in the very commits that made it so. The progress has the promise: a
+table that is behind it was set back or restored, one that is ahead of it was written by a batch that was never
+committed, or by a job whose state was lost.
+"""
+
+import logging
+
+import msgspec
+
+from ticdc_spark.config.job import Job
+from ticdc_spark.errors import DecisionNeeded
+from ticdc_spark.mysql import tso_time
+from ticdc_spark.replicate.state.progress import NO_MARK, TableState
+from ticdc_spark.sinks.base import Sink, Stamp, TableFound, TableName
+
+log = logging.getLogger(__name__)
+
+
+class Looked(msgspec.Struct, frozen=True, kw_only=True):
+    """A table as it is, in the light of what was promised."""
+
+    state: TableState | None
+    """``None``: nothing is known of such a table."""
+    stamp: Stamp | None
+    """``None``: it is not in the lake."""
+    behind: str = ""
+    """One sentence if the table is not as far as it was promised to be; ``""``: it is."""
+
+
+def look_at(sink: Sink, job: Job, name: TableName, promise: TableState | None, *, arrival: bool = False) -> Looked:
+    """Look at one table. ``arrival``: marks are positions of batches, and say nothing of commit_ts.
+
+    Raises: DecisionNeeded when it is not this job's and ``adopt`` is not set; SinkFault
+    """
+    found = sink.find(name)
+    if found is None:
+        return Looked(state=promise, stamp=None)
+    stamp = found.stamp
+    if stamp is None or stamp.job != job.name:
+        return _not_ours(job, name, promise, stamp)
+    held = TableState(schema=name[0], name=name[1]) if promise is None else promise
+    if stamp.about:
+        held = msgspec.json.decode(stamp.about.encode(), type=TableState)
+    state = _merged(name, held, stamp, promise)
+    if arrival:
+        state = msgspec.structs.replace(state, applied=0 if promise is None else promise.applied)
+    if found.changed_by:
+        state = _touched(state, stamp, found.changed_by)
+    return Looked(state=state, stamp=stamp, behind=_behind(name, stamp, found, promise))
+
+
+def _merged(name: TableName, held: TableState, stamp: Stamp, promise: TableState | None) -> TableState:
+    """What the table says, with what only the progress knows."""
+    state = msgspec.structs.replace(
+        held, schema=name[0], name=name[1], mark=stamp.mark, applied=stamp.mark[0], topics=(), rows=0
+    )
+    if promise is None:
+        return state
+    state = msgspec.structs.replace(
+        state,
+        topics=promise.topics,
+        rows=promise.rows,
+        quarantined=promise.quarantined,
+        snapshot_id=promise.snapshot_id,
+    )
+    if promise.mark == NO_MARK or promise.mark > stamp.mark:
+        return state
+    # A quiet table was promised to be farther than its last commit. What the job decided since is not written yet.
+    ahead = max(stamp.mark[0], promise.applied)
+    if promise.mark != stamp.mark:
+        return msgspec.structs.replace(state, applied=ahead)
+    return msgspec.structs.replace(
+        state,
+        applied=ahead,
+        clean=state.clean and promise.clean,
+        diverged_since=promise.diverged_since if promise.diverged_since is not None else state.diverged_since,
+        diverged_why=promise.diverged_why or state.diverged_why,
+        dropped=promise.dropped,
+        kept=promise.kept,
+    )
+
+
+def _touched(state: TableState, stamp: Stamp, operations: str) -> TableState:
+    why = f"another writer changed its rows ({operations}) after {stamp.mark[0]}"
+    log.warning("`%s`.`%s`: %s", state.schema, state.name, why)
+    since = stamp.mark[0] if state.diverged_since is None else state.diverged_since
+    return msgspec.structs.replace(state, clean=False, diverged_since=since, diverged_why=state.diverged_why or why)
+
+
+def _behind(name: TableName, stamp: Stamp, found: TableFound, promise: TableState | None) -> str:
+    where = f"`{name[0]}`.`{name[1]}` is at {stamp.mark[0]} ({tso_time.utc(stamp.mark[0])})"
+    if found.rolled_back:
+        return f"{where}: it was set back to an older snapshot"
+    if promise is not None and promise.mark > stamp.mark and not promise.dropped:
+        return (
+            f"{where}, and the job had brought it to {promise.mark[0]}: it was restored, or replaced by an older copy"
+        )
+    return ""
+
+
+def _not_ours(job: Job, name: TableName, promise: TableState | None, stamp: Stamp | None) -> Looked:
+    was_ours = promise is not None and promise.table is not None and not promise.dropped
+    if was_ours and stamp is None:
+        message = (
+            f"`{name[0]}`.`{name[1]}` is a table of this job, but what the job wrote into its metadata is gone: it was "
+            f"replaced, or its history was removed. Restore it, or drop it and delete the state folder {job.state}, "
+            "and the job reads the topic again from its start"
+        )
+        raise DecisionNeeded(message)
+    if job.adopt:
+        adopted = promise or TableState(schema=name[0], name=name[1])
+        adopted = msgspec.structs.replace(adopted, origin="adopted", clean=False, dropped=False, mark=(0, 0))
+        return Looked(state=adopted, stamp=Stamp(job.name, (0, 0), 0))
+    owner = "no job" if stamp is None else f"job {stamp.job!r}"
+    message = (
+        f"the lake has a table `{name[0]}`.`{name[1]}` already, written by {owner}; rename or drop it, "
+        f"or set `adopt = true` under [job] to take it over"
+    )
+    raise DecisionNeeded(message)
+
+
+__all__ = ["Looked", "look_at"]

@@ -1,0 +1,74 @@
+"""RENAME TABLE in the lake: stamp, rename, stamp.
+
+The first stamp keeps a restart from taking the renamed table for one that stood there; the names that a table had stay
+with it, so that one that was renamed before is recognised.
+"""
+
+import msgspec
+
+from ticdc_spark import failpoints
+from ticdc_spark.errors import DecisionNeeded
+from ticdc_spark.replicate.apply.batch import TimelineWork
+from ticdc_spark.replicate.state.progress import NO_MARK, Mark, TableState
+from ticdc_spark.sinks.base import TableName
+
+
+def rename(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: int) -> None:
+    """Give a table its new name. ``mark`` is that of the first stamp, the second is one step on.
+
+    Raises: DecisionNeeded when the new name is taken; SinkFault
+    """
+    at, step = mark
+    before, taken = work.state(old), work.state(new)
+    if work.mark(new) >= mark and taken is not None and old in taken.was:
+        _forget_copy(work, old, mark)
+    elif NO_MARK < work.mark(old) <= mark:  # beyond it: a later table stands under the old name
+        _move(work, old, new, mark, ts)
+    if NO_MARK < work.mark(new) < (at, step + 1):
+        state = work.state(new)
+        assert state is not None, "it is in the lake"
+        named = msgspec.structs.replace(state, schema=new[0], name=new[1], was=_names(state, old), ddl_ts=ts)
+        named = msgspec.structs.replace(named, applied=max(ts, named.applied))
+        work.commit(named, (at, step + 1), at, lambda stamp: work.batch.sink.stamp(new, stamp))
+        failpoints.point("stamp")
+    elif work.mark(new) == NO_MARK and before is not None and before.table is not None and not before.dropped:
+        # A later DDL dropped it, before a restart.
+        work.put(msgspec.structs.replace(before, schema=new[0], name=new[1], applied=ts, was=_names(before, old)))
+    if work.mark(old) == NO_MARK and before is not None:
+        topics = before.topics
+        work.put(TableState(schema=old[0], name=old[1], applied=ts, dropped=True, ddl_ts=ts, topics=topics))
+
+
+def _move(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: int) -> None:
+    state = work.state(old)
+    assert state is not None, "a table of the lake has a state"
+    if work.mark(new) != NO_MARK:
+        message = (
+            f"RENAME of `{old[0]}`.`{old[1]}` at {ts}: the lake has a table `{new[0]}`.`{new[1]}` already; rename or "
+            "drop that one"
+        )
+        raise DecisionNeeded(message)
+    meant = msgspec.structs.replace(state, was=_names(state, old))
+    if work.mark(old) < mark:
+        work.commit(meant, mark, mark[0], lambda stamp: work.batch.sink.stamp(old, stamp))
+        failpoints.point("intent")
+    work.batch.sink.rename(old, new)
+    failpoints.point("ddl")
+    stamp = work.stamp_of(old)
+    work.gone(old)
+    work.stamps[new] = stamp
+    work.known[new] = msgspec.structs.replace(meant, schema=new[0], name=new[1], mark=mark)
+
+
+def _forget_copy(work: TimelineWork, old: TableName, mark: Mark) -> None:
+    """The state was lost and the old name was built again from the log; its future is under the new name already."""
+    if NO_MARK < work.mark(old) < mark:
+        work.batch.sink.drop(old)
+        work.gone(old)
+
+
+def _names(state: TableState, old: TableName) -> tuple[TableName, ...]:
+    return state.was if state.was[-1:] == (old,) else (*state.was, old)
+
+
+__all__ = ["rename"]

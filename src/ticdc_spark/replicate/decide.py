@@ -1,0 +1,205 @@
+"""Decide: from what a batch read, how far all tables may go and which DDLs are due."""
+
+import logging
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from ticdc_spark.config.job import Job
+from ticdc_spark.errors import EnvironmentFault, RejectedMessage, SourceChanged, UsageError
+from ticdc_spark.protocols import PROTOCOLS
+from ticdc_spark.replicate.apply.ddl import diverged, is_skipped
+from ticdc_spark.replicate.modes.arrival import advance_arrived
+from ticdc_spark.replicate.modes.base import Advanced, LandedBatch, ModeName, Rules
+from ticdc_spark.replicate.modes.choose import as_read, hides, refuse_hidden, without_ddl
+from ticdc_spark.replicate.modes.filters import at_the_filter, leave_out, skip_to_known
+from ticdc_spark.replicate.modes.late_rows import with_late_rows
+from ticdc_spark.replicate.modes.watermark import advance, due
+from ticdc_spark.replicate.plan.evolve import Refused, action
+from ticdc_spark.replicate.schemas.registered import Registered
+from ticdc_spark.replicate.schemas.sql_ddl import named_after, with_schemas
+from ticdc_spark.replicate.schemas.upstream import with_asked_schemas
+from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl, TableState
+from ticdc_spark.sinks.changelog_base import ChangeLog
+from ticdc_spark.spark.decode.control import ControlEvent, RowsRead, WatermarkRead
+
+log = logging.getLogger(__name__)
+
+
+class Decided(msgspec.Struct, frozen=True, kw_only=True):
+    """What a batch will do."""
+
+    mode: ModeName | None
+    """``None`` while nothing has shown it."""
+    advanced: Advanced
+    resolved: int
+    ddls: list[QueuedDdl]
+    """Those due, in order, with their schemas."""
+    refused: QueuedDdl | None
+    """The first DDL that cannot be replayed: the batch ends just before it."""
+
+
+class Decider:
+    """The rules of one job; nothing is remembered between calls."""
+
+    def __init__(
+        self,
+        job: Job,
+        changelog: ChangeLog,
+        protocol: str,
+        registry: Registered | None,
+        *,
+        bounded: bool,
+        until_ts: int | None,
+    ) -> None:
+        self.job = job
+        self.changelog = changelog
+        self.protocol = protocol
+        self.registry = registry
+        self.bounded = bounded
+        self.until_ts = until_ts
+
+    def decide(self, progress: Progress, mode: ModeName | None, landed: LandedBatch, plan: Plan, now: float) -> Decided:
+        """Fold what a batch read into the progress.
+
+        Raises: RejectedMessage, LateRow, DecisionNeeded, EnvironmentFault, SinkFault, SourceFault, RegistryFault
+        """
+        rules = Rules(
+            idle_timeout=self.job.idle_partition_timeout, bounded=self.bounded, until_ts=self.until_ts, now=now
+        )
+        wanted = msgspec.structs.replace(landed, controls=leave_out(landed.controls, self.job.tables))
+        mode, advanced = self._advance(_proven(progress, landed), mode, wanted, rules)
+        if landed.controls:
+            noted = msgspec.structs.replace(advanced.progress, logged=landed.number)
+            advanced = msgspec.structs.replace(advanced, progress=noted)
+        if advanced.rejects:
+            advanced = self._decode_rejects(landed.number, advanced, now)
+        if advanced.late:
+            advanced = with_late_rows(self.job, self.changelog, landed.number, advanced)
+        resolved = max(advanced.resolved, plan.resolved or 0)
+        if mode == "arrival" and plan.resolved is not None:
+            resolved = plan.resolved
+        ddls = self._due(advanced.progress, resolved)
+        refused = next((ddl for ddl in ddls if self._is_refused(ddl)), None)
+        if refused is not None:
+            resolved = min(resolved, refused.change.commit_ts - 1)
+            resolved = resolved if mode == "arrival" else max(resolved, progress.applied)
+            ddls = self._due(advanced.progress, resolved)
+        return Decided(mode=mode, advanced=advanced, resolved=resolved, ddls=ddls, refused=refused)
+
+    def settle(self, mode: ModeName | None) -> ModeName | None:
+        """Log what was decided. Raises: UsageError where the run asks for what the mode does not have."""
+        if mode == "arrival":
+            log.warning(
+                "mode arrival: %s without watermarks; tables follow the messages, and equal the source at no known "
+                "commitTs while changes come",
+                self.protocol,
+            )
+            if self.until_ts is not None:
+                raise UsageError("--until-ts needs watermarks, and this job is in mode arrival: there are none")
+        return mode
+
+    def _advance(
+        self, progress: Progress, mode: ModeName | None, landed: LandedBatch, rules: Rules
+    ) -> tuple[ModeName | None, Advanced]:
+        controls, ends, latest = landed.controls, landed.ends, landed.latest
+        waited = rules.now - (progress.hold.since or rules.now) >= self.job.idle_partition_timeout
+        at_end = self.bounded and all(ends.get(place, 0) >= end for place, end in latest.items())
+        known = skip_to_known(self.job.schema.skip_to_known)
+        folded = (landed.number, controls, ends, latest, rules, known, named_after)
+        refuse_hidden(controls, mode)
+        begun = self._registered(progress, controls, mode)
+        if mode is None:
+            read = as_read(advance(begun, *folded).progress, at_end=at_end, waited=waited, hidden=hides(controls))
+            mode = self.settle(read)
+            begun = self._registered(progress, controls, mode)
+        if mode != "arrival":
+            return mode, self._asked(begun, lambda progress: advance(progress, *folded))
+        if any(isinstance(event, WatermarkRead) for event in controls) and not hides(controls):
+            log.warning("there are watermarks: a new job would run in mode barrier, which is exact")
+        registered = None if self.registry is None else self.registry.tables(controls)
+        begun, controls = without_ddl(progress, controls, self.protocol)
+        arrived = (landed.number, controls, ends, latest, rules, registered, known, named_after)
+        return mode, self._asked(begun, lambda progress: advance_arrived(progress, *arrived))
+
+    def _asked(self, begun: Progress, fold: Callable[[Progress], Advanced]) -> Advanced:
+        """Fold once, and again with the schemas that were missing and that the upstream has."""
+        advanced, upstream = fold(begun), self.job.source.upstream
+        if advanced.missing and upstream is not None:
+            advanced = fold(with_asked_schemas(begun, advanced.missing, upstream))
+        return advanced
+
+    def _registered(self, progress: Progress, controls: Sequence[ControlEvent], mode: ModeName | None) -> Progress:
+        return progress if self.registry is None else self.registry.told(progress, controls, mode)
+
+    def _due(self, progress: Progress, resolved: int) -> list[QueuedDdl]:
+        """The DDLs to apply, with their schemas."""
+        states = {(table.schema, table.name): table for table in progress.tables}
+        sanitised = PROTOCOLS[self.protocol].traits.sanitised_names
+        filled = with_schemas(due(progress.ddls, resolved), states, progress.schemas, sanitised=sanitised)
+        return at_the_filter(filled, self.job.tables)
+
+    def _is_refused(self, ddl: QueuedDdl) -> bool:
+        change = ddl.change
+        return not is_skipped(self.job, change) and isinstance(action(change), Refused)
+
+    def _decode_rejects(self, number: int, advanced: Advanced, now: float) -> Advanced:
+        rejects = advanced.rejects
+        first = rejects[0]
+        where = f"topic {first.topic}, partition {first.partition}, offset {first.offset}"
+        if len(rejects) > self.job.max_rejects:
+            message = (
+                f"{len(rejects)} messages of one batch cannot be read as {self.protocol}, more than "
+                f"max-rejects = {self.job.max_rejects}; the first: {where}: {first.reason}"
+            )
+            raise EnvironmentFault(message)
+        self.changelog.keep_rejects(advanced.progress.generation, number, "decode", rejects, now)
+        text = f"a message cannot be read: {first.reason} ({where})"
+        if self.job.on_reject == "stop":
+            message = (
+                f"{text}; {len(rejects)} such in this batch, kept in {self.changelog.dead_letters}; nothing of the "
+                f"batch is applied. Mend the source, or set on-reject under [job] to quarantine or continue"
+            )
+            raise RejectedMessage(message)
+        log.error("%s", text)
+        topics = {reject.topic for reject in rejects}
+        tables = tuple(
+            self.touched(table, text) if topics & set(table.topics) or not table.topics else table
+            for table in advanced.progress.tables
+        )
+        progress = msgspec.structs.replace(
+            advanced.progress, tables=tables, rejected=advanced.progress.rejected + len(rejects)
+        )
+        return msgspec.structs.replace(advanced, progress=progress)
+
+    def touched(self, table: TableState, reason: str) -> TableState:
+        """A table of a topic with an unreadable message, which may have been this table's last change."""
+        quarantined = (table.quarantined or reason) if self.job.on_reject == "quarantine" else table.quarantined
+        return msgspec.structs.replace(diverged(table, table.applied, reason), quarantined=quarantined)
+
+
+def _proven(progress: Progress, landed: LandedBatch) -> Progress:
+    """After the state was lost, what is left of a partition must reach back to what had been applied.
+
+    Raises: SourceChanged
+    """
+    left = []
+    for topic, partition in progress.unproven:
+        here = [event for event in landed.controls if (event.topic, event.partition) == (topic, partition)]
+        oldest = [event.commit_ts for event in here if isinstance(event, WatermarkRead)]
+        oldest += [event.summary.min_ts for event in here if isinstance(event, RowsRead)]
+        replays = any(event.summary.replays for event in here if isinstance(event, RowsRead))
+        if replays or any(ts <= progress.replay_below + 1 for ts in oldest):
+            continue
+        if oldest:
+            raise SourceChanged(
+                f"topic {topic}, partition {partition}: its first messages were removed, and what is left begins at "
+                f"{min(oldest)}, after {progress.replay_below}, up to which the tables had applied everything before "
+                "the state was lost: rows between them may be missing. Begin a new job with a new lake, or restore the "
+                "state folder"
+            )
+        left.append((topic, partition))
+    return msgspec.structs.replace(progress, unproven=tuple(left))
+
+
+__all__ = ["Decided", "Decider"]

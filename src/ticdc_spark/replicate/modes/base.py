@@ -1,0 +1,93 @@
+"""A mode: how a batch is bounded, and so what its marks are, what a replay is and how rows are applied.
+
+``watermark``: everything up to a commit_ts is known to be there, and all tables equal the source at it. ``arrival``:
+without watermarks, a batch is applied when it has been read. A job has one mode for its whole life.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal, Protocol, TypeAlias
+
+import msgspec
+
+from ticdc_spark.replicate.apply.batch import TimelineWork
+from ticdc_spark.replicate.plan.holds import Bounds
+from ticdc_spark.replicate.plan.timeline import Rows, Step
+from ticdc_spark.replicate.state.progress import Offsets, Pending, Progress, QueuedDdl, TableState
+from ticdc_spark.sinks.base import TableName
+from ticdc_spark.spark.decode.control import ControlEvent, Reject
+
+ModeName: TypeAlias = Literal["barrier", "arrival"]
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """What of the job file and of the run decides how far a batch goes. Durations in seconds."""
+
+    idle_timeout: float
+    bounded: bool
+    """A run to an end: a partition that is consumed to its end is idle at once."""
+    until_ts: int | None = None
+    now: float
+
+
+class LandedBatch(msgspec.Struct, frozen=True, kw_only=True):
+    """What a batch read."""
+
+    number: int
+    controls: Sequence[ControlEvent]
+    ends: Offsets
+    """Exclusive offsets that the batch read to."""
+    latest: Offsets
+    """End offsets listed after it was read."""
+
+
+class Advanced(msgspec.Struct, frozen=True, kw_only=True):
+    """The progress that will be committed, but for what apply adds; and what to apply."""
+
+    progress: Progress
+    resolved: int
+    rejects: tuple[Reject, ...]
+    late: int
+    missing: tuple[Pending, ...]
+    """Rows that wait for a schema and hold the resolved ts."""
+
+
+class Mode(Protocol):
+    """What differs between the modes."""
+
+    name: ClassVar[ModeName]
+
+    def floors(self, progress: Progress) -> dict[TableName, int]:
+        """The commit_ts up to which rows of a table may be replays."""
+
+    def timelines(
+        self,
+        progress: Progress,
+        states: Mapping[TableName, TableState],
+        pending: Sequence[Pending],
+        ddls: Sequence[QueuedDdl],
+        resolved: int,
+        bounds: Bounds,
+    ) -> list[list[Step]]:
+        """The steps of a batch. ``progress``: as committed before it. ``bounds``: tables that may not go as far."""
+
+    def apply_rows(self, work: TimelineWork, step: Rows) -> None:
+        """Apply the rows of one table up to the end of a step."""
+
+    def commit(
+        self,
+        progress: Progress,
+        number: int,
+        states: Mapping[TableName, TableState],
+        resolved: int,
+        ddls: Sequence[QueuedDdl],
+        left: Sequence[QueuedDdl],
+        now: float,
+        keep: float,
+    ) -> Progress:
+        """The progress after a batch that applied ``ddls``, and not those ``left``.
+
+        ``keep``: seconds for which the change log is kept.
+        """
+
+
+__all__ = ["Advanced", "LandedBatch", "Mode", "ModeName", "Rules"]

@@ -1,0 +1,30 @@
+"""Which tables a DDL names. Pure."""
+
+from ticdc_spark.ddl import ddl_tables
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import SchemaChange
+from ticdc_spark.sinks.base import TableName
+
+
+def tables_before_and_after(change: SchemaChange) -> tuple[set[TableName], set[TableName]]:
+    """The tables that a DDL names before it and after it, by its SQL and by the schemas that come with it."""
+    try:
+        before, after = map(set, ddl_tables(change.query, change.schema))
+    except MessageError:
+        before, after = set(), set()
+    if change.pre_table is not None:
+        before.add((change.pre_table.schema, change.pre_table.name))
+    if change.table is not None:
+        after.add((change.table.schema, change.table.name))
+    if not before and not after and change.name:
+        before.add((change.schema, change.name))
+    return before, after
+
+
+def tables_of(change: SchemaChange) -> set[TableName]:
+    """Every table that a DDL names; none for a DDL on a database."""
+    before, after = tables_before_and_after(change)
+    return before | after
+
+
+__all__ = ["tables_before_and_after", "tables_of"]

@@ -1,0 +1,54 @@
+"""Which offsets a batch reads, and whether there is anything to do without a message. No Spark."""
+
+from ticdc_spark.config.job import Job
+from ticdc_spark.replicate.state.progress import Offsets, Plan, Progress
+from ticdc_spark.spark.sources.base import Source
+
+
+def first_offsets(source: Source, progress: Progress, ends: Offsets) -> Offsets:
+    """Where each partition of ``ends`` is read from."""
+    known = {(state.topic, state.partition): state.offset for state in progress.partitions}
+    if all(place in known for place in ends):
+        return known
+    return source.beginning() | known
+
+
+def choose_offsets(job: Job, source: Source, progress: Progress, number: int, targets: Offsets | None) -> Plan:
+    """The plan of a batch: up to ``targets`` or to where the topics end now, cut to the size of a batch."""
+    ends = source.ends() if targets is None else targets
+    starts = first_offsets(source, progress, ends)
+    cut = source.cap(starts, ends, job.batch_rows, job.batch_bytes)
+    fixed = tuple(sorted((topic, partition, end) for (topic, partition), end in cut.items()))
+    return Plan(generation=progress.generation, batch=number, ends=fixed)
+
+
+def lagging(source: Source, progress: Progress, targets: Offsets) -> Offsets | None:
+    """In a run to an end: partitions that must be read further, because they have no watermark as high as the
+    others' and messages came while the others were read. ``None``: the run is over."""
+    highest = max((state.watermark for state in progress.partitions), default=0)
+    latest = source.ends()
+    more = {
+        (state.topic, state.partition): latest[state.topic, state.partition]
+        for state in progress.partitions
+        if state.watermark < highest and latest.get((state.topic, state.partition), 0) > state.offset
+    }
+    more |= {place: end for place, end in latest.items() if place not in targets and end > 0}
+    known = {(state.topic, state.partition): state.offset for state in progress.partitions}
+    more = {place: end for place, end in more.items() if end > known.get(place, 0)}
+    return {**targets, **more} if more else None
+
+
+def may_advance(job: Job, progress: Progress, *, bounded: bool, mode_known: bool, now: float) -> bool:
+    """Whether time alone moves the resolved ts: a partition becomes idle, or the wait for a schema is over."""
+    if progress.schema_wait_since and now - progress.schema_wait_since >= job.schema_timeout:
+        return True
+    if not mode_known and progress.pending and now - progress.hold.since >= job.idle_partition_timeout:
+        return True
+    timeout = 0.0 if bounded else job.idle_partition_timeout
+    highest = max((state.watermark for state in progress.partitions), default=0)
+    behind = [state for state in progress.partitions if state.watermark < highest and not state.idle]
+    # One that was not at its end when it was last looked at (behind_since 0) is there now: nothing is to be read.
+    return any(not state.behind_since or now - state.behind_since >= timeout for state in behind)
+
+
+__all__ = ["choose_offsets", "first_offsets", "lagging", "may_advance"]

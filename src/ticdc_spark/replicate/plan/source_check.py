@@ -1,0 +1,51 @@
+"""Whether a source is still the one that was read: the same topics, with the messages that were not read yet."""
+
+from ticdc_spark.errors import SourceChanged
+from ticdc_spark.replicate.state.progress import Offsets, Progress, SourceNote
+from ticdc_spark.spark.sources.base import Source
+
+WAYS_OUT = (
+    "If the topic was created again, begin a new job, with another name, another state and an empty lake; if messages "
+    "were removed before they were read, what they held is lost to this job, and a new one must begin too"
+)
+
+
+def source_notes(source: Source, progress: Progress) -> tuple[SourceNote, ...]:
+    """What must still be so when the source is read on from the progress. Raises: SourceFault"""
+    found = source.notes(_offsets(progress))
+    return tuple(SourceNote(what=what, value=value) for what, value in sorted(found.items()))
+
+
+def check_source(source: Source, progress: Progress) -> None:
+    """Compare the source with what is known of it.
+
+    Raises: SourceChanged naming what is not as it was; SourceFault
+    """
+    known = _offsets(progress)
+    now = source.notes(known)
+    for note in progress.source:
+        if note.what in now and now[note.what] != note.value:
+            raise SourceChanged(f"{note.what} was {note.value} and is {now[note.what]}. {WAYS_OUT}")
+    beginning, ends = source.beginning(), source.ends()
+    for place, offset in known.items():
+        where = f"topic {place[0]}, partition {place[1]}"
+        if place not in ends:
+            if offset > 0:
+                raise SourceChanged(f"{where} is not there any more; it was read up to offset {offset}. {WAYS_OUT}")
+        elif ends[place] < offset:
+            raise SourceChanged(
+                f"{where} ends at offset {ends[place]}, and was read up to {offset}: it was created again, or restored "
+                f"to an older state. {WAYS_OUT}"
+            )
+        elif beginning[place] > offset:
+            raise SourceChanged(
+                f"{where} begins at offset {beginning[place]}, and was read up to {offset}: the messages between were "
+                f"removed before they were read. {WAYS_OUT}"
+            )
+
+
+def _offsets(progress: Progress) -> Offsets:
+    return {(state.topic, state.partition): state.offset for state in progress.partitions}
+
+
+__all__ = ["check_source", "source_notes"]

@@ -1,0 +1,192 @@
+"""The start of a run: what the job knows is compared with what its tables, its change log and its source are now."""
+
+import logging
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+
+from ticdc_spark.config.job import Job
+from ticdc_spark.errors import DecisionNeeded
+from ticdc_spark.replicate.apply.look import Looked, look_at
+from ticdc_spark.replicate.apply.rows import vanished
+from ticdc_spark.replicate.schemas.files import with_schema_files
+from ticdc_spark.replicate.state.progress import (
+    NO_MARK,
+    PartitionState,
+    Pending,
+    Progress,
+    ProgressStore,
+    TableState,
+)
+from ticdc_spark.sinks.base import Sink
+from ticdc_spark.sinks.changelog_base import ChangeLog
+from ticdc_spark.spark.sources.base import Source
+
+log = logging.getLogger(__name__)
+
+
+def begin(
+    job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: ProgressStore, protocol: str
+) -> tuple[Progress, tuple[Pending, ...]]:
+    """The progress to go on from, and rows that must be applied again to tables that were set back.
+
+    Raises: DecisionNeeded with the ways out; SinkFault, SourceFault, UsageError
+    """
+    found = store.load()
+    if found is None:
+        found = _first(job, source, sink, changelog, store)
+        store.save(found)
+    progress = msgspec.structs.replace(with_schema_files(found, job.schema.file), protocol=protocol)
+    missing = _missing_batches(progress, changelog)
+    if missing:
+        raise DecisionNeeded(
+            f"the change log lacks batches {', '.join(map(str, sorted(missing)[:5]))}, whose rows are not applied yet: "
+            f"it was restored or replaced by an older copy. Delete the state folder {job.state}, and the job reads the "
+            "topic again from its start, and goes on from what its tables are"
+        )
+    return progress, _look(job, sink, changelog, progress)
+
+
+def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: ProgressStore) -> Progress:
+    """The progress of a job that has none: a new one, or one whose state was lost."""
+    plan, newest = store.load_plan(), changelog.newest_generation()
+    if plan is not None and plan.batch == 1 and plan.generation >= newest:
+        # Its first batch was interrupted; tables may be ahead already.
+        return Progress(job=job.name, generation=plan.generation, partitions=_partitions(source.starting()))
+    tables = _recovered(job, sink)
+    if not tables:
+        starting = source.starting() if newest == 0 else source.beginning()
+        return Progress(job=job.name, generation=newest + 1, partitions=_partitions(starting))
+    beginning = source.beginning()
+    applied = max(table.job_applied for table in tables)
+    log.warning(
+        "the state was lost: %d tables are there, which had applied everything up to %d; the topic is read again from "
+        "its start",
+        len(tables),
+        applied,
+    )
+    # A table that stood still is where it was; the others had come as far as all of them.
+    promised = (
+        msgspec.structs.replace(table, applied=table.mark[0] if table.quarantined else applied) for table in tables
+    )
+    return Progress(
+        job=job.name,
+        generation=newest + 1,
+        applied=applied,
+        replay_below=applied,
+        partitions=_partitions(beginning),
+        tables=tuple(promised),
+        unproven=tuple(sorted(place for place, first in beginning.items() if first > 0)),
+    )
+
+
+def _partitions(offsets: dict[tuple[str, int], int]) -> tuple[PartitionState, ...]:
+    return tuple(
+        PartitionState(topic=topic, partition=partition, offset=offset)
+        for (topic, partition), offset in sorted(offsets.items())
+    )
+
+
+def _recovered(job: Job, sink: Sink) -> list[TableState]:
+    """The tables of the lake that are this job's, as they say of themselves."""
+    found = []
+    for name in sink.list_tables(job.name):
+        looked = look_at(sink, job, name, None)
+        if looked.behind:
+            raise DecisionNeeded(
+                f"{looked.behind}, and the state of the job is lost: nothing says what the table lacks. Roll it "
+                "forward again, or drop it to have it rebuilt"
+            )
+        if looked.state is not None and looked.stamp is not None and looked.stamp.about:
+            found.append(looked.state)
+    return found
+
+
+def _missing_batches(progress: Progress, changelog: ChangeLog) -> set[int]:
+    waiting = {rows.batch for rows in progress.pending if rows.batch > 0}
+    return waiting - changelog.batches(progress.generation) if waiting else set()
+
+
+def _look(job: Job, sink: Sink, changelog: ChangeLog, progress: Progress) -> tuple[Pending, ...]:
+    """Look at every table of the job. Returns: rows to apply again."""
+    tables = [table for table in progress.tables if table.mark != NO_MARK and (not table.dropped or table.kept)]
+    arrival = progress.mode == "arrival"
+
+    def look(table: TableState) -> Looked:
+        return look_at(sink, job, (table.schema, table.name), table, arrival=arrival)
+
+    redo: list[Pending] = []
+    for table, looked in zip(tables, _each(job, look, tables), strict=True):
+        name = (table.schema, table.name)
+        if looked.stamp is None:
+            later = _is_explained(progress, table)
+            if not later:
+                raise DecisionNeeded(vanished(job, name))
+        elif looked.behind:
+            redo.append(_redo(job, changelog, progress, table, looked))
+    return tuple(redo)
+
+
+def _each(job: Job, look: object, tables: list[TableState]) -> Iterable[Looked]:
+    assert callable(look)
+    if len(tables) <= 1 or job.parallel_tables == 1:
+        return [look(table) for table in tables]
+    with ThreadPoolExecutor(job.parallel_tables, "look") as pool:
+        return list(pool.map(look, tables))
+
+
+def _is_explained(progress: Progress, table: TableState) -> bool:
+    """Whether a batch that was interrupted may have dropped or renamed a table."""
+    return any(
+        (table.schema, table.name)
+        in {
+            (ddl.change.schema, ddl.change.name),
+            *((one.schema, one.name) for one in (ddl.change.pre_table, ddl.change.table) if one is not None),
+        }
+        or not ddl.change.name
+        for ddl in progress.ddls
+    )
+
+
+def _redo(job: Job, changelog: ChangeLog, progress: Progress, table: TableState, looked: Looked) -> Pending:
+    """The rows that a table lacks, if the change log has them all and nothing but rows is missing.
+
+    Raises: DecisionNeeded
+    """
+    assert looked.stamp is not None, "it is in the lake"
+    mark = looked.stamp.mark[0]
+    batches = changelog.batches(progress.generation)
+    why = ""
+    if progress.mode == "arrival":
+        why = "without watermarks nothing says which rows it lacks"
+    elif table.ddl_ts > mark:
+        why = f"a DDL at {table.ddl_ts} is among what it lacks"
+    elif mark < progress.forgotten or mark < progress.replay_below:
+        why = "the change log does not reach back so far (log-retention)"
+    elif progress.logged and progress.logged not in batches:
+        why = "the change log is an older copy, too"
+    if why:
+        raise DecisionNeeded(
+            f"{looked.behind}. It cannot be brought forward from the change log: {why}. Roll the table forward again, "
+            f"or, if all tables were restored together, delete the state folder {job.state}: the job then reads the "
+            "topic again from its start and goes on from what the tables are"
+        )
+    log.warning("%s; its rows since then are applied again from the change log", looked.behind)
+    topic = table.topics[0] if table.topics else ""
+    return Pending(
+        batch=0,
+        schema=table.schema,
+        name=table.name,
+        schema_key="",
+        rows=0,
+        min_ts=mark + 1,
+        max_ts=max(table.applied, mark + 1),
+        late=True,
+        redo=True,
+        topic=topic,
+        partition=0,
+    )
+
+
+__all__ = ["begin"]

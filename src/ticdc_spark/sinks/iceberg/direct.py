@@ -1,0 +1,51 @@
+"""Net changes of a table as a row delta: one task reads and writes them, one commit brings them in.
+
+The first way where Spark and the warehouse are local; ``False`` from here means that nothing was done, and Spark's
+MERGE does it.
+"""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pyspark.sql import SparkSession
+
+from ticdc_spark import failpoints
+from ticdc_spark.sinks.base import NetChanges
+from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog
+from ticdc_spark.sinks.iceberg.data_files import WRITTEN_DDL, Written, write_rows
+from ticdc_spark.sinks.iceberg.faults import faults
+from ticdc_spark.sinks.iceberg.row_delta import commit, positions, target
+from ticdc_spark.sinks.iceberg.tables import IcebergTables
+from ticdc_spark.spark.tasks import ArrowTask, chain
+
+MOST_ROWS = 500_000
+"""Changes of one scan up to which one task does them; beyond, Spark spreads them over its tasks."""
+
+
+def apply_directly(
+    tables: IcebergTables, log: IcebergChangeLog, session: SparkSession, changes: NetChanges, read: ArrowTask
+) -> bool:
+    """Write the net changes, read by ``read``, with their mark; ``False``: this way is not open.
+
+    Raises: SinkFault
+    """
+    columns = changes.plan.columns
+    if not log.can_map_in_one(changes.scan):
+        return False
+    to = target(tables, changes.table, columns)
+    if to is None:
+        return False
+    with TemporaryDirectory(prefix="ticdc-spark-") as folder:
+        task = chain(read, write_rows(columns, to.files, folder, may_append=changes.new_keys))
+        with faults(f"rows of {changes.table} cannot be written"):
+            written_by = log.map_rows(session, changes.scan, task, WRITTEN_DDL, most_tasks=1).collect()
+        written = Written(**written_by[0].asDict())
+        if written.unread:
+            return False
+        failpoints.point("write")
+        old = positions(tables, session, to, columns, written.keys_path)
+        if not commit(tables, to, written, old, changes.stamp):
+            if written.rows_path:
+                Path(written.rows_path).unlink(missing_ok=True)
+            return False
+    return True

@@ -1,0 +1,40 @@
+"""Errors of Spark and of Iceberg as errors of this package; names for Spark SQL."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+
+from ticdc_spark.errors import SinkFault, SourceFault
+from ticdc_spark.sinks.base import UnreadableRows
+from ticdc_spark.spark.decode.rows import UNREADABLE
+
+_UNREAD = re.compile(rf"^{SourceFault.__module__}\.{SourceFault.__name__}: (.*)$", re.MULTILINE)
+"""The last line of a Python worker's traceback, where reading the source failed."""
+_UNREADABLE = re.compile(rf"\b{UNREADABLE}: .*$", re.MULTILINE)
+"""The same, where a row could not be read that was not to be left out (``ReadPlan.strict``)."""
+
+
+def quote(name: str) -> str:
+    """Quote an identifier for Spark SQL."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+@contextmanager
+def faults(what: str) -> Iterator[None]:
+    """Turn errors of Spark and of the JVM into errors of this package.
+
+    Raises: SinkFault; SourceFault where a task could not read the source; UnreadableRows where it met an unreadable row
+    """
+    try:
+        yield
+    except (Py4JJavaError, Py4JError, PySparkException) as error:
+        reason = str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
+        if unread := _UNREAD.search(reason):
+            raise SourceFault(unread[1]) from error
+        if unreadable := _UNREADABLE.search(reason):
+            raise UnreadableRows(unreadable[0]) from error
+        message = f"{what}: {reason.strip()[:2000]}"
+        raise SinkFault(message) from error

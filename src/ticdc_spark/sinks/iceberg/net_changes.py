@@ -1,0 +1,88 @@
+"""Net changes of a table: as a row delta where one task can do it, else by Spark, as an append and a MERGE.
+
+A key whose first event is an insert is new where the table is known to equal the source, so it may be appended without
+looking for it. Everything else is merged. A table that is appended to and merged in one go takes two commits, each
+with its mark.
+"""
+
+import msgspec
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as sf
+
+from ticdc_spark import failpoints
+from ticdc_spark.sinks.base import Applied, NetChanges
+from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog
+from ticdc_spark.sinks.iceberg.direct import MOST_ROWS, apply_directly
+from ticdc_spark.sinks.iceberg.faults import quote
+from ticdc_spark.sinks.iceberg.tables import IcebergTables
+from ticdc_spark.sinks.iceberg.unreadable import readable
+from ticdc_spark.spark.decode.combine import combine
+from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, SEQ, TS, read_rows, rows_ddl
+from ticdc_spark.spark.tasks import chain
+from ticdc_spark.spark.types import LakeColumn
+
+WORTH_APPENDING = 50_000
+"""Inserts in a scan with other changes from which on they are appended by a commit of their own."""
+FIRST = "_ticdc_first"
+"""Op of a key's first event in the scan."""
+
+
+def apply_net_changes(tables: IcebergTables, log: IcebergChangeLog, changes: NetChanges) -> Applied:
+    """Apply one net change a key. See ``Sink.apply_net_changes``."""
+    plan = msgspec.structs.replace(changes.plan, strict=not changes.leave_out_unreadable)
+    columns = plan.columns
+    only_inserts = not changes.others
+    # Two commits and a cache cost more than they save where there is little to append.
+    worth_it = only_inserts or changes.inserts >= max(WORTH_APPENDING, changes.others)
+    appends = changes.new_keys and worth_it and (only_inserts or changes.appended is not None)
+    few = changes.inserts + changes.others <= MOST_ROWS
+    with tables.session() as session:
+        zeros = session.sparkContext.accumulator(0)
+        read = read_rows(plan, zeros)
+        if not few or changes.leave_out_unreadable or not apply_directly(tables, log, session, changes, read):
+            keys = [column.name for column in columns if column.key]
+            one_a_key = combine(keys, keep_first=appends and not only_inserts)
+            typed = log.map_rows(session, changes.scan, chain(read, one_a_key), rows_ddl(columns))
+            if changes.leave_out_unreadable:
+                typed = readable(typed)
+            _write(tables, net_changes(typed, columns), changes, appends=appends, only_inserts=only_inserts)
+        return Applied(zero_dates=zeros.value)
+
+
+def net_changes(typed: DataFrame, columns: tuple[LakeColumn, ...]) -> DataFrame:
+    """One row a key: its last event, with the op of its first one in ``FIRST``.
+
+    Events are ordered by commit_ts; at one commit_ts a delete comes before the insert that follows it.
+    """
+    keys = [quote(column.name) for column in columns if column.key]
+    order = [sf.col(TS), sf.when(sf.col(OP) == "d", 0).otherwise(1), sf.col(ORDER), sf.col(SEQ)]
+    window = Window.partitionBy(*keys).orderBy(*order)
+    return (
+        typed.withColumn(FIRST, sf.first(OP).over(window))
+        .withColumn(BAD, sf.lead(sf.lit(1)).over(window).cast("string"))
+        .where(sf.col(BAD).isNull())
+        .select(OP, FIRST, *(quote(column.name) for column in columns))
+    )
+
+
+def _write(tables: IcebergTables, net: DataFrame, changes: NetChanges, *, appends: bool, only_inserts: bool) -> None:
+    name, columns = changes.table, changes.plan.columns
+    if not appends:
+        tables.merge(name, net, columns, changes.stamp)
+    elif only_inserts:
+        tables.append(name, net, columns, changes.stamp)
+        failpoints.point("append")
+    else:
+        assert changes.appended is not None, "that is why rows are appended"
+        net = net.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            new = sf.col(FIRST) == "i"
+            tables.append(name, net.where(new & (sf.col(OP) != "d")), columns, changes.appended)
+            failpoints.point("append")
+            tables.merge(name, net.where(~new), columns, changes.stamp)
+        finally:
+            net.unpersist()
+
+
+__all__ = ["apply_net_changes", "net_changes"]

@@ -1,0 +1,259 @@
+"""The sink in memory: the contract of ``sinks.base`` in plain Python, for simulation and for tests of a job."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from ticdc_spark.errors import DecisionNeeded, MessageError, SinkFault
+from ticdc_spark.sinks.base import (
+    Applied,
+    ColumnChanges,
+    ColumnConversion,
+    Fill,
+    NetChanges,
+    NewestChanges,
+    Stamp,
+    TableFound,
+    TableName,
+    UnreadableRows,
+)
+from ticdc_spark.sinks.memory.changelog import MemoryChangeLog
+from ticdc_spark.sinks.memory.convert import convert_values
+from ticdc_spark.sinks.memory.lake import Field, Lake, LakeRow, MemoryTable
+from ticdc_spark.spark.decode.log_files import LogScan
+from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, SEQ, TS, BadRow, ReadPlan, read_rows
+from ticdc_spark.spark.types import LakeColumn, to_arrow
+
+
+class _Counter:
+    """Counts as Spark's accumulators do."""
+
+    def __init__(self) -> None:
+        self.value = 0
+
+    def add(self, number: int) -> None:
+        self.value += number
+
+
+class MemorySink:
+    """See ``sinks.base.Sink``. The lake outlives it."""
+
+    def __init__(self, lake: Lake, fence: Callable[[], None] = lambda: None) -> None:
+        """``fence``: called before each commit; raises where the job must not write any more."""
+        self.lake = lake
+        self.fence = fence
+        self._log: MemoryChangeLog | None = None
+
+    def changelog(self, job: str) -> MemoryChangeLog:
+        """See ``Sink``."""
+        self._log = MemoryChangeLog(self.lake, job)
+        return self._log
+
+    # ---- tables
+
+    def find(self, table: TableName) -> TableFound | None:
+        """See ``Tables``."""
+        return self.lake.find(table)
+
+    def list_tables(self, job: str) -> list[TableName]:
+        """See ``Tables``."""
+        found = {name: self.lake.find(name) for name in self.lake.tables}
+        return [name for name, table in found.items() if table and table.stamp and table.stamp.job == job]
+
+    def snapshot_id(self, table: TableName) -> int | None:
+        """See ``Tables``."""
+        return self.lake.table(table).current
+
+    def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
+        """See ``Tables``."""
+        if table in self.lake.tables:
+            raise SinkFault(f"table {table} exists already")
+        new = MemoryTable(fields=tuple(Field(self.lake.next_id(), c.name, c.type) for c in columns))
+
+        def commit() -> None:
+            self.lake.namespaces.add(table[0])
+            self.lake.add_snapshot(new, (), "append", stamp)
+            self.lake.set_stamp(new, stamp)
+            self.lake.tables[table] = new
+
+        self._durable(f"create {_plain(table)}", commit)
+
+    def drop(self, table: TableName) -> None:
+        """See ``Tables``."""
+        self._durable(f"drop {_plain(table)}", lambda: _forget(self.lake, table))
+
+    def rename(self, old: TableName, new: TableName) -> None:
+        """See ``Tables``."""
+        if new in self.lake.tables:
+            raise SinkFault(f"table {old} cannot be renamed to {new}: there is such a table")
+        self.lake.table(old)
+
+        def commit() -> None:
+            self.lake.namespaces.add(new[0])
+            self.lake.tables[new] = self.lake.tables.pop(old)
+
+        self._durable(f"rename {_plain(old)} to {_plain(new)}", commit)
+
+    def truncate(self, table: TableName, stamp: Stamp) -> None:
+        """See ``Tables``."""
+        self._commit(table, f"truncate {_plain(table)}", (), "delete", stamp)
+
+    def stamp(self, table: TableName, stamp: Stamp) -> None:
+        """See ``Tables``."""
+        self._commit(table, f"stamp {_plain(table)}", self.lake.table(table).rows, "append", stamp)
+
+    def create_database(self, schema: str) -> None:
+        """See ``Tables``."""
+        self._durable(f"create database {schema}", lambda: self.lake.namespaces.add(schema))
+
+    def drop_database(self, schema: str) -> None:
+        """See ``Tables``."""
+        if not any(name[0] == schema for name in self.lake.tables):
+            self._durable(f"drop database {schema}", lambda: self.lake.namespaces.discard(schema))
+
+    # ---- columns
+
+    def columns(self, table: TableName) -> dict[str, str]:
+        """See ``Columns``."""
+        return {column.name: column.type.spark for column in self.lake.table(table).fields}
+
+    def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
+        """See ``Columns``."""
+        held = self.lake.table(table)
+        renames, promoted = dict(changes.rename), {column.name: column.type for column in changes.promote}
+        fields = [
+            Field(column.id, renames.get(column.name, column.name), column.type)
+            for column in held.fields
+            if column.name not in changes.drop
+        ]
+        fields = [Field(column.id, column.name, promoted.get(column.name, column.type)) for column in fields]
+        fields += [Field(self.lake.next_id(), column.name, column.type) for column in changes.add]
+        if changes.order:
+            fields.sort(key=lambda column: changes.order.index(column.name))
+        if len({column.name.casefold() for column in fields}) < len(fields):
+            raise SinkFault(f"the columns of {table} cannot be changed: two have one name")
+
+        def commit() -> None:
+            held.fields = tuple(fields)
+            self.lake.add_snapshot(held, held.rows, "append", stamp)
+            self.lake.set_stamp(held, stamp)
+
+        self._durable(f"change columns of {_plain(table)}", commit)
+
+    def fill_column(self, table: TableName, column: LakeColumn, fill: Fill, stamp: Stamp) -> None:
+        """See ``Columns``."""
+        array, bad, _ = to_arrow(column, fill.lake)([fill.value])
+        if bad:
+            raise DecisionNeeded(f"the default of the new column `{column.source}` cannot be read: {bad[0]}")
+        values = [array[0].as_py()] * len(self.lake.table(table).rows)
+        self._set(table, column.name, values, stamp)
+
+    def convert_column(
+        self, table: TableName, old: str, column: LakeColumn, conversion: ColumnConversion, stamp: Stamp
+    ) -> None:
+        """See ``Columns``."""
+        source = self._field(table, old)
+        values = [row.get(source.id) for row in self.lake.table(table).rows]
+        self._set(table, column.name, convert_values(conversion, source.type, column, values), stamp)
+
+    def _set(self, table: TableName, column: str, values: Sequence[Any], stamp: Stamp) -> None:
+        target = self._field(table, column)
+        held = self.lake.table(table).rows
+        rows = tuple({**row, target.id: value} for row, value in zip(held, values, strict=True))
+        self._commit(table, f"set column {column} of {_plain(table)}", rows, "overwrite", stamp)
+
+    def _field(self, table: TableName, name: str) -> Field:
+        for column in self.lake.table(table).fields:
+            if column.name == name:
+                return column
+        raise SinkFault(f"table {table} has no column {name}")
+
+    # ---- rows
+
+    def apply_net_changes(self, changes: NetChanges) -> Applied:
+        """See ``Changes``. New keys are appended without looking for old rows of theirs."""
+        typed, zeros = self._read(changes.scan, changes.plan, leave_out=changes.leave_out_unreadable)
+        keys = [column.name for column in changes.plan.columns if column.key]
+        by_key: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+        for row in sorted(typed, key=lambda row: (row[TS], row[OP] != "d", row[ORDER], row[SEQ])):
+            by_key.setdefault(tuple(row[name] for name in keys), []).append(row)
+        new = {key for key, rows in by_key.items() if changes.new_keys and rows[0][OP] == "i"}
+        net = {key: rows[-1] for key, rows in by_key.items()}
+        seen = self.lake.table(changes.table).current
+
+        def commit() -> None:
+            held = self.lake.table(changes.table)
+            ids = self._ids(held, changes.plan.columns)
+            # Where somebody else wrote meanwhile, nothing is appended without looking for old rows.
+            unseen = new if held.current == seen else set()
+            key_ids = [ids[name] for name in keys]
+            old = {row_at: tuple(row.get(at) for at in key_ids) for row_at, row in enumerate(held.rows)}
+            kept: list[LakeRow] = [row for at, row in enumerate(held.rows) if old[at] in unseen or old[at] not in net]
+            kept += [{ids[name]: row[name] for name in ids} for row in net.values() if row[OP] != "d"]
+            self.lake.add_snapshot(held, tuple(kept), "overwrite", changes.stamp)
+            self.lake.set_stamp(held, changes.stamp)
+
+        self._ids(self.lake.table(changes.table), changes.plan.columns)
+        self._durable(f"apply rows of {_plain(changes.table)}", commit)
+        return Applied(zero_dates=zeros)
+
+    def apply_newest(self, changes: NewestChanges) -> Applied:
+        """See ``Changes``."""
+        raise NotImplementedError
+
+    def unreadable_rows(self, scan: LogScan, plan: ReadPlan, limit: int) -> list[BadRow]:
+        """See ``Changes``."""
+        loosely = msgspec.structs.replace(plan, strict=False)
+        typed = [row for part in read_rows(loosely)(self._batches(scan)) for row in part.select([BAD]).to_pylist()]
+        bad = [msgspec.json.decode(row[BAD], type=BadRow) for row in typed if row[BAD] is not None]
+        return list({(row.topic, row.partition, row.offset, row.seq): row for row in bad[:limit]}.values())
+
+    def _read(self, scan: LogScan, plan: ReadPlan, *, leave_out: bool) -> tuple[list[dict[str, Any]], int]:
+        zeros = _Counter()
+        read = read_rows(msgspec.structs.replace(plan, strict=not leave_out), zeros)
+        try:
+            typed = [row for part in read(self._batches(scan)) for row in part.to_pylist()]
+        except MessageError as error:
+            raise UnreadableRows(str(error)) from error
+        return [row for row in typed if row[BAD] is None], zeros.value
+
+    def _batches(self, scan: LogScan) -> Iterable[pa.RecordBatch]:
+        assert self._log is not None, "the change log is opened before rows of it are applied"
+        found = self._log.scan(scan)
+        return [found] if found.num_rows else []
+
+    def _ids(self, table: MemoryTable, columns: Sequence[LakeColumn]) -> dict[str, int]:
+        ids = {column.name: column.id for column in table.fields}
+        missing = [column.name for column in columns if column.name not in ids]
+        if missing:
+            raise SinkFault(f"there is no column {missing[0]}")
+        return {column.name: ids[column.name] for column in columns}
+
+    def _commit(self, table: TableName, what: str, rows: tuple[LakeRow, ...], operation: str, stamp: Stamp) -> None:
+        held = self.lake.table(table)
+
+        def commit() -> None:
+            self.lake.add_snapshot(held, rows, operation, stamp)
+            self.lake.set_stamp(held, stamp)
+
+        self._durable(what, commit)
+
+    def _durable(self, what: str, action: Callable[[], None]) -> None:
+        def fenced() -> None:
+            self.fence()
+            action()
+
+        self.lake.durable(what, fenced)
+
+
+def _forget(lake: Lake, table: TableName) -> None:
+    lake.tables.pop(table, None)
+
+
+def _plain(table: TableName) -> str:
+    return ".".join(table)
+
+
+__all__ = ["MemorySink"]

@@ -1,0 +1,38 @@
+"""The sinks by the kind that a job file names: the only list of them."""
+
+from collections.abc import Callable
+from typing import Literal, Protocol
+
+from pyspark.sql import SparkSession
+
+from ticdc_spark.config.job import IcebergSink as IcebergConfig
+from ticdc_spark.config.job import Job
+from ticdc_spark.sinks.base import Sink
+from ticdc_spark.sinks.iceberg import kind as iceberg
+from ticdc_spark.spark.session.session import Part
+
+
+class SinkKind(Protocol):
+    """A kind of sink, before it is opened."""
+
+    def parts(self, config: IcebergConfig) -> list[Part]:
+        """What Spark must have to write to it."""
+
+    def spark_options(self, config: IcebergConfig) -> dict[str, str]:
+        """Spark's options for it."""
+
+    def open(
+        self, spark: SparkSession, config: IcebergConfig, writer: Literal["tasks", "spark"], fence: Callable[[], None]
+    ) -> Sink:
+        """Open it. ``fence`` is called before each commit. Raises: SinkFault"""
+
+
+SINKS: dict[str, SinkKind] = {"iceberg": iceberg.KIND}
+
+
+def sink_kind(job: Job) -> SinkKind:
+    """The kind of a job's sink."""
+    return SINKS[str(job.sink.__struct_config__.tag)]
+
+
+__all__ = ["SINKS", "SinkKind", "sink_kind"]

@@ -1,0 +1,240 @@
+"""A small MySQL-like database with its whole history: transactions, and what TiCDC may tell of them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from random import Random
+from typing import TypeAlias
+
+import msgspec
+
+from tests.simulator.columns import KEY_KINDS, Spec, make_value
+from ticdc_spark.model import Op, Row, RowChange, SchemaChange, Table, Value
+from ticdc_spark.mysql import handle_key
+
+Name: TypeAlias = tuple[str, str]
+"""(schema, table)."""
+Key: TypeAlias = tuple[Value, ...]
+Uid: TypeAlias = int
+"""A table's identity: it survives RENAME and TRUNCATE, and no other table ever has it."""
+
+_LOGICAL = 1 << 18
+_START = 1_767_225_600_000 * _LOGICAL
+_MOST_ROWS = 8
+_RANK: dict[Op, int] = {"delete": 0, "update": 1, "insert": 2, "upsert": 2}
+
+
+class Live(msgspec.Struct, frozen=True, kw_only=True):
+    """A table at one moment. Nothing of it is ever changed in place."""
+
+    uid: Uid
+    table: Table
+    specs: tuple[Spec, ...]
+    keys: tuple[str, ...]
+    """Columns of the handle key."""
+    rows: dict[Key, Row]
+
+    @property
+    def name(self) -> Name:
+        return self.table.schema, self.table.name
+
+    def key(self, row: Row) -> Key:
+        return tuple([row[name] for name in self.keys])
+
+
+State: TypeAlias = dict[Name, Live]
+"""All tables at one moment."""
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """What TiCDC learns at one commit_ts: the rows of a transaction, or one schema change."""
+
+    ts: int
+    rows: tuple[tuple[Uid, RowChange], ...] = ()
+    change: SchemaChange | None = None
+    uids: tuple[Uid, ...] = ()
+    """Tables that the schema change is about."""
+    live: tuple[tuple[Uid, Name], ...] = ()
+    """After a schema change: tables that exist."""
+    refused: bool = False
+    """A schema change that no message replays (EXCHANGE PARTITION)."""
+
+
+class Database:
+    """The source. ``now`` is its present, ``truth_at`` its past."""
+
+    def __init__(self, *, zone: str = "UTC", plain: bool = False, raw_key_changes: bool = False) -> None:
+        """``plain``: leaves out what only MySQL's own conversions give (lossy MODIFY, a TIMESTAMP's default)."""
+        self.zone, self.plain, self.raw_key_changes = zone, plain, raw_key_changes
+        self.ts = _START
+        self.now: State = {}
+        self.databases: list[str] = []
+        self.events: list[Event] = []
+        self.versions: dict[Uid, Live] = {}
+        """The last state of every table that ever was."""
+        self._moments: list[int] = [0]
+        self._states: list[State] = [{}]
+        self._number = 0
+        self._uid = -1
+
+    def new_uid(self) -> Uid:
+        """The identity of the next table: 0, 1, 2 …"""
+        self._uid += 1
+        return self._uid
+
+    def fresh(self) -> int:
+        """A number that was not used before."""
+        self._number += 1
+        return self._number
+
+    def tick(self, rand: Random) -> int:
+        """The next commit_ts; some share the millisecond of the one before."""
+        if rand.random() < 0.5:
+            self.ts += 1 + rand.randrange(4)
+        else:
+            self.ts = (self.ts // _LOGICAL + 1 + rand.randrange(3)) * _LOGICAL + rand.randrange(5)
+        return self.ts
+
+    def truth_at(self, ts: int) -> State:
+        """All tables as of ``ts``, that commit included."""
+        return self._states[bisect_right(self._moments, ts) - 1]
+
+    def truth_before(self, ts: int) -> State:
+        """All tables just before ``ts``."""
+        return self.truth_at(ts - 1)
+
+    def commit(self, ts: int, state: State, *events: Event) -> None:
+        """Make ``state`` the present as of ``ts``."""
+        self.now = state
+        self.versions.update({live.uid: live for live in state.values()})
+        self._moments.append(ts)
+        self._states.append(state)
+        self.events.extend(events)
+
+    def commit_ddl(self, state: State, *changes: SchemaChange, uids: tuple[Uid, ...], refused: bool = False) -> None:
+        """Commit the schema changes of one statement, each told by an event of its own."""
+        live = tuple((table.uid, name) for name, table in state.items())
+        events = [
+            Event(ts=change.commit_ts, change=change, uids=uids, live=live, refused=refused) for change in changes
+        ]
+        self.commit(changes[0].commit_ts, state, *events)
+
+    def transaction(self, rand: Random) -> None:
+        """Some row operations over some tables, at most one net change a key."""
+        if not self.now:
+            return
+        ts = self.tick(rand)
+        work = _Transaction(rand, ts, self.now, raw=self.raw_key_changes)
+        for _ in range(1 + rand.randrange(4)):
+            work.operate()
+        if work.changes:
+            # As TiCDC sorts them: table by table; deletes, updates, inserts.
+            rows = sorted(work.changes, key=lambda item: (item[0], _RANK[item[1].op]))
+            self.commit(ts, work.state(), Event(ts=ts, rows=tuple(rows)))
+
+
+def live_table(uid: Uid, table: Table, specs: tuple[Spec, ...], rows: dict[Key, Row]) -> Live:
+    """A table with its handle key looked up."""
+    return Live(uid=uid, table=table, specs=specs, keys=handle_key(table), rows=rows)
+
+
+class _Transaction:
+    """A transaction under way."""
+
+    def __init__(self, rand: Random, ts: int, before: State, *, raw: bool) -> None:
+        self.rand, self.ts, self.raw = rand, ts, raw
+        self.before = before
+        self.rows: dict[Name, dict[Key, Row]] = {}
+        self.touched: set[tuple[Name, Key]] = set()
+        self.changes: list[tuple[Uid, RowChange]] = []
+
+    def state(self) -> State:
+        new = dict(self.before)
+        for name, rows in self.rows.items():
+            new[name] = msgspec.structs.replace(new[name], rows=rows)
+        return new
+
+    def operate(self) -> None:
+        rand = self.rand
+        name = rand.choice(tuple(self.before))
+        live = self.before[name]
+        rows = self.rows.get(name)
+        if rows is None:
+            rows = self.rows[name] = dict(live.rows)
+        dice = rand.random()
+        if not rows or (dice < 0.4 and len(rows) < _MOST_ROWS):
+            self._insert(live, rows)
+            return
+        key = rand.choice(tuple(rows))
+        if (name, key) in self.touched:
+            return
+        row = rows[key]
+        if dice < 0.7:
+            after = {**row, **{item.column.name: make_value(rand, item) for item in self._free(live)}}
+            self._note(live, "update", row, after)
+            rows[key] = after
+        elif dice < 0.8:
+            self._change_key(live, rows, row)
+        elif dice < 0.88:
+            after = self._make(live, key)
+            self._note(live, "delete", row, None)
+            self._note(live, "insert", None, after)
+            rows[key] = after
+        else:
+            self._note(live, "delete", row, None)
+            del rows[key]
+
+    def _insert(self, live: Live, rows: dict[Key, Row]) -> None:
+        key = self._fresh_key(live, rows)
+        if key is not None:
+            rows[key] = row = self._make(live, key)
+            self._note(live, "insert", None, row)
+
+    def _change_key(self, live: Live, rows: dict[Key, Row], row: Row) -> None:
+        """One row gets a new key; now and then another row takes the key that became free."""
+        old, new = live.key(row), self._fresh_key(live, rows)
+        if new is None:
+            return
+        pairs = [(row, {**row, **dict(zip(live.keys, new, strict=True))})]
+        heir_key = self.rand.choice(tuple(rows))
+        if self.rand.random() < 0.5 and heir_key != old and (live.name, heir_key) not in self.touched:
+            heir = rows[heir_key]
+            pairs.append((heir, {**heir, **dict(zip(live.keys, old, strict=True))}))
+        for before, _ in pairs:
+            del rows[live.key(before)]
+        for _, after in pairs:
+            rows[live.key(after)] = after
+        if self.raw:
+            for before, after in pairs if self.rand.random() < 0.5 else pairs[::-1]:
+                self._note(live, "update", before, after)
+            return
+        for before, _ in pairs:
+            self._note(live, "delete", before, None)
+        for _, after in pairs:
+            self._note(live, "insert", None, after)
+
+    def _note(self, live: Live, op: Op, before: Row | None, after: Row | None) -> None:
+        for row in (before, after):
+            if row is not None:
+                self.touched.add((live.name, live.key(row)))
+        change = RowChange(op=op, table=live.table, commit_ts=self.ts, before=before, after=after)
+        self.changes.append((live.uid, change))
+
+    def _fresh_key(self, live: Live, rows: dict[Key, Row]) -> Key | None:
+        kinds = {item.column.name: item.kind for item in live.specs}
+        for _ in range(3):
+            key = tuple([self.rand.choice(KEY_KINDS[kinds[name]]) for name in live.keys])
+            if key not in rows and (live.name, key) not in self.touched:
+                return key
+        return None
+
+    def _free(self, live: Live) -> list[Spec]:
+        free = [item for item in live.specs if item.column.name not in live.keys]
+        return [self.rand.choice(free)] if free else []
+
+    def _make(self, live: Live, key: Key) -> dict[str, Value]:
+        given = dict(zip(live.keys, key, strict=True))
+        return {
+            item.column.name: given[item.column.name] if item.column.name in given else make_value(self.rand, item)
+            for item in live.specs
+        }

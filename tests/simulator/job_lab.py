@@ -1,0 +1,316 @@
+"""The laboratory of the real job: its loop over a source, a change log, a sink, a store and a lease in memory."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import msgspec
+
+from tests.simulator.broker import Broker
+from tests.simulator.faults import Injector
+from tests.simulator.seams import Cells, Clock, Copy, JobView, LakeTable, TableName, TableView
+from tests.simulator.setup import JobSetup, job_of
+from tests.simulator.wire import WIRES
+from ticdc_spark.config.job import Identity
+from ticdc_spark.errors import LeaseHeld
+from ticdc_spark.model import Message, Table
+from ticdc_spark.mysql import handle_key
+from ticdc_spark.names import unescape
+from ticdc_spark.operate.resume import lift
+from ticdc_spark.operate.status import describe
+from ticdc_spark.replicate.state.progress import Offsets, Plan, Progress
+from ticdc_spark.replicate.step import Steps
+from ticdc_spark.sinks.memory.lake import Field, MemoryTable
+from ticdc_spark.sinks.memory.lake import Lake as Tables
+from ticdc_spark.sinks.memory.sink import MemorySink
+from ticdc_spark.spark.sources.base import KeyValue, OffsetRange, fair_cut
+from ticdc_spark.spark.types import LakeOptions, lake_columns, to_arrow
+
+TTL = 90.0
+"""Seconds after the last heartbeat until another owner may take the lease."""
+_FOLDER = Path(mkdtemp(prefix="ticdc-spark-sim-"))
+_LOG_ACTIONS = ("land", "dead letters", "forget")
+
+
+class JobLab:
+    """See ``seams.Lab``."""
+
+    def __init__(self, broker: Broker, clock: Clock, injector: Injector) -> None:
+        self.broker, self.clock, self.injector = broker, clock, injector
+        self.tables = Tables(self._act)
+        self.lake = LakeOfLab(self.tables)
+        self.state = State(injector)
+        self.lease = LeaseRecord()
+
+    def _act(self, what: str, do: Any) -> None:
+        self.injector.act("log" if what in _LOG_ACTIONS else "sink", what, do)
+
+    def start(self, setup: JobSetup, owner: int) -> JobProcess:
+        """See ``seams.Lab``."""
+        fence = self.lease.take(self.injector, self.clock, owner)
+        try:
+            source = BrokerSource(self.broker, setup)
+            job = job_of(setup, _FOLDER)
+            steps = Steps(
+                job,
+                source,
+                MemorySink(self.tables, fence.check),
+                fence,
+                self.state,
+                protocol=WIRES[setup.protocol].name,
+                registry=None,
+                bounded=False,
+                until_ts=None,
+                clock=lambda: self.clock.now,
+            )
+        except Exception:
+            fence.release()
+            raise
+        return JobProcess(steps, fence)
+
+    def view(self) -> JobView:
+        """See ``seams.Lab``."""
+        progress = self.state.progress or Progress(job="sim")
+        identity = Identity(file=_FOLDER / "job.toml", name="sim", state=_FOLDER)
+        status = describe(identity, progress, None, None, self.clock.now)
+        tables = {
+            (schema, name): TableView(applied=one.applied_ts, condition=one.condition, detail=one.detail)
+            for one in status.tables
+            for schema, _, name in (one.name.partition("."),)
+        }
+        return JobView(applied=status.resolved_ts, batch=status.batch, tables=tables, hold=status.held_back_by.what)
+
+    def resume(self, setup: JobSetup, tables: Collection[TableName] | None) -> None:
+        """See ``seams.Lab``."""
+        names = [] if tables is None else [".".join(name) for name in tables]
+        lift(job_of(setup, _FOLDER), self.state, names, every=tables is None)
+
+
+class LeaseRecord:
+    """Who holds the lease."""
+
+    def __init__(self) -> None:
+        self.epoch, self.held, self.beat = 0, False, 0.0
+
+    def take(self, injector: Injector, clock: Clock, owner: int) -> Fence:
+        """Take it. Raises: LeaseHeld while its owner is heard of"""
+        if self.held and clock.now - self.beat < TTL:
+            raise LeaseHeld("the target of the lease is held by another process; stop that process")
+        injector.act("lease", f"owner {owner} takes the lease", lambda: self._set(clock))
+        return Fence(self, self.epoch, clock)
+
+    def _set(self, clock: Clock) -> None:
+        self.epoch, self.held, self.beat = self.epoch + 1, True, clock.now
+
+
+class Fence:
+    """One owner's hold on the lease."""
+
+    def __init__(self, record: LeaseRecord, epoch: int, clock: Clock) -> None:
+        self.record, self.epoch, self.clock = record, epoch, clock
+
+    def check(self) -> None:
+        """See ``state.lease.Fence``."""
+        if self.record.epoch != self.epoch:
+            raise LeaseHeld("the lease was taken by another process; this job stops and writes nothing more")
+        self.record.beat = self.clock.now
+
+    def release(self) -> None:
+        """Give it back, or leave it as one who is gone."""
+        if self.record.epoch == self.epoch:
+            self.record.held = False
+
+
+class JobProcess:
+    """See ``seams.Process``."""
+
+    def __init__(self, steps: Steps, fence: Fence) -> None:
+        self.steps, self.fence = steps, fence
+
+    def batch(self, most: int) -> bool:
+        """See ``seams.Process``."""
+        self.steps.job = msgspec.structs.replace(self.steps.job, batch_rows=max(1, most))
+        before = self.steps.progress.batch
+        self.fence.record.beat = self.fence.clock.now
+        try:
+            report = self.steps.batch(None, lambda _phase, _batch: None)
+        except BaseException:
+            self.fence.release()
+            raise
+        return report.progress.batch > before
+
+    def stop(self) -> None:
+        """See ``seams.Process``."""
+        self.fence.release()
+
+    def kill(self) -> None:
+        """See ``seams.Process``."""
+        self.fence.release()
+
+
+class BrokerSource:
+    """The broker's topics as a source."""
+
+    is_recorded = False
+
+    def __init__(self, broker: Broker, setup: JobSetup) -> None:
+        self.broker = broker
+        self.topics = None if setup.topics is None else frozenset(setup.topics)
+        self.from_end = setup.starting == "latest"
+
+    def starting(self) -> Offsets:
+        return self.ends() if self.from_end else self.beginning()
+
+    def beginning(self) -> Offsets:
+        return self.broker.beginning(self.topics)
+
+    def ends(self) -> Offsets:
+        return self.broker.ends(self.topics)
+
+    def notes(self, read: Offsets) -> dict[str, str]:
+        topics = {topic for topic, _ in read}
+        ids = self.broker.ids(self.topics)
+        return {f"the id of topic {name}": str(number) for name, number in ids.items() if name in topics}
+
+    def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
+        backlog = {
+            place: [OffsetRange(start.get(place, 0), last, last - start.get(place, 0), 0)]
+            for place, last in end.items()
+            if start.get(place, 0) < last
+        }
+        return fair_cut(backlog, end, max_rows, max_bytes)
+
+    def read(self, start: Offsets, end: Offsets) -> list[Message]:
+        return [
+            message
+            for place, last in end.items()
+            if place in self.ends()
+            for message in self.broker.read(place, start.get(place, 0), last)
+        ]
+
+    def first_messages(self, start: Offsets, end: Offsets, limit: int) -> list[KeyValue]:
+        return [(message.key, message.value) for message in self.read(start, end)[:limit]]
+
+
+class State:
+    """The state folder: a progress store whose writes are durable actions, and the folder as an operator has it."""
+
+    def __init__(self, injector: Injector) -> None:
+        self.injector = injector
+        self.progress: Progress | None = None
+        self.plan: Plan | None = None
+
+    def load(self) -> Progress | None:
+        return self.progress
+
+    def save(self, progress: Progress | Copy = None) -> Copy:
+        """The store's ``save(progress)``, and the folder's ``save()``."""
+        if progress is None:
+            return self.progress, self.plan
+        self.injector.act("store", "save the progress", lambda: setattr(self, "progress", progress))
+        return None
+
+    def load_plan(self) -> Plan | None:
+        return self.plan
+
+    def save_plan(self, plan: Plan) -> None:
+        self.injector.act("store", "save the plan", lambda: setattr(self, "plan", plan))
+
+    def restore(self, held: Copy) -> None:
+        self.progress, self.plan = held
+
+    def wipe(self) -> None:
+        self.progress = self.plan = None
+
+
+class LakeOfLab:
+    """The lake as other tools and people see it and change it. See ``seams.Lake``."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._lake = tables
+
+    def _at(self, table: TableName) -> MemoryTable:
+        return self._lake.tables[table]
+
+    def tables(self) -> Mapping[TableName, LakeTable]:
+        found = {}
+        for (schema, name), table in self._lake.tables.items():
+            looked = self._lake.find((schema, name))
+            stamp = looked.stamp if looked is not None else None
+            found[unescape(schema), unescape(name)] = LakeTable(
+                columns=tuple(unescape(column.name) for column in table.fields),
+                rows=[{unescape(column): value for column, value in row.items()} for row in table.named_rows()],
+                mark_ts=None if stamp is None else stamp.mark[0],
+                snapshots=_depth(table),
+            )
+        return found
+
+    def save(self) -> Copy:
+        return copy.deepcopy((self._lake.tables, self._lake.namespaces, self._lake.logs))
+
+    def restore(self, held: Copy) -> None:
+        tables, namespaces, logs = copy.deepcopy(held)
+        self._lake.tables, self._lake.namespaces, self._lake.logs = tables, namespaces, logs
+
+    def restore_table(self, table: TableName, held: Copy) -> None:
+        if table in held[0]:
+            self._lake.tables[table] = copy.deepcopy(held[0][table])
+
+    def rollback(self, table: TableName, back: int) -> None:
+        one = self._at(table)
+        for _ in range(back):
+            parent = None if one.current is None else one.snapshots[one.current].parent
+            if parent is None or parent not in one.snapshots:
+                break
+            one.current = parent
+
+    def compact(self, table: TableName) -> None:
+        self._lake.add_snapshot(self._at(table), self._at(table).rows, "replace", None)
+
+    def expire(self, table: TableName) -> None:
+        one = self._at(table)
+        one.snapshots = {number: held for number, held in one.snapshots.items() if number == one.current}
+
+    def insert(self, table: TableName, row: Cells) -> None:
+        one = self._at(table)
+        new = {column.id: row.get(column.name) for column in one.fields}
+        self._lake.add_snapshot(one, (*one.rows, new), "append", None)
+
+    def delete(self, table: TableName, at: int) -> None:
+        one = self._at(table)
+        if one.rows:
+            left = [row for number, row in enumerate(one.rows) if number != at % len(one.rows)]
+            self._lake.add_snapshot(one, tuple(left), "delete", None)
+
+    def drop_column(self, table: TableName, column: str) -> None:
+        one = self._at(table)
+        one.fields = tuple(field for field in one.fields if field.name != column)
+
+    def drop(self, table: TableName) -> None:
+        self._lake.tables.pop(table, None)
+
+    def create(self, table: Table, rows: Sequence[Cells]) -> None:
+        columns = lake_columns(table, handle_key(table), LakeOptions())
+        made = MemoryTable(fields=tuple(Field(self._lake.next_id(), column.name, column.type) for column in columns))
+        typed = [
+            to_arrow(column, LakeOptions())([row[column.source] for row in rows])[0].to_pylist() for column in columns
+        ]
+        held = [
+            dict(zip((field.id for field in made.fields), cells, strict=True)) for cells in zip(*typed, strict=True)
+        ]
+        self._lake.add_snapshot(made, tuple(held), "append", None)
+        self._lake.tables[table.schema, table.name] = made
+
+
+def _depth(table: MemoryTable) -> int:
+    count, at = 0, table.current
+    while at is not None and at in table.snapshots:
+        count, at = count + 1, table.snapshots[at].parent
+    return max(1, count)
+
+
+__all__ = ["JobLab"]

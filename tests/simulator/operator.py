@@ -1,0 +1,405 @@
+"""What moves do: to the source, to TiCDC and Kafka, to the job and its file, to the state folder, to the lake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from msgspec.structs import replace
+
+from tests.simulator.columns import make_value
+from tests.simulator.database import Live
+from tests.simulator.ddl import DDL
+from tests.simulator.moves import CALM, Move, MoveKind
+from tests.simulator.ticdc import DEFAULT_TOPIC
+from tests.simulator.world import World
+from ticdc_spark.config.values import SkipDdl
+from ticdc_spark.errors import TicdcSparkError, UsageError
+from ticdc_spark.model import Value
+
+Apply = Callable[[World, Move, Random], None]
+_GARBAGE = (b"", b"{", b"\xff\xfe\x00", b'{"version":1,"type":"INSERT"}', b"null", b"\x00" * 8 + b"\xff")
+
+
+def perform(world: World, move: Move) -> None:
+    """Do every kind of move but ``batch``."""
+    if move.kind not in CALM:
+        world.excuses.disturb(move.kind)
+    MOVES[move.kind](world, move, Random(move.dice))
+
+
+# ---- the source
+
+
+def _transaction(world: World, move: Move, rand: Random) -> None:
+    world.database.transaction(rand)
+
+
+def _ddl(world: World, move: Move, rand: Random) -> None:
+    before = len(world.database.events)
+    simple = world.setup.feed.protocol == "simple"
+    if move.word.startswith("silent") and not (simple and world.setup.feed.bootstrap):
+        return  # nothing would ever tell the new schema
+    DDL[move.word](world.database, rand)
+    excuses = world.excuses
+    for event in world.database.events[before:]:
+        query = event.change.query if event.change else "no DDL is sent"
+        world.note(f"{event.ts}: {query}")
+        if event.refused:
+            excuses.refused_ddl = True
+            excuses.may_mark.update(event.uids)
+        if event.change is None or move.word == "lossy_modify":
+            excuses.may_mark.update(event.uids)
+
+
+# ---- TiCDC and Kafka
+
+
+def _send(world: World, move: Move, rand: Random) -> None:
+    world.ticdc.send(rand, move.n or 1)
+
+
+def _advance(world: World, move: Move, rand: Random) -> None:
+    world.ticdc.advance(rand)
+
+
+def _restart(world: World, move: Move, rand: Random) -> None:
+    world.ticdc.restart(rand)
+
+
+def _widen(world: World, move: Move, rand: Random) -> None:
+    world.excuses.unsettled.add(world.setup.feed.withheld)
+    world.ticdc.widen()
+
+
+def _stall(world: World, move: Move, rand: Random) -> None:
+    places = sorted(world.broker.ends())
+    if world.ticdc.stalled:
+        world.ticdc.stalled.clear()
+    elif places:
+        world.ticdc.stalled.add(rand.choice(places))
+        world.note(f"no watermarks for {sorted(world.ticdc.stalled)}")
+
+
+def _garbage(world: World, move: Move, rand: Random) -> None:
+    places = sorted(world.broker.ends())
+    if places:
+        world.excuses.bad_messages = True
+        place = rand.choice(places)
+        message = world.broker.append(place, None, rand.choice(_GARBAGE), 0)
+        world.note(f"at {place} offset {message.offset}: {message.value!r}")
+
+
+def _corrupt(world: World, move: Move, rand: Random) -> None:
+    world.excuses.bad_messages = True
+    world.ticdc.corrupt = rand
+
+
+def _trim_topic(world: World, move: Move, rand: Random) -> None:
+    places = sorted(world.broker.ends())
+    if not places:
+        return
+    place = rand.choice(places)
+    gone = world.broker.trim(place, rand.randrange(world.broker.ends()[place] + 1))
+    world.note(f"{len(gone)} messages of {place} are gone")
+    touched = {uid for uid in world.uids() if any(world.ticdc.place_of(uid, message) for message in gone)}
+    world.excuses.unsettled.update(touched)
+    if not world.started:
+        world.excuses.weak.update(dict.fromkeys(touched, "retention removed messages before the job began"))
+
+
+def _recreate_topic(world: World, move: Move, rand: Random) -> None:
+    topics = sorted(world.broker.topics)
+    if not topics:
+        return
+    topic = rand.choice(topics)
+    touched = {uid for uid, sent in world.ticdc.sent.items() if topic in sent.topics}
+    world.excuses.unsettled.update(touched)
+    if not world.started:
+        world.excuses.weak.update(dict.fromkeys(touched, "the topic was made anew before the job began"))
+    world.broker.create(topic)
+    world.note(f"topic {topic} is deleted and made anew")
+
+
+def _more_partitions(world: World, move: Move, rand: Random) -> None:
+    topics = sorted(world.broker.topics)
+    if topics:
+        world.broker.add_partition(rand.choice(topics))
+
+
+# ---- the job
+
+
+def _stop(world: World, move: Move, rand: Random) -> None:
+    world.stop()
+
+
+def _kill(world: World, move: Move, rand: Random) -> None:
+    world.kill()
+
+
+def _wait(world: World, move: Move, rand: Random) -> None:
+    """Time passes, and no partition lacks a watermark that others have had."""
+    world.ticdc.flush(rand)
+    world.clock.advance(float(move.n))
+
+
+def _hang(world: World, move: Move, rand: Random) -> None:
+    """TiCDC hangs between two messages for longer than the job waits for an idle partition."""
+    world.excuses.unsettled.update(world.uids())
+    world.clock.advance(70.0)
+
+
+def _tables(world: World, move: Move, rand: Random) -> None:
+    before = {uid: world.ticdc.sent[uid].names for uid in world.ticdc.sent}
+    unwanted = {uid for uid, names in before.items() if not all(map(world.wanted, names))}
+    world.stop()
+    world.job = replace(world.job, tables=tuple(move.word.split()))
+    excuses = world.excuses
+    excuses.unsettled.update(before)
+    for uid in unwanted:
+        excuses.weak[uid] = "the filter left it out before"
+        excuses.weak_names.update(before[uid])
+
+
+def _topics(world: World, move: Move, rand: Random) -> None:
+    """Some topics, or all; the default topic is always among them."""
+    read = {uid for uid in world.ticdc.sent if world.all_read(uid)}
+    some: tuple[str, ...] | None = None
+    if rand.random() < 0.4:
+        some = tuple(sorted({DEFAULT_TOPIC, *(name for name in world.broker.topics if rand.random() < 0.5)}))
+    world.stop()
+    world.job = replace(world.job, topics=some)
+    world.note(f"topics = {some or 'all'}")
+    world.excuses.unsettled.update(uid for uid in world.ticdc.sent if uid not in read)
+
+
+def _skip_ddl(world: World, move: Move, rand: Random) -> None:
+    """What the job proposes when it stops at a DDL."""
+    proposed = world.proposed_skip()
+    if proposed is not None:
+        world.stop()
+        world.job = replace(world.job, skip_ddl=(*world.job.skip_ddl, proposed))
+        world.note(f"skip-ddl {proposed}")
+
+
+def _skip_any_ddl(world: World, move: Move, rand: Random) -> None:
+    """Any DDL, as a person may who wants to keep a table."""
+    applied = world.lab.view().applied
+    changes = [event for event in world.database.events if event.change is not None and event.ts > applied]
+    if not changes:
+        return
+    event = rand.choice(changes)
+    world.stop()
+    world.job = replace(world.job, skip_ddl=(*world.job.skip_ddl, SkipDdl(event.ts, "*")))
+    world.note(f"skip-ddl {event.ts}: {event.change.query if event.change else ''}")
+
+
+def _schema_file(world: World, move: Move, rand: Random) -> None:
+    if world.setup.feed.protocol != "simple":
+        world.stop()
+        world.job = replace(world.job, schema_sql=world.schema_sql)
+
+
+def _adopt(world: World, move: Move, rand: Random) -> None:
+    world.stop()
+    world.job = replace(world.job, adopt=move.word == "true")
+
+
+def _on_reject(world: World, move: Move, rand: Random) -> None:
+    world.stop()
+    world.job = replace(world.job, on_reject=move.word)
+
+
+def _late_rows(world: World, move: Move, rand: Random) -> None:
+    world.stop()
+    world.job = replace(world.job, late_rows=move.word)
+
+
+def _drop_table(world: World, move: Move, rand: Random) -> None:
+    world.stop()
+    world.job = replace(world.job, drop_table=move.word)
+
+
+def _resume(world: World, move: Move, rand: Random) -> None:
+    held = [name for name, table in world.lab.view().tables.items() if table.condition == "quarantined"]
+    world.stop()
+    some = None if rand.random() < 0.5 or not held else [rand.choice(held)]
+    try:
+        world.lab.resume(world.job, some)
+    except UsageError as error:
+        world.note(f"resume: {error}")
+    except TicdcSparkError as error:
+        world.note(f"resume: {type(error).__name__}: {error}")
+        world.stops.append(f"{type(error).__name__}: {error}")
+
+
+# ---- the state folder
+
+
+def _save_state(world: World, move: Move, rand: Random) -> None:
+    world.stop()
+    world.saved_state = world.lab.state.save()
+
+
+def _restore_state(world: World, move: Move, rand: Random) -> None:
+    if world.saved_state is not None:
+        world.stop()
+        world.lab.state.restore(world.saved_state)
+        world.excuses.unsettled.update(world.uids())
+
+
+def _lose_state(world: World, move: Move, rand: Random) -> None:
+    world.stop()
+    world.lab.state.wipe()
+    world.excuses.unsettled.update(world.uids())
+
+
+# ---- the lake
+
+
+def _lake_table(world: World, rand: Random) -> tuple[tuple[str, str], Live | None] | None:
+    tables = sorted(world.lab.lake.tables())
+    if not tables:
+        return None
+    name = rand.choice(tables)
+    live = world.database.now.get(name)
+    world.excuses.unsettled.update(uid for uid, sent in world.ticdc.sent.items() if name in sent.names)
+    world.note(f"{name}")
+    return name, live
+
+
+def _save_lake(world: World, move: Move, rand: Random) -> None:
+    world.saved_lake = world.lab.lake.save()
+
+
+def _restore_lake(world: World, move: Move, rand: Random) -> None:
+    if world.saved_lake is not None:
+        world.stop()
+        world.excuses.lake_touched = True
+        world.lab.lake.restore(world.saved_lake)
+        world.excuses.unsettled.update(world.uids())
+
+
+def _restore_table(world: World, move: Move, rand: Random) -> None:
+    found = _lake_table(world, rand)
+    if found is not None and world.saved_lake is not None:
+        world.excuses.lake_touched = True
+        world.lab.lake.restore_table(found[0], world.saved_lake)
+
+
+def _rollback(world: World, move: Move, rand: Random) -> None:
+    found = _lake_table(world, rand)
+    if found is not None:
+        world.excuses.lake_touched = True
+        world.lab.lake.rollback(found[0], move.n or 1)
+
+
+def _compact(world: World, move: Move, rand: Random) -> None:
+    for name in sorted(world.lab.lake.tables()):
+        if rand.random() < 0.7:
+            world.lab.lake.compact(name)
+
+
+def _expire(world: World, move: Move, rand: Random) -> None:
+    for name in sorted(world.lab.lake.tables()):
+        if rand.random() < 0.7:
+            world.lab.lake.expire(name)
+
+
+def _insert_row(world: World, move: Move, rand: Random) -> None:
+    found = _lake_table(world, rand)
+    if found is not None and found[1] is not None:
+        world.excuses.lake_touched = True
+        world.lab.lake.insert(found[0], _any_row(found[1], rand))
+
+
+def _delete_row(world: World, move: Move, rand: Random) -> None:
+    found = _lake_table(world, rand)
+    if found is not None:
+        world.excuses.lake_touched = True
+        world.lab.lake.delete(found[0], rand.randrange(8))
+
+
+def _drop_lake_column(world: World, move: Move, rand: Random) -> None:
+    found = _lake_table(world, rand)
+    if found is not None:
+        world.excuses.lake_touched = True
+        columns = [name for name in world.lab.lake.tables()[found[0]].columns if name not in ("id", "line")]
+        if columns:
+            world.lab.lake.drop_column(found[0], rand.choice(columns))
+
+
+def _drop_lake_table(world: World, move: Move, rand: Random) -> None:
+    found = _lake_table(world, rand)
+    if found is not None:
+        world.excuses.lake_touched = True
+        world.lab.lake.drop(found[0])
+
+
+def _foreign_table(world: World, move: Move, rand: Random) -> None:
+    """A table that no job made stands where one of the source's tables is to come, or is."""
+    live = world.live(rand)
+    if live is not None and live.name not in world.lab.lake.tables():
+        world.excuses.lake_touched = True
+        world.excuses.foreign.add(live.name)
+        world.excuses.unsettled.add(live.uid)
+        world.excuses.weak[live.uid] = "a table that no job made was there"
+        world.lab.lake.create(live.table, [_any_row(live, rand)])
+
+
+def _any_row(live: Live, rand: Random) -> dict[str, Value]:
+    row = {item.column.name: make_value(rand, item) for item in live.specs}
+    return {**row, **dict(zip(live.keys, _key(live, rand), strict=True))}
+
+
+def _key(live: Live, rand: Random) -> tuple[Value, ...]:
+    if live.rows and rand.random() < 0.5:
+        return rand.choice(tuple(live.rows))
+    kinds = {item.column.name: item for item in live.specs}
+    return tuple(make_value(rand, kinds[name]) for name in live.keys)
+
+
+MOVES: dict[MoveKind, Apply] = {
+    "transaction": _transaction,
+    "ddl": _ddl,
+    "send": _send,
+    "advance": _advance,
+    "restart": _restart,
+    "widen": _widen,
+    "stall": _stall,
+    "hang": _hang,
+    "garbage": _garbage,
+    "corrupt": _corrupt,
+    "trim_topic": _trim_topic,
+    "recreate_topic": _recreate_topic,
+    "more_partitions": _more_partitions,
+    "stop": _stop,
+    "kill": _kill,
+    "wait": _wait,
+    "tables": _tables,
+    "topics": _topics,
+    "skip_ddl": _skip_ddl,
+    "skip_any_ddl": _skip_any_ddl,
+    "schema_file": _schema_file,
+    "adopt": _adopt,
+    "on_reject": _on_reject,
+    "late_rows": _late_rows,
+    "drop_table": _drop_table,
+    "resume": _resume,
+    "save_state": _save_state,
+    "restore_state": _restore_state,
+    "lose_state": _lose_state,
+    "save_lake": _save_lake,
+    "restore_lake": _restore_lake,
+    "restore_table": _restore_table,
+    "rollback": _rollback,
+    "compact": _compact,
+    "expire": _expire,
+    "insert_row": _insert_row,
+    "delete_row": _delete_row,
+    "drop_lake_column": _drop_lake_column,
+    "drop_lake_table": _drop_lake_table,
+    "foreign_table": _foreign_table,
+}
+"""Every move but ``batch``, by kind."""

@@ -1,0 +1,85 @@
+"""What a story begins with, and the job as its operator has it configured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+from zlib import crc32
+
+import msgspec
+
+from tests.simulator.ticdc import Feed
+from tests.simulator.wire import WIRES
+from ticdc_spark.config.job import IcebergSink, Job, KafkaSource, SchemaFiles
+from ticdc_spark.config.values import SkipDdl
+
+IDLE_TIMEOUT = 60.0
+SCHEMA_TIMEOUT = 600.0
+
+
+class JobSetup(msgspec.Struct, frozen=True, kw_only=True):
+    """The job file's keys that stories change. Names are the job file's."""
+
+    protocol: str
+    source_timezone: str = "UTC"
+    tables: tuple[str, ...] = ()
+    topics: tuple[str, ...] | None = None
+    """``None``: every topic there is (a pattern)."""
+    starting: Literal["earliest", "latest"] = "earliest"
+    skip_ddl: tuple[SkipDdl, ...] = ()
+    schema_sql: str = ""
+    """What the file of ``[schema] file`` holds; ``""``: there is none."""
+    adopt: bool = False
+    on_reject: Literal["stop", "quarantine", "continue"] = "stop"
+    late_rows: Literal["fail", "apply-if-newest"] = "fail"
+    drop_table: Literal["apply", "keep"] = "apply"
+    log_retention_batches: int | None = None
+
+
+class Setup(msgspec.Struct, frozen=True, kw_only=True):
+    """The world of a story before its first move."""
+
+    feed: Feed
+    job: JobSetup
+    plain: bool = False
+    raw_key_changes: bool = False
+    tables_before: int = 0
+    """Tables that were made, and are empty, before the changefeed's start-ts: no DDL tells them."""
+    schema_file_late: bool = False
+    """The schema file with these tables, which Open and canal-json need, is given only by a move."""
+
+
+def job_of(setup: JobSetup, folder: Path) -> Job:
+    """The job as the product has it. ``folder`` is where a schema file is written; nothing else is."""
+    files: tuple[Path, ...] = ()
+    if setup.schema_sql:
+        file = folder / f"schema-{crc32(setup.schema_sql.encode())}.sql"
+        if not file.exists():
+            file.write_text(setup.schema_sql)
+        files = (file,)
+    pattern = ".*" if setup.topics is None else None
+    return Job(
+        name="sim",
+        state=folder / "state",
+        file=folder / "job.toml",
+        tables=setup.tables,
+        source=KafkaSource(
+            bootstrap_servers="broker:9092",
+            topics=setup.topics,
+            topic_pattern=pattern,
+            starting=setup.starting,
+            protocol=setup.protocol,
+        ),
+        sink=IcebergSink(warehouse=str(folder / "lake")),
+        schema=SchemaFiles(file=files),
+        mode="barrier" if WIRES[setup.protocol].name in ("canal-json", "debezium") else None,
+        source_timezone=setup.source_timezone,
+        idle_partition_timeout=IDLE_TIMEOUT,
+        schema_timeout=SCHEMA_TIMEOUT,
+        parallel_tables=1,
+        adopt=setup.adopt,
+        on_reject=setup.on_reject,
+        late_rows=setup.late_rows,
+        drop_table=setup.drop_table,
+        skip_ddl=setup.skip_ddl,
+    )

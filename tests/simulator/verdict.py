@@ -1,0 +1,226 @@
+"""The verdict: tables equal the source, or the job stopped and says what to do, or a table is marked; or a finding."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from tests.simulator.database import Live, Name, Uid
+from tests.simulator.faults import Fault
+from tests.simulator.seams import JobView, LakeTable, TableView
+from tests.simulator.world import Finding, World
+from ticdc_spark.errors import (
+    EnvironmentFault,
+    LeaseHeld,
+    RejectedMessage,
+    SinkFault,
+    TicdcSparkError,
+    UnsupportedDdl,
+)
+from ticdc_spark.model import ColumnType
+from ticdc_spark.mysql import INTEGER_BITS, is_bytes
+
+_WAY_OUT = re.compile(
+    r"\[job\]|\[source\]|\[schema\]|skip-ddl|skip-to-known|adopt|on-reject|late-rows|schema-timeout|max-rejects|resume"
+    r"|rename or drop|drop it|stop it|stop that|restore|created again|removed before|mend|leave it out|another name"
+    r"|begin a new|set `|delete|truncate|rollback|rolled back|back up|is held by|was taken",
+    re.IGNORECASE,
+)
+_MARKS = ("diverged", "quarantined")
+
+
+def judge_stop(world: World, error: TicdcSparkError, fired: Fault | None) -> Finding | None:
+    """Whether the job may stop with ``error``; ``fired``: the fault that happened in the batch."""
+    name, text, excuses = type(error).__name__, str(error), world.excuses
+    if fired is not None and (
+        (fired.kind in ("refused", "answer_lost") and isinstance(error, EnvironmentFault))
+        or (fired.kind == "suspended" and isinstance(error, LeaseHeld | SinkFault))
+    ):
+        return None
+    where = f"{name}: {_shape(text)}"
+    if isinstance(error, LeaseHeld):
+        return Finding(kind="lease held by nobody", where=name, detail=text)
+    if isinstance(error, SinkFault) and not excuses.lake_touched:
+        return Finding(kind="the lake refuses", where=where, detail=text)
+    if not _WAY_OUT.search(text):
+        return Finding(kind="a stop without a way out", where=where, detail=text)
+    if isinstance(error, UnsupportedDdl) and excuses.refused_ddl:
+        return None
+    if excuses.bad_messages and (isinstance(error, RejectedMessage) or type(error) is EnvironmentFault):
+        return None
+    if not excuses.disturbances:
+        return Finding(kind="a stop without cause", where=where, detail=text)
+    return None
+
+
+def judge_tables(world: World, view: JobView, *, final: bool) -> Finding | None:
+    """Compare every table with the source at what the job says is applied. ``final``: it has read everything."""
+    if not view.applied:
+        return None
+    truth, lake = world.database.truth_at(view.applied), world.lab.lake.tables()
+    for name, live in truth.items():
+        if world.wanted(name) and world.known(live.uid) and world.all_read(live.uid):
+            finding = _judge(world, view, name, live, lake.get(name), final=final)
+            if finding is not None:
+                return finding
+    return _judge_extra(world, view, lake, truth, final=final)
+
+
+def _judge(
+    world: World, view: JobView, name: Name, live: Live, table: LakeTable | None, *, final: bool
+) -> Finding | None:
+    uid, seen = live.uid, view.tables.get(name)
+    if not final and (uid in world.excuses.unsettled or _is_ahead(table, view)):
+        return None
+    if _is_marked(world, view, live):
+        return _judge_mark(world, uid, name, seen)
+    excuses = world.excuses
+    excused = bool(excuses.disturbances) or uid in excuses.may_mark or uid in excuses.weak
+    if final and not excused and seen is not None and seen.condition == "unverified":
+        return Finding(kind="unverified without cause", where="calm story", detail=f"{name}: {seen}")
+    condition = seen.condition if seen else "unknown to the job"
+    if table is None:
+        if not live.rows or (not final and view.applied < world.murky_until):
+            return None
+        detail = f"{name} has {len(live.rows)} rows at {view.applied} and is not in the lake; {condition}"
+        return Finding(kind="lost table", where=condition, detail=detail)
+    different = differences(live, table)
+    if different is None:
+        return None
+    what, detail = different
+    return Finding(kind="wrong data", where=f"{what}, {condition}", detail=f"{name} at {view.applied}: {detail}")
+
+
+def _judge_mark(world: World, uid: Uid, name: Name, seen: TableView | None) -> Finding | None:
+    if world.excuses.disturbances or world.excuses.bad_messages or uid in world.excuses.may_mark:
+        return None
+    if world.excuses.refused_ddl or seen is None or seen.condition not in _MARKS:
+        return None
+    return Finding(kind="marked without cause", where=seen.condition, detail=f"{name}: {seen.detail}")
+
+
+def _judge_extra(
+    world: World, view: JobView, lake: Mapping[Name, LakeTable], truth: Mapping[Name, Live], *, final: bool
+) -> Finding | None:
+    """Tables of the lake that the source does not have."""
+    partly = {
+        name
+        for uid, sent in world.ticdc.sent.items()
+        if not world.all_read(uid) or (not final and uid in world.excuses.unsettled)
+        for name in sent.names
+    }
+    if not final and view.applied < world.murky_until:
+        return None
+    for name, table in lake.items():
+        seen = view.tables.get(name)
+        condition = seen.condition if seen else "unknown to the job"
+        if (
+            name in truth
+            or name in world.excuses.foreign
+            or name in partly
+            or not world.wanted(name)
+            or "_dropped_" in name[1]
+            or condition in ("diverged", "quarantined", "kept")
+            or (name in world.excuses.weak_names and condition != "clean")
+            or (not final and _is_ahead(table, view))
+        ):
+            continue
+        detail = (
+            f"{name} is in the lake with {len(table.rows)} rows, and not in the source at {view.applied}; {condition}"
+        )
+        return Finding(kind="a table that is gone", where=condition, detail=detail)
+    return None
+
+
+def _is_ahead(table: LakeTable | None, view: JobView) -> bool:
+    """Whether a table's own commits have passed what the job has committed; the next batch catches up with it."""
+    return table is not None and table.mark_ts is not None and table.mark_ts > view.applied
+
+
+def _is_marked(world: World, view: JobView, live: Live) -> bool:
+    seen = view.tables.get(live.name)
+    if seen is not None and seen.condition in _MARKS:
+        return True
+    if seen is not None and seen.condition == "unverified" and (seen.detail or live.uid in world.excuses.weak):
+        return True
+    if seen is None and live.uid in world.excuses.weak:
+        return True
+    # A mark may stand under a name that the table had when it was made.
+    past = world.ticdc.sent[live.uid].names
+    return any(name in view.tables and view.tables[name].condition in _MARKS for name in past if name != live.name)
+
+
+def differences(live: Live, table: LakeTable) -> tuple[str, str] | None:
+    """How a table of the lake differs from the source's: its kind, and a sentence; ``None``: it equals."""
+    names = [column.name for column in live.table.columns]
+    held = [name for name in table.columns if not name.startswith("_ticdc")]
+    if set(names) != set(held):
+        return "columns", f"columns {sorted(held)}, and should be {sorted(names)}"
+    reads = [_reader(column.type) for column in live.table.columns]
+    wanted = Counter(
+        [tuple([read(row[name]) for name, read in zip(names, reads, strict=True)]) for row in live.rows.values()]
+    )
+    found = Counter(
+        [tuple([read(row.get(name)) for name, read in zip(names, reads, strict=True)]) for row in table.rows]
+    )
+    if wanted == found:
+        return None
+    missing, extra = list((wanted - found).elements()), list((found - wanted).elements())
+    what = "other rows" if missing and extra else "rows missing" if missing else "rows too many"
+    return what, f"missing {missing[:3]}, too many {extra[:3]} of {len(live.rows)} ({', '.join(names)})"
+
+
+def _reader(kind: ColumnType) -> Callable[[Any], Any]:
+    """Brings a cell, in normal form or as the lake has it, to one form."""
+    if kind.name == "enum":
+        names = {str(at): name for at, name in enumerate(kind.elements, 1)}
+        return lambda value: names.get(str(value), value)
+    if kind.name in INTEGER_BITS or kind.name == "decimal":
+        return _number
+    if kind.name in ("float", "double"):
+        return _float
+    if kind.name in ("datetime", "timestamp"):
+        return _moment
+    if is_bytes(kind):
+        return _bytes
+    return _same
+
+
+def _number(value: Any) -> Any:
+    try:
+        return None if value is None else Decimal(value).normalize() + 0
+    except (ArithmeticError, TypeError, ValueError):
+        return value  # another column's value: it equals none
+
+
+def _float(value: Any) -> Any:
+    try:
+        return None if value is None else float(value)
+    except (TypeError, ValueError):
+        return value
+
+
+def _moment(value: Any) -> Any:
+    if isinstance(value, datetime):
+        value = (value.astimezone(UTC) if value.tzinfo else value).replace(tzinfo=None).isoformat(" ")
+    if isinstance(value, str) and "." in value:
+        return value.rstrip("0").rstrip(".")
+    return value
+
+
+def _bytes(value: Any) -> Any:
+    return bytes(value) if isinstance(value, bytearray | memoryview) else value
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _shape(text: str) -> str:
+    """An error's text without what differs from story to story."""
+    text = re.sub(r"`[^`]*`|'[^']*'|\"[^\"]*\"", "…", text.splitlines()[0])
+    return re.sub(r"\d+", "0", text)[:80]

@@ -1,0 +1,219 @@
+"""Everything of one story while it runs: the source, TiCDC, Kafka, the laboratory, the job's process."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from pathlib import PurePath
+from random import Random
+
+import msgspec
+from msgspec.structs import replace
+
+from tests.simulator.broker import Broker
+from tests.simulator.database import Database, Live, Uid
+from tests.simulator.ddl import create_table
+from tests.simulator.excuses import Excuses
+from tests.simulator.faults import Died, Fault, Injector
+from tests.simulator.seams import Clock, Copy, LabMaker, Process
+from tests.simulator.setup import Setup
+from tests.simulator.ticdc import TiCdc
+from tests.simulator.wire import WIRES
+from ticdc_spark.config.table_filter import table_filter
+from ticdc_spark.config.values import SkipDdl
+from ticdc_spark.errors import TicdcSparkError
+
+TAKE_OVER = 200.0
+"""Seconds that an owner sleeps until another may take its lease: more than ttl and commit window together."""
+_SKIP = re.compile(r'skip-ddl = \["(\d+):((?:[^"\\]|\\.)*)"\]')
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that must never happen."""
+
+    kind: str
+    """``wrong data``, ``lost table``, ``unexpected exception`` …"""
+    where: str
+    """What tells it from other findings of its kind: the top frame, the error's class, the condition."""
+    detail: str
+
+    @property
+    def signature(self) -> str:
+        return f"{self.kind}: {self.where}"
+
+
+class Silent(Exception):
+    """The story ends here, with a finding."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.signature)
+        self.finding = finding
+
+
+class World:
+    """A story's world. Moves change it; ``batch`` runs the job."""
+
+    def __init__(self, setup: Setup, make_lab: LabMaker) -> None:
+        feed = setup.feed
+        self.setup, self.job = setup, setup.job
+        self.clock, self.injector, self.excuses = Clock(), Injector(), Excuses()
+        self.database = Database(zone=feed.zone, plain=setup.plain, raw_key_changes=setup.raw_key_changes)
+        self.broker = Broker(feed.partitions)
+        self.schema_sql = self._begin()
+        self.ticdc = TiCdc(feed, self.database, self.broker, start=len(self.database.events))
+        self.lab = make_lab(self.broker, self.clock, self.injector)
+        self.process: Process | None = None
+        self.owners = 0
+        self.started = False
+        """A process has begun to read."""
+        self.murky_until = 0
+        """After a batch that was not finished: until the job has applied this, tables may be dropped or named ahead."""
+        self.fired: Fault | None = None
+        """The fault by which the last batch ended in an error."""
+        self.stops: list[str] = []
+        """Errors that ended a process, in order: class and text."""
+        self.last_stop: TicdcSparkError | None = None
+        self.saved_state: Copy | None = None
+        self.saved_lake: Copy | None = None
+        self.batches = 0
+        self.notes: list[str] = []
+        """What moves did, for people."""
+        if setup.job.tables:
+            self.excuses.disturb("tables of the job file")
+        if setup.job.topics is not None:
+            self.excuses.disturb("topics of the job file")
+
+    def _begin(self) -> str:
+        """Make the tables that no DDL tells, and return their CREATE statements."""
+        rand = Random(7)
+        for _ in range(self.setup.tables_before):
+            create_table(self.database, rand)
+        changes = [event.change for event in self.database.events if event.change is not None and event.change.name]
+        text = "".join(f"USE `{change.schema}`;\n{change.query};\n" for change in changes)
+        if text and not WIRES[self.setup.feed.protocol].tells_tables:
+            if self.setup.schema_file_late:
+                self.excuses.disturb("no schema file")
+            else:
+                self.job = replace(self.job, schema_sql=text)
+        return text
+
+    # ---- the job
+
+    def batch(self, most: int, fault: Fault | None = None) -> str:
+        """Run one batch, in a new process where none runs. Returns ``committed``, ``nothing``, ``died`` or ``stopped``.
+
+        Raises: Silent for an exception that no user should ever see.
+        """
+        self.clock.advance(0.5)
+        self.fired = None
+        self.injector.arm(fault, self._another_owner)
+        try:
+            if self.process is None:
+                self.process = self._start()
+            committed = self.process.batch(most)
+        except Died as died:
+            self.note(f"the process died at: {died}")
+            self.process = None
+            self.murky_until = self.database.ts
+            return "died"
+        except TicdcSparkError as error:
+            self.fired = self.injector.fired
+            self.injector.arm(None)
+            self._end(error)
+            return "stopped"
+        except Exception as error:
+            raise Silent(unexpected(error)) from error
+        finally:
+            self.injector.arm(None)
+        self.batches += committed
+        return "committed" if committed else "nothing"
+
+    def stop(self) -> None:
+        """End the process in order."""
+        process, self.process = self.process, None
+        if process is not None:
+            try:
+                process.stop()
+            except TicdcSparkError as error:
+                self.stops.append(f"{type(error).__name__}: {error}")
+
+    def kill(self) -> None:
+        """The process is killed between two batches."""
+        if self.process is not None:
+            self.process.kill()
+            self.process = None
+
+    def _start(self) -> Process:
+        self.owners += 1
+        process = self.lab.start(self.job, self.owners)
+        if not self.started:
+            self.started = True
+            if self.job.starting == "latest":
+                self.excuses.disturb("starting at the latest offsets")
+                self.excuses.weak.update(dict.fromkeys(self.ticdc.sent, "it began before the job did"))
+        return process
+
+    def _end(self, error: TicdcSparkError) -> None:
+        self.note(f"the job stopped: {type(error).__name__}: {error}")
+        self.stops.append(f"{type(error).__name__}: {error}")
+        self.last_stop = error
+        self.murky_until = self.database.ts
+        self.stop()
+
+    def _another_owner(self, fault: Fault) -> None:
+        """While the process sleeps over a durable action, another takes its lease and works."""
+        self.ticdc.flush(Random(fault.at))
+        self.clock.advance(TAKE_OVER)
+        try:
+            other = self._start()
+            for _ in range(fault.others):
+                self.batches += other.batch(1000)
+            other.stop()
+        except TicdcSparkError as error:
+            self.note(f"the other owner stopped: {type(error).__name__}: {error}")
+
+    # ---- what moves ask
+
+    def wanted(self, name: tuple[str, str]) -> bool:
+        """Whether the job file's filter wants a table of this name."""
+        return table_filter(self.job.tables)(*name)
+
+    def known(self, uid: Uid) -> bool:
+        """Whether the topics have had any message about a table."""
+        return uid in self.ticdc.sent
+
+    def all_read(self, uid: Uid) -> bool:
+        """Whether every topic that ever had a message about a table is one of the job's."""
+        topics = self.job.topics
+        return topics is None or self.ticdc.sent[uid].topics <= set(topics)
+
+    def uids(self) -> list[Uid]:
+        """Every table that ever was."""
+        return list(self.database.versions)
+
+    def live(self, rand: Random) -> Live | None:
+        """Any table that exists now."""
+        return rand.choice(tuple(self.database.now.values())) if self.database.now else None
+
+    def proposed_skip(self) -> SkipDdl | None:
+        """The line that the last stop proposes."""
+        found = _SKIP.search(str(self.last_stop or ""))
+        if found is None:
+            return None
+        return SkipDdl(int(found[1]), re.sub(r"\\(.)", r"\1", found[2]))
+
+    def note(self, text: str) -> None:
+        """Add a line to what the current move did."""
+        self.notes.append(text)
+
+
+def unexpected(error: BaseException) -> Finding:
+    """A finding from an exception that is none of the product's."""
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if "ticdc_spark" in PurePath(frame.filename).parts
+    ]
+    frames = frames or traceback.extract_tb(error.__traceback__)[-1:]
+    top = frames[-1]
+    where = f"{type(error).__name__} in {PurePath(top.filename).name}:{top.name}"
+    detail = "".join(traceback.format_exception(error, limit=-6)).strip()
+    return Finding(kind="unexpected exception", where=where, detail=detail)

@@ -1,0 +1,123 @@
+"""A whole job over a source, a change log and a sink in memory: what the loop decides, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.reference.workloads import FAULTS, messages_of, truth_of
+from ticdc_spark.config.job import FilesSource, IcebergSink, Job
+from ticdc_spark.model import Message
+from ticdc_spark.mysql import handle_key
+from ticdc_spark.names import escape
+from ticdc_spark.replicate.state.progress import Offsets, Plan, Progress
+from ticdc_spark.replicate.step import Steps
+from ticdc_spark.sinks.memory.lake import Lake
+from ticdc_spark.sinks.memory.sink import MemorySink
+from ticdc_spark.spark.types import LakeOptions, lake_columns, to_arrow
+from ticdc_spark.workload import Truth
+
+
+class ListSource:
+    """Messages in a list."""
+
+    is_recorded = True
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self.held: dict[tuple[str, int], list[Message]] = {}
+        for message in messages:
+            self.held.setdefault((message.topic, message.partition), []).append(message)
+
+    def starting(self) -> Offsets:
+        return self.beginning()
+
+    def beginning(self) -> Offsets:
+        return dict.fromkeys(self.held, 0)
+
+    def ends(self) -> Offsets:
+        return {place: held[-1].offset + 1 for place, held in self.held.items()}
+
+    def notes(self, read: Offsets) -> dict[str, str]:
+        return {}
+
+    def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
+        share = min(1.0, max_rows / max(1, sum(end[p] - start.get(p, 0) for p in end)))
+        return {p: min(end[p], start.get(p, 0) + max(1, int((end[p] - start.get(p, 0)) * share))) for p in end}
+
+    def read(self, start: Offsets, end: Offsets) -> list[Message]:
+        return [m for p, last in end.items() for m in self.held[p] if start.get(p, 0) <= m.offset < last]
+
+    def first_messages(self, start: Offsets, end: Offsets, limit: int) -> list[Any]:
+        return [(message.key, message.value) for message in self.read(start, end)[:limit]]
+
+
+class Kept:
+    """A progress store in memory."""
+
+    def __init__(self) -> None:
+        self.progress: Progress | None = None
+        self.plan: Plan | None = None
+
+    def load(self) -> Progress | None:
+        return self.progress
+
+    def save(self, progress: Progress) -> None:
+        self.progress = progress
+
+    def load_plan(self) -> Plan | None:
+        return self.plan
+
+    def save_plan(self, plan: Plan) -> None:
+        self.plan = plan
+
+
+class NoLease:
+    def check(self) -> None:
+        return
+
+
+def job_of(folder: Path, **keys: Any) -> Job:
+    source, sink = FilesSource(path=folder, protocol="simple"), IcebergSink(warehouse="memory")
+    return Job(name="job", state=folder, file=folder / "job.toml", source=source, sink=sink, **keys)
+
+
+def run(job: Job, source: ListSource, lake: Lake, store: Kept) -> Steps:
+    steps = Steps(
+        job, source, MemorySink(lake), NoLease(), store, protocol="simple", registry=None, bounded=True, until_ts=None
+    )
+    targets = source.ends()
+    while steps.batch(targets, lambda _phase, _batch: None).left:
+        pass
+    return steps
+
+
+def lake_rows(truth: Truth) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """The truth as values of the lake's types."""
+    found = {}
+    for name, (table, rows) in truth.items():
+        columns = lake_columns(table, handle_key(table), LakeOptions())
+        arrays = {
+            column.name: to_arrow(column, LakeOptions())([row[column.source] for row in rows.values()])[0].to_pylist()
+            for column in columns
+        }
+        found[name] = [dict(zip(arrays, values, strict=True)) for values in zip(*arrays.values(), strict=True)]
+    return found
+
+
+def in_order(rows: Sequence[dict[str, Any]]) -> list[str]:
+    return sorted(repr(sorted(row.items())) for row in rows)
+
+
+@pytest.mark.parametrize("batch_rows", [7, 60, 10_000])
+def test_the_tables_equal_the_truth(tmp_path: Path, batch_rows: int) -> None:
+    lake, source = Lake(), ListSource(messages_of(FAULTS))
+    steps = run(job_of(tmp_path, batch_rows=batch_rows, parallel_tables=1), source, lake, Kept())
+    expected = lake_rows(truth_of(FAULTS))
+    found = {name: table.named_rows() for name, table in lake.tables.items()}
+    assert found.keys() == {(escape(schema), escape(name)) for schema, name in expected}
+    for name, rows in expected.items():
+        assert in_order(found[name]) == in_order(rows), name
+    assert all(table.clean for table in steps.progress.tables if not table.dropped)

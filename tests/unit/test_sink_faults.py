@@ -1,0 +1,35 @@
+"""What fails inside Spark, as errors of this package: whose fault it is stands at the end of a worker's traceback."""
+
+import pytest
+from pyspark.errors import PySparkException
+
+from ticdc_spark.errors import SinkFault, SourceFault, TicdcSparkError
+from ticdc_spark.sinks.base import UnreadableRows
+from ticdc_spark.sinks.iceberg.faults import faults
+from ticdc_spark.spark.decode.rows import UNREADABLE
+
+FRAME = (
+    '  File "/home/somebody/a/project/.venv/lib/python3.11/site-packages/ticdc_spark/spark/tasks.py", line 28, in run'
+)
+JAVA = (
+    "\n\n\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:581)"
+)
+
+
+@pytest.mark.parametrize("frames", [1, 100])
+@pytest.mark.parametrize(
+    ("last", "kind", "said"),
+    [
+        ("ticdc_spark.errors.SourceFault: a.jsonl, line 2: truncated", SourceFault, "a.jsonl, line 2: truncated"),
+        (f"ticdc_spark.errors.MessageError: {UNREADABLE}: no int", UnreadableRows, f"{UNREADABLE}: no int"),
+        ("ticdc_spark.errors.MessageError: no int", SinkFault, "rows cannot be written: Job aborted"),
+    ],
+)
+def test_a_workers_error_is_known_however_long_its_traceback_is(
+    frames: int, last: str, kind: type[TicdcSparkError | UnreadableRows], said: str
+) -> None:
+    text = "\n".join(["Job aborted: Traceback (most recent call last):", *[FRAME] * frames, last]) + JAVA
+    with pytest.raises(kind) as raised, faults("rows cannot be written"):
+        raise PySparkException(text)
+    assert str(raised.value).startswith(said)
+    assert (len(str(raised.value)) < 2100 and "handlePythonException" not in str(raised.value)) or kind is SinkFault
