@@ -83,8 +83,7 @@ def test_a_chain_of_renames_is_one_timeline() -> None:
     lines = timelines(states("a", "b", "d"), [rows("a"), rows("b"), rows("c"), rows("d")], ddls, RESOLVED)
     assert len(lines) == 2
     line = next(line for line in told(lines) if len(line) > 1)
-    assert line.index("b<=40") < line.index("ddl@40") < line.index("ddl@50") < line.index("b<=100")
-    assert "b<=50" not in line, "nothing is called b between the two"
+    assert line.index("b<=40") < line.index("ddl@40") < line.index("b<=50") < line.index("ddl@50")
     assert line.index("a<=50") < line.index("ddl@50")
 
 
