@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from py4j.protocol import Py4JJavaError
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as sf
 
 from ticdc_spark.sinks.base import Stamp, TableName
@@ -39,6 +39,10 @@ _POSITIONS = pa.schema(
     ]
 )
 """A file of position deletes (Iceberg's specification, version 2)."""
+_ORDERED = frozenset({"int32", "int64", "decimal", "string"})
+"""Types that Arrow, Spark and Iceberg order alike, and whose values Spark takes as literals as they are."""
+_MOST_LISTED = 200
+"""So many keys are looked for one by one; Iceberg does no more with a longer list."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +108,8 @@ def positions(
     with faults(f"the rows to replace in {to.table} cannot be found"):
         wanted = session.read.schema(schema).parquet(f"file:{keys_path}")
         table = session.read.option("snapshot-id", str(to.snapshot_id)).table(sink.sql_name(to.table))
+        for condition in _bounds(pq.read_table(keys_path, columns=[keys[0].name]).column(0), keys[0]):
+            table = table.where(condition)
         found = (
             table.select("_file", "_pos", *(quote(column.name) for column in keys))
             .join(sf.broadcast(wanted), [column.name for column in keys], "left_semi")
@@ -112,6 +118,18 @@ def positions(
         )
     found = found.rename_columns(["file_path", "pos"])
     return found.take(pc.sort_indices(found, [("file_path", "ascending"), ("pos", "ascending")])).cast(_POSITIONS)
+
+
+def _bounds(values: pa.ChunkedArray, column: LakeColumn) -> list[Column]:
+    """Conditions on the first key column that let Iceberg leave out files and row groups by their statistics."""
+    if column.type.arrow not in _ORDERED:
+        return []
+    key = sf.col(quote(column.name))
+    distinct = pc.unique(values)
+    if len(distinct) <= _MOST_LISTED:
+        return [key.isin(distinct.to_pylist())]
+    ends = pc.min_max(values).as_py()
+    return [key >= sf.lit(ends["min"]), key <= sf.lit(ends["max"])]
 
 
 def commit(sink: IcebergTables, to: Target, written: Written, old: pa.Table, stamp: Stamp) -> bool:
