@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from ticdc_spark.errors import UnsupportedDdl
 from ticdc_spark.model import Column, Index, Table
-from ticdc_spark.mysql import NO_CONSTANT, parse_type
-from ticdc_spark.replicate.schemas.inferred import Additions, Other, fill_of, follow, schema_change
+from ticdc_spark.mysql import parse_type
+from ticdc_spark.replicate.schemas.inferred import Additions, Other, follow, schema_change
 
 TYPES = ("int", "bigint", "longtext", "longblob", "decimal(10,2)", "enum('a','b')", "datetime(6)")
 
@@ -105,20 +105,3 @@ def test_what_is_kept_holds_the_columns_of_every_schema(first: Table, second: Ta
     assert len(set(names)) == len(names)
     assert names[: len(first.columns)] == [column.name for column in first.columns]
     assert follow(followed, third, "keep") == followed
-
-
-@pytest.mark.parametrize(
-    ("kind", "nullable", "default", "value"),
-    [
-        ("longtext", True, "it's", "it's"),
-        ("longtext", False, None, ""),
-        ("longblob", True, "ab", b"ab"),
-        ("int", True, "5", "5"),
-        ("int", True, None, None),
-        ("int", False, None, "0"),
-        ("enum('a','b')", True, "b", "2"),
-        ("datetime(6)", True, "CURRENT_TIMESTAMP", NO_CONSTANT),
-    ],
-)
-def test_what_a_new_column_gives_to_old_rows(kind: str, nullable: bool, default: str | None, value: object) -> None:
-    assert fill_of(Column(name="c", type=parse_type(kind), nullable=nullable, default=default)) == value
