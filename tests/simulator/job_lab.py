@@ -60,14 +60,14 @@ class JobLab:
                 source,
                 MemorySink(self.tables, fence.check),
                 fence,
-                self.state,
+                StateOfProcess(self.state, fence),
                 protocol=WIRES[setup.protocol].name,
                 registry=None,
                 bounded=False,
                 until_ts=None,
                 clock=lambda: self.clock.now,
             )
-        except Exception:
+        except BaseException:
             fence.release()
             raise
         return JobProcess(steps, fence)
@@ -100,7 +100,11 @@ class LeaseRecord:
         """Take it. Raises: LeaseHeld while its owner is heard of"""
         if self.held and clock.now - self.beat < TTL:
             raise LeaseHeld("the target of the lease is held by another process; stop that process")
-        injector.act("lease", f"owner {owner} takes the lease", lambda: self._set(clock))
+        try:
+            injector.act("lease", f"owner {owner} takes the lease", lambda: self._set(clock))
+        except BaseException:
+            self.held = False  # The process is gone, or has seen an error and gives up.
+            raise
         return Fence(self, self.epoch, clock)
 
     def _set(self, clock: Clock) -> None:
@@ -225,6 +229,29 @@ class State:
 
     def wipe(self) -> None:
         self.progress = self.plan = None
+
+
+class StateOfProcess:
+    """The state folder as one process writes it: each write asks for the lease when it happens."""
+
+    def __init__(self, state: State, fence: Fence) -> None:
+        self.state, self.fence = state, fence
+
+    def load(self) -> Progress | None:
+        return self.state.progress
+
+    def load_plan(self) -> Plan | None:
+        return self.state.plan
+
+    def save(self, progress: Progress) -> None:
+        self.state.injector.act("store", "save the progress", lambda: self._set("progress", progress))
+
+    def save_plan(self, plan: Plan) -> None:
+        self.state.injector.act("store", "save the plan", lambda: self._set("plan", plan))
+
+    def _set(self, name: str, value: object) -> None:
+        self.fence.check()
+        setattr(self.state, name, value)
 
 
 class LakeOfLab:

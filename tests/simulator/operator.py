@@ -1,4 +1,4 @@
-"""What moves do: to the source, to TiCDC and Kafka, to the job and its file, to the state folder, to the lake."""
+"""What moves do: to the source, to TiCDC and Kafka, to the job and its file; the rest stands in ``operator_lake``."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from random import Random
 
 from msgspec.structs import replace
 
-from tests.simulator.columns import make_value
-from tests.simulator.database import Live
+from tests.simulator import operator_lake as lake
 from tests.simulator.ddl import DDL
 from tests.simulator.moves import CALM, Move, MoveKind
 from tests.simulator.ticdc import DEFAULT_TOPIC
 from tests.simulator.world import World
 from ticdc_spark.config.values import SkipDdl
 from ticdc_spark.errors import TicdcSparkError, UsageError
-from ticdc_spark.model import Value
 
 Apply = Callable[[World, Move, Random], None]
 _GARBAGE = (b"", b"{", b"\xff\xfe\x00", b'{"version":1,"type":"INSERT"}', b"null", b"\x00" * 8 + b"\xff")
@@ -234,132 +232,6 @@ def _resume(world: World, move: Move, rand: Random) -> None:
         world.stops.append(f"{type(error).__name__}: {error}")
 
 
-# ---- the state folder
-
-
-def _save_state(world: World, move: Move, rand: Random) -> None:
-    world.stop()
-    world.saved_state = world.lab.state.save()
-
-
-def _restore_state(world: World, move: Move, rand: Random) -> None:
-    if world.saved_state is not None:
-        world.stop()
-        world.lab.state.restore(world.saved_state)
-        world.excuses.unsettled.update(world.uids())
-
-
-def _lose_state(world: World, move: Move, rand: Random) -> None:
-    world.stop()
-    world.lab.state.wipe()
-    world.excuses.unsettled.update(world.uids())
-
-
-# ---- the lake
-
-
-def _lake_table(world: World, rand: Random) -> tuple[tuple[str, str], Live | None] | None:
-    tables = sorted(world.lab.lake.tables())
-    if not tables:
-        return None
-    name = rand.choice(tables)
-    live = world.database.now.get(name)
-    world.excuses.unsettled.update(uid for uid, sent in world.ticdc.sent.items() if name in sent.names)
-    world.note(f"{name}")
-    return name, live
-
-
-def _save_lake(world: World, move: Move, rand: Random) -> None:
-    world.saved_lake = world.lab.lake.save()
-
-
-def _restore_lake(world: World, move: Move, rand: Random) -> None:
-    if world.saved_lake is not None:
-        world.stop()
-        world.excuses.lake_touched = True
-        world.lab.lake.restore(world.saved_lake)
-        world.excuses.unsettled.update(world.uids())
-
-
-def _restore_table(world: World, move: Move, rand: Random) -> None:
-    found = _lake_table(world, rand)
-    if found is not None and world.saved_lake is not None:
-        world.excuses.lake_touched = True
-        world.lab.lake.restore_table(found[0], world.saved_lake)
-
-
-def _rollback(world: World, move: Move, rand: Random) -> None:
-    found = _lake_table(world, rand)
-    if found is not None:
-        world.excuses.lake_touched = True
-        world.lab.lake.rollback(found[0], move.n or 1)
-
-
-def _compact(world: World, move: Move, rand: Random) -> None:
-    for name in sorted(world.lab.lake.tables()):
-        if rand.random() < 0.7:
-            world.lab.lake.compact(name)
-
-
-def _expire(world: World, move: Move, rand: Random) -> None:
-    for name in sorted(world.lab.lake.tables()):
-        if rand.random() < 0.7:
-            world.lab.lake.expire(name)
-
-
-def _insert_row(world: World, move: Move, rand: Random) -> None:
-    found = _lake_table(world, rand)
-    if found is not None and found[1] is not None:
-        world.excuses.lake_touched = True
-        world.lab.lake.insert(found[0], _any_row(found[1], rand))
-
-
-def _delete_row(world: World, move: Move, rand: Random) -> None:
-    found = _lake_table(world, rand)
-    if found is not None:
-        world.excuses.lake_touched = True
-        world.lab.lake.delete(found[0], rand.randrange(8))
-
-
-def _drop_lake_column(world: World, move: Move, rand: Random) -> None:
-    found = _lake_table(world, rand)
-    if found is not None:
-        world.excuses.lake_touched = True
-        columns = [name for name in world.lab.lake.tables()[found[0]].columns if name not in ("id", "line")]
-        if columns:
-            world.lab.lake.drop_column(found[0], rand.choice(columns))
-
-
-def _drop_lake_table(world: World, move: Move, rand: Random) -> None:
-    found = _lake_table(world, rand)
-    if found is not None:
-        world.excuses.lake_touched = True
-        world.lab.lake.drop(found[0])
-
-
-def _foreign_table(world: World, move: Move, rand: Random) -> None:
-    """A table that no job made stands where one of the source's tables is to come, or is."""
-    live = world.live(rand)
-    if live is not None and live.name not in world.lab.lake.tables():
-        world.excuses.lake_touched = True
-        world.excuses.foreign.add(live.name)
-        world.excuses.unsettled.add(live.uid)
-        world.excuses.weak[live.uid] = "a table that no job made was there"
-        world.lab.lake.create(live.table, [_any_row(live, rand)])
-
-
-def _any_row(live: Live, rand: Random) -> dict[str, Value]:
-    row = {item.column.name: make_value(rand, item) for item in live.specs}
-    return {**row, **dict(zip(live.keys, _key(live, rand), strict=True))}
-
-
-def _key(live: Live, rand: Random) -> tuple[Value, ...]:
-    if live.rows and rand.random() < 0.5:
-        return rand.choice(tuple(live.rows))
-    kinds = {item.column.name: item for item in live.specs}
-    return tuple(make_value(rand, kinds[name]) for name in live.keys)
-
-
 MOVES: dict[MoveKind, Apply] = {
     "transaction": _transaction,
     "ddl": _ddl,
@@ -368,7 +240,6 @@ MOVES: dict[MoveKind, Apply] = {
     "restart": _restart,
     "widen": _widen,
     "stall": _stall,
-    "hang": _hang,
     "garbage": _garbage,
     "corrupt": _corrupt,
     "trim_topic": _trim_topic,
@@ -377,6 +248,7 @@ MOVES: dict[MoveKind, Apply] = {
     "stop": _stop,
     "kill": _kill,
     "wait": _wait,
+    "hang": _hang,
     "tables": _tables,
     "topics": _topics,
     "skip_ddl": _skip_ddl,
@@ -387,19 +259,19 @@ MOVES: dict[MoveKind, Apply] = {
     "late_rows": _late_rows,
     "drop_table": _drop_table,
     "resume": _resume,
-    "save_state": _save_state,
-    "restore_state": _restore_state,
-    "lose_state": _lose_state,
-    "save_lake": _save_lake,
-    "restore_lake": _restore_lake,
-    "restore_table": _restore_table,
-    "rollback": _rollback,
-    "compact": _compact,
-    "expire": _expire,
-    "insert_row": _insert_row,
-    "delete_row": _delete_row,
-    "drop_lake_column": _drop_lake_column,
-    "drop_lake_table": _drop_lake_table,
-    "foreign_table": _foreign_table,
+    "save_state": lake.save_state,
+    "restore_state": lake.restore_state,
+    "lose_state": lake.lose_state,
+    "save_lake": lake.save_lake,
+    "restore_lake": lake.restore_lake,
+    "restore_table": lake.restore_table,
+    "rollback": lake.rollback,
+    "compact": lake.compact,
+    "expire": lake.expire,
+    "insert_row": lake.insert_row,
+    "delete_row": lake.delete_row,
+    "drop_lake_column": lake.drop_lake_column,
+    "drop_lake_table": lake.drop_lake_table,
+    "foreign_table": lake.foreign_table,
 }
 """Every move but ``batch``, by kind."""

@@ -16,6 +16,7 @@ Rules for whoever implements it:
   and gives nothing back; its lease stays as it was, and its owner counts as gone.
 - ``suspended`` calls the world from inside ``act``: another process of the same lab runs, on the same stack, and ends,
   before ``do`` goes on. So no state of a lab may be held across ``act`` other than what the job itself holds.
+- Values are read as the real sink reads them: what ``spark.types.to_arrow`` refuses is a bad row.
 - A commit that the first process goes on with then must meet what the second one left: ``do`` looks at the lake when
   it is called, as a real commit does (optimistic: it fails with SinkFault where the real sink's would).
 """

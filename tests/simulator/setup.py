@@ -8,7 +8,7 @@ from zlib import crc32
 
 import msgspec
 
-from tests.simulator.ticdc import Feed
+from tests.simulator.feed import Feed
 from tests.simulator.wire import WIRES
 from ticdc_spark.config.job import IcebergSink, Job, KafkaSource, SchemaFiles
 from ticdc_spark.config.values import SkipDdl

@@ -6,11 +6,13 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from tests.simulator.draw import draw
 from tests.simulator.faults import Fault
 from tests.simulator.moves import CALM, Move, MoveKind
 from tests.simulator.reference_lab import ReferenceLab
+from tests.simulator.runner import main
 from tests.simulator.shrink import shrink
-from tests.simulator.story import Outcome, Story, draw, run
+from tests.simulator.story import Outcome, Story, run
 
 BEYOND = ("exchange_partition", "silent_version", "silent_column")
 """Schema changes that the reference does not follow."""
@@ -85,3 +87,11 @@ def test_a_story_is_shrunk_to_what_its_finding_needs() -> None:
     assert again.signature == outcome.finding.signature
     assert len(smaller.moves) <= 8
     assert "delete_row" in {move.kind for move in smaller.moves}
+
+
+def test_the_command_counts_and_ends_with_one_on_findings(capsys: pytest.CaptureFixture[str]) -> None:
+    seeds = [seed for seed in range(60) if run(draw(seed), ReferenceLab).finding]
+    assert main(["--seeds", str(seeds[0])]) == 1
+    printed = capsys.readouterr().out
+    assert printed.startswith("1 stories, ")
+    assert f"seeds {seeds[0]}" in printed

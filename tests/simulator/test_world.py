@@ -12,8 +12,9 @@ from tests.simulator.broker import Broker
 from tests.simulator.columns import round_datetime, round_time
 from tests.simulator.database import Database
 from tests.simulator.ddl import DDL, create_table
+from tests.simulator.feed import Feed
 from tests.simulator.reference import FreesFirst
-from tests.simulator.ticdc import Feed, TiCdc
+from tests.simulator.ticdc import TiCdc
 from tests.simulator.wire import WIRES
 from ticdc_spark.model import Message
 from ticdc_spark.protocols.base import ReadOptions

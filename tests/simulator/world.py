@@ -64,6 +64,8 @@ class World:
         self.lab = make_lab(self.broker, self.clock, self.injector)
         self.process: Process | None = None
         self.owners = 0
+        self.overtaken = False
+        """Another owner took the lease of the process: it must end, at the latest before its next commit."""
         self.started = False
         """A process has begun to read."""
         self.murky_until = 0
@@ -88,6 +90,8 @@ class World:
         rand = Random(7)
         for _ in range(self.setup.tables_before):
             create_table(self.database, rand)
+        before = "it was there before the job's first message"
+        self.excuses.weak.update({live.uid: before for live in self.database.now.values()})
         changes = [event.change for event in self.database.events if event.change is not None and event.change.name]
         text = "".join(f"USE `{change.schema}`;\n{change.query};\n" for change in changes)
         if text and not WIRES[self.setup.feed.protocol].tells_tables:
@@ -109,6 +113,7 @@ class World:
         self.injector.arm(fault, self._another_owner)
         try:
             if self.process is None:
+                self.overtaken = False
                 self.process = self._start()
             committed = self.process.batch(most)
         except Died as died:
@@ -162,6 +167,7 @@ class World:
 
     def _another_owner(self, fault: Fault) -> None:
         """While the process sleeps over a durable action, another takes its lease and works."""
+        self.overtaken = True
         self.ticdc.flush(Random(fault.at))
         self.clock.advance(TAKE_OVER)
         try:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ticdc_spark.errors import UnsupportedDdl
 from ticdc_spark.model import Column, Index, Table
-from ticdc_spark.mysql import parse_type
+from ticdc_spark.mysql import NO_CONSTANT, default_value, parse_type
 from ticdc_spark.replicate.schemas.inferred import Additions, Other, follow, schema_change
 
 TYPES = ("int", "bigint", "longtext", "longblob", "decimal(10,2)", "enum('a','b')", "datetime(6)")
@@ -105,3 +105,21 @@ def test_what_is_kept_holds_the_columns_of_every_schema(first: Table, second: Ta
     assert len(set(names)) == len(names)
     assert names[: len(first.columns)] == [column.name for column in first.columns]
     assert follow(followed, third, "keep") == followed
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "expected"),
+    [
+        ("longtext", "it's", "it's"),
+        ("longtext", "", ""),
+        ("longtext", "CURRENT_TIMESTAMP", "CURRENT_TIMESTAMP"),
+        ("longblob", "ab", b"ab"),
+        ("longblob", "a\ufffd", NO_CONSTANT),
+        ("json", "{}", NO_CONSTANT),
+        ("enum('a','b')", "b", "2"),
+        ("datetime(6)", "CURRENT_TIMESTAMP", NO_CONSTANT),
+    ],
+)
+def test_literal_defaults_of_texts(kind: str, default: str, expected: object) -> None:
+    column = Column(name="c", type=parse_type(kind), default=default)
+    assert default_value(column, literal=True) == expected

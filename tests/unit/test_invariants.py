@@ -28,6 +28,7 @@ from ticdc_spark.replicate.plan.timeline import timelines
 from ticdc_spark.replicate.state import lease as lease_module
 from ticdc_spark.replicate.state.lease import Lease, acquire
 from ticdc_spark.replicate.state.lease_store import FileLeaseStore, LeaseStore, this_process
+from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.spark.decode import rows as rows_module
 from ticdc_spark.spark.decode.rows import BAD
 from ticdc_spark.workload import dispatch, generate
@@ -36,7 +37,8 @@ Break: Any = Callable[[pytest.MonkeyPatch], None]
 
 
 def i2_a_ddl_at_the_watermark_is_still_to_come() -> None:
-    progress = commit(fold(EMPTY, watermark(100)))
+    begun = msgspec.structs.replace(EMPTY, tables=(TableState(schema="s", name="a"),))
+    progress = commit(fold(begun, watermark(100)))
     assert len(fold(progress, ddl(100), watermark(101)).progress.ddls) == 1
 
 
@@ -196,7 +198,7 @@ def _forgets_what_waits(patch: pytest.MonkeyPatch) -> None:
 
 
 def _compares_as_text(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(advance_module, "_ddl_order", lambda one: str(one.change.commit_ts))
+    patch.setattr(advance_module, "in_order", lambda ddls: sorted(ddls, key=lambda one: str(one.change.commit_ts)))
 
 
 def _forgets_no_schema(patch: pytest.MonkeyPatch) -> None:

@@ -359,24 +359,6 @@ def test_default_value(text: str, default: object, expected: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "default", "expected"),
-    [
-        ("longtext", "it's", "it's"),
-        ("longtext", "", ""),
-        ("longtext", "CURRENT_TIMESTAMP", "CURRENT_TIMESTAMP"),
-        ("longblob", "ab", b"ab"),
-        ("longblob", "a\ufffd", mysql.NO_CONSTANT),
-        ("json", "{}", mysql.NO_CONSTANT),
-        ("enum('a','b')", "b", "2"),
-        ("datetime(6)", "CURRENT_TIMESTAMP", mysql.NO_CONSTANT),
-    ],
-)
-def test_literal_defaults_of_texts(text: str, default: str, expected: object) -> None:
-    column = Column(name="c", type=mysql.parse_type(text), default=default)
-    assert mysql.default_value(column, literal=True) == expected
-
-
-@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("int", "0"),

@@ -8,9 +8,7 @@ from ticdc_spark.sinks.base import UnreadableRows
 from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.spark.decode.rows import UNREADABLE
 
-FRAME = (
-    '  File "/home/somebody/a/project/.venv/lib/python3.11/site-packages/ticdc_spark/spark/tasks.py", line 28, in run'
-)
+FRAME = '  File "/srv/lake/a/project/.venv/lib/python3.11/site-packages/ticdc_spark/spark/tasks.py", line 28, in run'
 JAVA = (
     "\n\n\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:581)"
 )

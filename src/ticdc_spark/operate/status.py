@@ -237,19 +237,30 @@ def _tables(progress: Progress) -> tuple[TableStatus, ...]:
     return tuple(sorted([*known, *unknown], key=lambda table: table.name))
 
 
+_UNVERIFIED = {
+    "create": "rows came late, or were applied again, so that it is no longer known to equal the source",
+    "bootstrap": "the job did not see it created: rows from before its first message may be missing",
+    "adopted": "the lake had it before this job",
+}
+"""What makes a table unverified, by its origin."""
+
+
 def _table(table: TableState, waiting: int) -> TableStatus:
     condition: Literal["clean", "unverified", "diverged", "quarantined", "dropped", "kept"] = "unverified"
     detail = ""
     if table.quarantined is not None:
         condition, detail = "quarantined", redact(table.quarantined)
     elif table.diverged_since is not None:
-        condition, detail = "diverged", f"since {table.diverged_since} ({tso_time.utc(table.diverged_since)})"
+        why = f": {redact(table.diverged_why)}" if table.diverged_why else ""
+        condition, detail = "diverged", f"since {table.diverged_since} ({tso_time.utc(table.diverged_since)}){why}"
     elif table.kept:
         condition, detail = "kept", "dropped at the source, kept in the lake"
     elif table.dropped:
         condition = "dropped"
     elif table.clean:
         condition = "clean"
+    else:
+        detail = _UNVERIFIED[table.origin]
     return TableStatus(
         name=f"{table.schema}.{table.name}",
         schema=table.schema,

@@ -8,7 +8,8 @@ import msgspec
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import EnvironmentFault, RejectedMessage, SourceChanged, UsageError
 from ticdc_spark.protocols import PROTOCOLS
-from ticdc_spark.replicate.apply.ddl import diverged, is_skipped
+from ticdc_spark.replicate.apply.columns import diverged
+from ticdc_spark.replicate.apply.ddl import is_skipped
 from ticdc_spark.replicate.modes.arrival import advance_arrived
 from ticdc_spark.replicate.modes.base import Advanced, LandedBatch, ModeName, Rules
 from ticdc_spark.replicate.modes.choose import as_read, hides, refuse_hidden, without_ddl

@@ -23,7 +23,7 @@ from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.report import BatchReport
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.start import begin
-from ticdc_spark.replicate.state.lease import Fence
+from ticdc_spark.replicate.state.lease import Fence, FencedStore
 from ticdc_spark.replicate.state.progress import Offsets, Plan, ProgressStore, TableState
 from ticdc_spark.replicate.stops import stop_if_needed
 from ticdc_spark.replicate.timer import Timer
@@ -59,14 +59,14 @@ class Steps:
         self.source = source
         self.sink = sink
         self.lease = lease
-        self.store = store
+        self.store = FencedStore(store, lease)
         self.protocol = protocol
         self.registry = registry
         self.bounded = bounded
         self.until_ts = until_ts
         self.clock = clock
         self.changelog = sink.changelog(job.name)
-        self.progress, redo = begin(job, source, sink, self.changelog, store, protocol)
+        self.progress, redo = begin(job, source, sink, self.changelog, self.store, protocol)
         if redo:
             self.progress = msgspec.structs.replace(self.progress, pending=(*self.progress.pending, *redo))
         self.decider = Decider(job, self.changelog, protocol, registry, bounded=bounded, until_ts=until_ts)
@@ -107,11 +107,9 @@ class Steps:
         failpoints.point("advance")
         beat("apply", number)
         with Timer(self.seconds, "apply"):
-            self.lease.check()
             result = self._apply(number, decided)
         failpoints.point("apply")
         with Timer(self.seconds, "commit"):
-            self.lease.check()
             self._commit(number, decided, result)
         failpoints.point("progress")
         self._first = False

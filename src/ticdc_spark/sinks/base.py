@@ -83,6 +83,14 @@ class ColumnConversion(msgspec.Struct, frozen=True):
     lake: LakeOptions = LakeOptions()
 
 
+def unconverted(column: LakeColumn, why: str) -> str:
+    """What there is to do about values that do not fit the new type of their column."""
+    return (
+        f"the values of column `{column.source}` cannot be converted to {column.column.type.name}: {why}. If the table "
+        "was adopted or changed by hand, mend these values; skip-ddl under [job] leaves the DDL out and marks the table"
+    )
+
+
 class NetChanges(msgspec.Struct, frozen=True, kw_only=True):
     """The rows of one table to apply, one net change a key, and how they are read."""
 
@@ -176,7 +184,10 @@ class Columns(Protocol):
     def convert_column(
         self, table: TableName, old: str, column: LakeColumn, conversion: ColumnConversion, stamp: Stamp
     ) -> None:
-        """Set a column of every row to the converted value of the column ``old``, in one commit with the stamp."""
+        """Set a column of every row to the converted value of the column ``old``, in one commit with the stamp.
+
+        Raises: DecisionNeeded where a value does not fit; SinkFault
+        """
 
 
 class Changes(Protocol):

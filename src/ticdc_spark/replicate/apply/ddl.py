@@ -18,7 +18,8 @@ from ticdc_spark.model import SchemaChange, Table
 from ticdc_spark.mysql import tso_physical_ms
 from ticdc_spark.names import escape
 from ticdc_spark.replicate.apply.batch import TimelineWork
-from ticdc_spark.replicate.apply.rename import rename
+from ticdc_spark.replicate.apply.columns import diverged, stop_if_columns_are_gone
+from ticdc_spark.replicate.apply.rename import rename, set_aside
 from ticdc_spark.replicate.plan.evolve import (
     Alter,
     Create,
@@ -35,8 +36,9 @@ from ticdc_spark.replicate.plan.evolve import (
     Truncate,
     evolution,
     names,
-    set_aside,
 )
+from ticdc_spark.replicate.plan.evolve import set_aside as set_column_aside
+from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.timeline import Ddl
 from ticdc_spark.replicate.state.progress import NO_MARK, Mark, TableState
 from ticdc_spark.sinks import base as sink_base
@@ -115,17 +117,15 @@ def is_skipped(job: Job, change: SchemaChange) -> bool:
 def _skip(work: TimelineWork, ddl: Ddl) -> None:
     change = ddl.queued.change
     log.warning("skipped by skip-ddl: %s", change.query)
-    named = {(table.schema, table.name) for table in (change.pre_table, change.table) if table is not None}
-    for name in {*names(ddl.action, work.promised), *named, (change.schema, change.name)}:
-        state = work.state(name) if name[1] else None
-        if state is not None and not state.dropped:
+    if isinstance(ddl.action, Drop | DropDatabase):
+        for name in names(ddl.action, {**work.promised, **work.known}):
+            _keep(work, name, ddl.mark, change.commit_ts)
+        return
+    for name in sorted(tables_of(change) | set(names(ddl.action, work.promised))):
+        state = work.state(name) or TableState(schema=name[0], name=name[1])
+        if not state.dropped:
+            # A table that comes later under this name lacks what the DDL would have brought along.
             work.put(diverged(state, change.commit_ts, f"skip-ddl left out: {change.query}"))
-
-
-def diverged(state: TableState, since: int, why: str) -> TableState:
-    """A table that may differ from the source from a commit_ts on."""
-    first = since if state.diverged_since is None else state.diverged_since
-    return msgspec.structs.replace(state, clean=False, diverged_since=first, diverged_why=state.diverged_why or why)
 
 
 def _create(work: TimelineWork, table: Table, mark: Mark, ts: int) -> None:
@@ -135,7 +135,8 @@ def _create(work: TimelineWork, table: Table, mark: Mark, ts: int) -> None:
     if now >= mark:
         return  # It was created before a restart, and says itself what it has been through since.
     if now != NO_MARK and before is not None and before.kept:
-        now = _set_aside(work, name, now)
+        set_aside(work, name)
+        now = NO_MARK
     new = TableState(
         schema=name[0],
         name=name[1],
@@ -156,7 +157,10 @@ def _create(work: TimelineWork, table: Table, mark: Mark, ts: int) -> None:
         work.commit(adopted, mark, mark[0], lambda stamp: work.batch.sink.stamp(name, stamp))
         failpoints.point("stamp")
     else:
-        message = f"CREATE TABLE `{name[0]}`.`{name[1]}` at {ts}: the lake has the table already, at {now[0]}"
+        message = (
+            f"CREATE TABLE `{name[0]}`.`{name[1]}` at {ts}: the lake has the table already, at {now[0]}; rename or "
+            "drop it, or set `adopt = true` under [job] to take it over"
+        )
         raise DecisionNeeded(message)
 
 
@@ -199,15 +203,6 @@ def _keep(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> None:
     failpoints.point("stamp")
 
 
-def _set_aside(work: TimelineWork, name: TableName, now: Mark) -> Mark:
-    """Make room for a new table where one was dropped and kept. Returns the mark of no table."""
-    aside = (name[0], f"{name[1]}_dropped_{now[0]}")
-    log.warning("`%s`.`%s` was dropped and kept; it moves to `%s`", *name, aside[1])
-    work.batch.sink.rename(name, aside)
-    work.gone(name)
-    return NO_MARK
-
-
 def _enter(work: TimelineWork, table: Table, mark: Mark, ts: int) -> None:
     """A RENAME from a name that the job does not want: the rows from before it were never read."""
     name = (table.schema, table.name)
@@ -215,9 +210,11 @@ def _enter(work: TimelineWork, table: Table, mark: Mark, ts: int) -> None:
     if now >= mark:
         return
     if now != NO_MARK and before is not None and before.kept:
-        now = _set_aside(work, name, now)
+        set_aside(work, name)
+        now = NO_MARK
     if now != NO_MARK:
-        message = f"a table is renamed to `{name[0]}`.`{name[1]}` at {ts}: the lake has one already, at {now[0]}"
+        there = f"the lake has one already, at {now[0]}; rename or drop it"
+        message = f"a table is renamed to `{name[0]}`.`{name[1]}` at {ts}: {there}"
         raise DecisionNeeded(message)
     why = f"it came under this name by a RENAME at {ts} from one that `tables` leaves out: its older rows are missing"
     log.warning("`%s`.`%s`: %s", *name, why)
@@ -305,6 +302,8 @@ def alter(
     assert state is not None, "a table of the lake has a state"
     if work.mark(new)[0] > at:
         return  # It has been through this and more.
+    if work.mark(new) < (at, step):
+        stop_if_columns_are_gone(work, state)
     commits, inexact = _commits(work, state, act, (at, step), ts, pre_table, inferred=inferred)
     after = msgspec.structs.replace(state, table=act.table, applied=ts, ddl_ts=ts, schema_keys=())
     if state.table is None:  # adopted
@@ -352,6 +351,10 @@ def _commits(
     commits = []
     if plan.changes:
         changes = plan.changes
+        if state.origin == "adopted" and work.mark(name) < mark:
+            have = {column.casefold() for column in sink.columns(name)}
+            add = tuple(column for column in changes.add if column.name.casefold() not in have)
+            changes = msgspec.structs.replace(changes, add=add)
         commits.append(_Commit((at, step), "ddl", lambda stamp: sink.change_columns(name, changes, stamp)))
     for fill in plan.fills:
         step += 1
@@ -379,7 +382,7 @@ def _moment(column: LakeColumn, commit_ts: int) -> str:
 def _rewriting(work: TimelineWork, name: TableName, rewrite: Rewrite, plan: Evolution, mark: Mark) -> list[_Commit]:
     """Three commits: set the old column aside and add the new one, convert, drop the old one."""
     sink, (at, step), column = work.batch.sink, mark, rewrite.column
-    aside = set_aside(rewrite, plan, OLD_VALUES)
+    aside = set_column_aside(rewrite, plan, OLD_VALUES)
     drop = ColumnChanges(drop=(OLD_VALUES,))
     conversion = ColumnConversion(rewrite.expression, lake=work.batch.lake)
     if (known := rewrite.conversion) is not None:

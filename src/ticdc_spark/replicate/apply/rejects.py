@@ -44,7 +44,10 @@ def apply_readable(
         policy = work.batch.job.on_reject
         if policy == "stop":
             kept = work.batch.log.dead_letters
-            message = f"{reason}; kept in {kept}; nothing of this table was applied past it"
+            message = (
+                f"{reason}; kept in {kept}; nothing of this table was applied past it. Mend the source, or set "
+                "on-reject under [job] to quarantine or continue"
+            )
             raise RejectedMessage(message) from unreadable
         log.error("%s", reason)
         if policy == "quarantine":

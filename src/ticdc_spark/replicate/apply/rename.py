@@ -4,6 +4,8 @@ The first stamp keeps a restart from taking the renamed table for one that stood
 with it, so that one that was renamed before is recognised.
 """
 
+import logging
+
 import msgspec
 
 from ticdc_spark import failpoints
@@ -11,6 +13,8 @@ from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.state.progress import NO_MARK, Mark, TableState
 from ticdc_spark.sinks.base import TableName
+
+log = logging.getLogger(__name__)
 
 
 def rename(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: int) -> None:
@@ -42,6 +46,9 @@ def rename(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: i
 def _move(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: int) -> None:
     state = work.state(old)
     assert state is not None, "a table of the lake has a state"
+    there = work.state(new)
+    if work.mark(new) != NO_MARK and there is not None and there.kept:
+        set_aside(work, new)
     if work.mark(new) != NO_MARK:
         message = (
             f"RENAME of `{old[0]}`.`{old[1]}` at {ts}: the lake has a table `{new[0]}`.`{new[1]}` already; rename or "
@@ -60,6 +67,14 @@ def _move(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: in
     work.known[new] = msgspec.structs.replace(meant, schema=new[0], name=new[1], mark=mark)
 
 
+def set_aside(work: TimelineWork, name: TableName) -> None:
+    """Make room for a new table where one was dropped and kept."""
+    aside = (name[0], f"{name[1]}_dropped_{work.mark(name)[0]}")
+    log.warning("`%s`.`%s` was dropped and kept; it moves to `%s`", *name, aside[1])
+    work.batch.sink.rename(name, aside)
+    work.gone(name)
+
+
 def _forget_copy(work: TimelineWork, old: TableName, mark: Mark) -> None:
     """The state was lost and the old name was built again from the log; its future is under the new name already."""
     if NO_MARK < work.mark(old) < mark:
@@ -71,4 +86,4 @@ def _names(state: TableState, old: TableName) -> tuple[TableName, ...]:
     return state.was if state.was[-1:] == (old,) else (*state.was, old)
 
 
-__all__ = ["rename"]
+__all__ = ["rename", "set_aside"]

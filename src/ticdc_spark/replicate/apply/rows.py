@@ -15,6 +15,7 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Table
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
+from ticdc_spark.replicate.apply.columns import stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.rejects import apply_readable
 from ticdc_spark.replicate.plan.timeline import ROWS_APPENDED, ROWS_MERGED, Rows
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, effective, is_block
@@ -172,6 +173,7 @@ def _prepare_table(
         origin: Literal["adopted", "bootstrap"] = "adopted" if mark == (0, 0) else "bootstrap"
         state = msgspec.structs.replace(state, table=newest, origin=origin, clean=False, dropped=False)
     table = state.table or newest
+    stop_if_columns_are_gone(work, state)
     # What the lake has counts: a death after the columns were added leaves them there.
     have = {key.casefold() for key in batch.sink.columns(name)}
     missing = [column for column in batch.columns(newest) if column.name.casefold() not in have]

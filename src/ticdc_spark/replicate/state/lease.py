@@ -17,6 +17,7 @@ import msgspec
 from ticdc_spark.errors import LeaseHeld, SinkFault
 from ticdc_spark.replicate.state.lease_store import LeaseRecord, LeaseStore, Owner
 from ticdc_spark.replicate.state.processes import process, runs
+from ticdc_spark.replicate.state.progress import Plan, Progress, ProgressStore
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +38,31 @@ class Fence(Protocol):
 
         Raises: LeaseHeld when another job has taken it. SinkFault when that cannot be known.
         """
+
+
+class FencedStore:
+    """A store of progress that asks for the lease before it writes."""
+
+    def __init__(self, store: ProgressStore, fence: Fence) -> None:
+        self._store, self._fence = store, fence
+
+    def load(self) -> Progress | None:
+        """See ``ProgressStore``."""
+        return self._store.load()
+
+    def load_plan(self) -> Plan | None:
+        """See ``ProgressStore``."""
+        return self._store.load_plan()
+
+    def save(self, progress: Progress) -> None:
+        """See ``ProgressStore``. Raises: LeaseHeld"""
+        self._fence.check()
+        self._store.save(progress)
+
+    def save_plan(self, plan: Plan) -> None:
+        """See ``ProgressStore``. Raises: LeaseHeld"""
+        self._fence.check()
+        self._store.save_plan(plan)
 
 
 class Lease:
@@ -76,9 +102,13 @@ class Lease:
         Raises: LeaseHeld when another job has taken it. SinkFault when that cannot be known.
         """
         with self._lock:
-            if self._lost is None and time.monotonic() - self._beat_at > self._record.ttl:
-                # The thread could not beat for so long (the process was stopped, the disk hung): ask now.
-                self._renew(self._record)
+            if self._lost is None:
+                # A process that was suspended cannot trust its own clock: the record itself counts.
+                found, version = self._store.read()
+                if version != self._version:
+                    self._lost = self._taken(found)
+                elif time.monotonic() - self._beat_at > self._record.ttl:
+                    self._renew(self._record)
             if self._lost is not None:
                 raise LeaseHeld(self._lost)
 
@@ -120,11 +150,13 @@ class Lease:
         record = msgspec.structs.replace(record, heartbeat_at=time.time())
         version = self._store.swap(self._version, record)
         if version is None:
-            found, _ = self._store.read()
-            taken = f"by {describe(found)}" if found else "away: its record is gone"
-            self._lost = f"the lease {self._store.where} was taken {taken}; this job stops and writes nothing more"
+            self._lost = self._taken(self._store.read()[0])
             return
         self._record, self._version, self._beat_at = record, version, time.monotonic()
+
+    def _taken(self, found: LeaseRecord | None) -> str:
+        taken = f"by {describe(found)}" if found else "away: its record is gone"
+        return f"the lease {self._store.where} was taken {taken}; this job stops and writes nothing more"
 
 
 def acquire(

@@ -4,7 +4,7 @@ Both are partitioned by generation and batch, and a batch that is done again rep
 explicit filter. Rows stay in the log until every table has applied them, and ``log-retention`` on top.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -67,10 +67,12 @@ class IcebergChangeLog:
         catalog: str,
         job: str,
         writer: Literal["tasks", "spark"] = "tasks",
+        fence: Callable[[], None] = lambda: None,
     ) -> None:
         """``writer``: who writes and reads the log's files. Tasks can where Spark and the warehouse are local;
         everywhere else it is Spark."""
         self.spark = spark
+        self.fence = fence
         plain = job.replace(".", "_x2e_")
         self.table = f"{quote(catalog)}.{NAMESPACE}.{quote(f'log_{plain}')}"
         self.dead_letters = f"{quote(catalog)}.{NAMESPACE}.{quote(f'dead_letters_{plain}')}"
@@ -114,6 +116,7 @@ class IcebergChangeLog:
 
     def _land_by_spark(self, messages: DataFrame, plan: LandingPlan) -> list[dict[str, Any]]:
         opened = messages.mapInArrow(land(plan), LOG_DDL)
+        self.fence()
         opened.writeTo(self.table).overwrite(_is_batch(plan.generation, plan.batch))
         written = self.spark.table(self.table).where(
             _is_batch(plan.generation, plan.batch) & (sf.col("slot") == CONTROL_SLOT)
@@ -126,6 +129,7 @@ class IcebergChangeLog:
         told = messages.mapInArrow(write_log(plan, folder, files.field_ids), CONTROL_DDL)
         rows: list[dict[str, Any]] = told.toArrow().to_pylist()
         written = [msgspec.json.decode(row["control"], type=LogFile) for row in rows if row["kind"] == FILE]
+        self.fence()
         files.replace(plan.generation, plan.batch, written)
         self._landed[plan.generation, plan.batch] = written
         for old in sorted(self._landed)[:-_REMEMBERED]:
@@ -158,6 +162,7 @@ class IcebergChangeLog:
                     sf.lit(job_time).cast("timestamp").alias("at"),
                 )
             )
+            self.fence()
             letters.writeTo(self.dead_letters).overwrite(_is_batch(generation, batch) & (sf.col("stage") == stage))
 
     def rows(self, session: SparkSession, wanted: LogScan) -> DataFrame:
@@ -249,6 +254,7 @@ class IcebergChangeLog:
     def forget(self, generation: int, before: int) -> None:
         """See ``ChangeLog``; what only old snapshots of the log hold goes, too."""
         with faults("the change log cannot be pruned"):
+            self.fence()
             self.spark.sql(
                 f"DELETE FROM {self.table} WHERE generation < {generation} "
                 f"OR (generation = {generation} AND batch < {before})"

@@ -45,7 +45,7 @@ class IcebergSink(IcebergTables):
 
     def changelog(self, job: str) -> IcebergChangeLog:
         """See ``Sink``."""
-        self._log = IcebergChangeLog(self.spark, self.catalog, job, self.writer)
+        self._log = IcebergChangeLog(self.spark, self.catalog, job, self.writer, self.fence)
         return self._log
 
     def apply_net_changes(self, changes: NetChanges) -> Applied:

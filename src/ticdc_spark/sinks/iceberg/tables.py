@@ -5,6 +5,7 @@ change of columns. Tables are merge-on-read; each has a location of its own, sin
 """
 
 import logging
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from ticdc_spark.sinks.base import (
     Stamp,
     TableFound,
     TableName,
+    unconverted,
 )
 from ticdc_spark.sinks.iceberg.faults import faults, quote
 from ticdc_spark.sinks.iceberg.stamps import find_stamp, says_more, set_about, set_properties, summary
@@ -33,6 +35,10 @@ from ticdc_spark.spark.types import LakeColumn, to_arrow
 
 log = logging.getLogger(__name__)
 
+_DATA_ERROR = re.compile(
+    r"CAST_INVALID_INPUT|CAST_OVERFLOW|NUMERIC_VALUE_OUT_OF_RANGE|USER_RAISED_EXCEPTION|ARITHMETIC_OVERFLOW"
+)
+"""Spark's words for a value that does not fit, as against a lake that is broken."""
 NAMESPACE = "_ticdc_spark"
 """Of change logs and dead letters."""
 PROPERTIES: dict[str, str] = {
@@ -228,7 +234,12 @@ class IcebergTables:
     def convert_column(
         self, table: TableName, old: str, column: LakeColumn, conversion: ColumnConversion, stamp: Stamp
     ) -> None:
-        self._set(table, column.name, conversion.expression.format(old=quote(old)), stamp)
+        try:
+            self._set(table, column.name, conversion.expression.format(old=quote(old)), stamp)
+        except SinkFault as fault:
+            if _DATA_ERROR.search(str(fault)) is None:
+                raise
+            raise DecisionNeeded(unconverted(column, str(fault)[:500])) from fault
 
     def _set(self, table: TableName, column: str, expression: str, stamp: Stamp) -> None:
         with faults(f"column {column} of {table} cannot be filled"), self.session() as session:

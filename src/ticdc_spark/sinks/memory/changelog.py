@@ -1,6 +1,6 @@
 """A change log in memory. It opens messages with the same code as the log of a lake, in this process."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -55,8 +55,9 @@ class Logged:
 class MemoryChangeLog:
     """See ``changelog_base.ChangeLog``. ``land`` takes a list of messages."""
 
-    def __init__(self, lake: Lake, job: str) -> None:
-        self._lake = lake
+    def __init__(self, lake: Lake, job: str, durable: Callable[[str, Callable[[], None]], None]) -> None:
+        """``durable(what, action)`` carries out every change of the log."""
+        self._durable = durable
         self.held: Logged = lake.logs.setdefault(job, Logged())
         self.dead_letters = f"memory, dead letters of {job}"
 
@@ -71,7 +72,7 @@ class MemoryChangeLog:
     def land(self, messages: Sequence[Message], plan: LandingPlan) -> list[ControlEvent]:
         """See ``ChangeLog``."""
         rows = [row for part in land(plan)(_batches(messages)) for row in part.to_pylist()] if messages else []
-        self._lake.durable("land", lambda: self._replace(plan.generation, plan.batch, rows))
+        self._durable("land", lambda: self._replace(plan.generation, plan.batch, rows))
         controls = (row for row in rows if row["slot"] == CONTROL_SLOT)
         return [read_control(Control(**{name: row[name] for name in CONTROL_COLUMNS})) for row in controls]
 
@@ -81,7 +82,7 @@ class MemoryChangeLog:
     def keep_rejects(self, generation: int, batch: int, stage: str, rejects: Sequence[Reject], job_time: float) -> None:
         """See ``ChangeLog``."""
         kept = tuple(rejects)
-        self._lake.durable("dead letters", lambda: self._keep(generation, batch, stage, kept))
+        self._durable("dead letters", lambda: self._keep(generation, batch, stage, kept))
 
     def _keep(self, generation: int, batch: int, stage: str, kept: tuple[Reject, ...]) -> None:
         self.held.letters[generation, batch, stage] = kept
@@ -116,7 +117,7 @@ class MemoryChangeLog:
 
     def forget(self, generation: int, before: int) -> None:
         """See ``ChangeLog``."""
-        self._lake.durable("forget", lambda: self._forget((generation, before)))
+        self._durable("forget", lambda: self._forget((generation, before)))
 
     def _forget(self, before: tuple[int, int]) -> None:
         for at in [at for at in self.held.batches if at < before]:

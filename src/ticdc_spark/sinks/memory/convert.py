@@ -6,14 +6,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from ticdc_spark.errors import MessageError, SinkFault
-from ticdc_spark.sinks.base import ColumnConversion
+from ticdc_spark.errors import DecisionNeeded, MessageError, SinkFault
+from ticdc_spark.sinks.base import ColumnConversion, unconverted
 from ticdc_spark.spark.encode.typed_images import from_arrow
 from ticdc_spark.spark.types import LakeColumn, LakeType, arrow_type, to_arrow
 
 
 def convert_values(conversion: ColumnConversion, old: LakeType, column: LakeColumn, values: list[Any]) -> list[Any]:
-    """Convert values of a column. Raises: SinkFault where one does not fit"""
+    """Convert values of a column. Raises: DecisionNeeded where one does not fit"""
     before, convert = conversion.before, conversion.convert
     try:
         if before is None or convert is None:
@@ -22,10 +22,10 @@ def convert_values(conversion: ColumnConversion, old: LakeType, column: LakeColu
         if bad:
             raise SinkFault(f"column {column.name}: {next(iter(bad.values()))}")
         array, unread, _ = to_arrow(column, conversion.lake)([convert(cell) for cell in cells])
-    except (MessageError, ValueError) as error:
-        raise SinkFault(f"column {column.name} cannot be converted: {error}") from error
+    except (MessageError, ValueError, ArithmeticError) as error:
+        raise DecisionNeeded(unconverted(column, str(error))) from error
     if unread:
-        raise SinkFault(f"column {column.name} cannot be converted: {next(iter(unread.values()))}")
+        raise DecisionNeeded(unconverted(column, next(iter(unread.values()))))
     found: list[Any] = array.to_pylist()
     return found
 

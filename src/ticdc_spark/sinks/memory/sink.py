@@ -48,7 +48,7 @@ class MemorySink:
 
     def changelog(self, job: str) -> MemoryChangeLog:
         """See ``Sink``."""
-        self._log = MemoryChangeLog(self.lake, job)
+        self._log = MemoryChangeLog(self.lake, job, self._durable)
         return self._log
 
     # ---- tables

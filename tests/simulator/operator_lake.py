@@ -1,0 +1,136 @@
+"""What an operator, and other tools, do to the state folder and to the lake."""
+
+from __future__ import annotations
+
+from random import Random
+
+from tests.simulator.columns import make_value
+from tests.simulator.database import Live
+from tests.simulator.moves import Move
+from tests.simulator.world import World
+from ticdc_spark.model import Value
+
+# ---- the state folder
+
+
+def save_state(world: World, move: Move, rand: Random) -> None:
+    world.stop()
+    world.saved_state = world.lab.state.save()
+
+
+def restore_state(world: World, move: Move, rand: Random) -> None:
+    if world.saved_state is not None:
+        world.stop()
+        world.lab.state.restore(world.saved_state)
+        world.excuses.unsettled.update(world.uids())
+
+
+def lose_state(world: World, move: Move, rand: Random) -> None:
+    world.stop()
+    world.lab.state.wipe()
+    world.excuses.unsettled.update(world.uids())
+
+
+# ---- the lake
+
+
+def _lake_table(world: World, rand: Random) -> tuple[tuple[str, str], Live | None] | None:
+    tables = sorted(world.lab.lake.tables())
+    if not tables:
+        return None
+    name = rand.choice(tables)
+    live = world.database.now.get(name)
+    world.excuses.unsettled.update(uid for uid, sent in world.ticdc.sent.items() if name in sent.names)
+    world.note(f"{name}")
+    return name, live
+
+
+def save_lake(world: World, move: Move, rand: Random) -> None:
+    world.saved_lake = world.lab.lake.save()
+
+
+def restore_lake(world: World, move: Move, rand: Random) -> None:
+    if world.saved_lake is not None:
+        world.stop()
+        world.excuses.lake_touched = True
+        world.lab.lake.restore(world.saved_lake)
+        world.excuses.unsettled.update(world.uids())
+
+
+def restore_table(world: World, move: Move, rand: Random) -> None:
+    found = _lake_table(world, rand)
+    if found is not None and world.saved_lake is not None:
+        world.excuses.lake_touched = True
+        world.lab.lake.restore_table(found[0], world.saved_lake)
+
+
+def rollback(world: World, move: Move, rand: Random) -> None:
+    found = _lake_table(world, rand)
+    if found is not None:
+        world.excuses.lake_touched = True
+        world.lab.lake.rollback(found[0], move.n or 1)
+
+
+def compact(world: World, move: Move, rand: Random) -> None:
+    for name in sorted(world.lab.lake.tables()):
+        if rand.random() < 0.7:
+            world.lab.lake.compact(name)
+
+
+def expire(world: World, move: Move, rand: Random) -> None:
+    for name in sorted(world.lab.lake.tables()):
+        if rand.random() < 0.7:
+            world.lab.lake.expire(name)
+
+
+def insert_row(world: World, move: Move, rand: Random) -> None:
+    found = _lake_table(world, rand)
+    if found is not None and found[1] is not None:
+        world.excuses.lake_touched = True
+        world.lab.lake.insert(found[0], _any_row(found[1], rand))
+
+
+def delete_row(world: World, move: Move, rand: Random) -> None:
+    found = _lake_table(world, rand)
+    if found is not None:
+        world.excuses.lake_touched = True
+        world.lab.lake.delete(found[0], rand.randrange(8))
+
+
+def drop_lake_column(world: World, move: Move, rand: Random) -> None:
+    found = _lake_table(world, rand)
+    if found is not None:
+        world.excuses.lake_touched = True
+        columns = [name for name in world.lab.lake.tables()[found[0]].columns if name not in ("id", "line")]
+        if columns:
+            world.lab.lake.drop_column(found[0], rand.choice(columns))
+
+
+def drop_lake_table(world: World, move: Move, rand: Random) -> None:
+    found = _lake_table(world, rand)
+    if found is not None:
+        world.excuses.lake_touched = True
+        world.lab.lake.drop(found[0])
+
+
+def foreign_table(world: World, move: Move, rand: Random) -> None:
+    """A table that no job made stands where one of the source's tables is to come, or is."""
+    live = world.live(rand)
+    if live is not None and live.name not in world.lab.lake.tables():
+        world.excuses.lake_touched = True
+        world.excuses.foreign.add(live.name)
+        world.excuses.unsettled.add(live.uid)
+        world.excuses.weak[live.uid] = "a table that no job made was there"
+        world.lab.lake.create(live.table, [_any_row(live, rand)])
+
+
+def _any_row(live: Live, rand: Random) -> dict[str, Value]:
+    row = {item.column.name: make_value(rand, item) for item in live.specs}
+    return {**row, **dict(zip(live.keys, _key(live, rand), strict=True))}
+
+
+def _key(live: Live, rand: Random) -> tuple[Value, ...]:
+    if live.rows and rand.random() < 0.5:
+        return rand.choice(tuple(live.rows))
+    kinds = {item.column.name: item for item in live.specs}
+    return tuple(make_value(rand, kinds[name]) for name in live.keys)
