@@ -50,23 +50,25 @@ class Batch:
     job_applied: int = 0
     """What all tables had applied before this batch."""
 
-    @property
-    def options(self) -> ReadOptions:
-        """How values are read."""
-        return ReadOptions(
+    def read_plan(
+        self, tables: Mapping[str, Table], columns: Sequence[LakeColumn], *, inferred: bool = False
+    ) -> ReadPlan:
+        """How the rows of these versions of a table (by schema key) are read into columns.
+
+        ``inferred``: the table came from the schemas of rows.
+        """
+        options = ReadOptions(
             source_timezone=self.job.source_timezone,
             ambiguous_timestamp=self.job.ambiguous_timestamp,
             verify_checksum=self.job.verify_checksum,
-            default_timezone=self.job.ddl_zone if self.local_defaults else None,
+            default_timezone=self.job.ddl_zone if self.local_defaults(inferred=inferred) else None,
+            literal_defaults=inferred,
         )
-
-    def read_plan(self, tables: Mapping[str, Table], columns: Sequence[LakeColumn]) -> ReadPlan:
-        """How the rows of these versions of a table (by schema key) are read into columns."""
         return ReadPlan(
             protocol=self.protocol,
             tables=dict(tables),
             columns=tuple(columns),
-            options=self.options,
+            options=options,
             lake=self.lake,
             schemas=None if self.registry is None else self.registry.texts(tuple(tables)),
             upstream=self.job.source.upstream,
@@ -82,11 +84,10 @@ class Batch:
         """The time zone of the sessions that run DDLs."""
         return SessionZone(self.job.ddl_zone, self.job.ambiguous_timestamp)
 
-    @property
-    def local_defaults(self) -> bool:
-        """Whether a TIMESTAMP's default is local text, since the schema came from SQL."""
-        traits = PROTOCOLS[self.protocol].traits
-        return not traits.versioned_tables and not traits.registry
+    def local_defaults(self, *, inferred: bool) -> bool:
+        """Whether a TIMESTAMP's default is local text, since the schema came from SQL. ``inferred``: it came from the
+        schemas of rows, where it is in UTC."""
+        return not inferred and not PROTOCOLS[self.protocol].traits.versioned_tables
 
     def columns(self, table: Table) -> tuple[LakeColumn, ...]:
         """The lake's columns of a table, its handle key marked.

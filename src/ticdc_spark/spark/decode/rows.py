@@ -133,7 +133,7 @@ class _Version:
 
 def _fill(column: LakeColumn, options: ReadOptions = _UTC_DEFAULTS) -> Value:
     """What a row of a version without the column gets: the column's default, as the source gives to older rows."""
-    value = default_value(column.column)
+    value = default_value(column.column, literal=options.literal_defaults)
     if value is NO_CONSTANT:
         return None
     kind, zone = column.column.type, options.default_timezone
