@@ -215,6 +215,7 @@ def _column(column: Mapping[str, Any]) -> Column:
         nullable=column["nullable"],
         default=_default(column),
         virtual=column.get("generated") == "virtual",
+        stored=column.get("generated") == "stored",
     )
 
 

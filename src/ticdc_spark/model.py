@@ -54,6 +54,8 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     """As the message has it (text of the source; an int for BIT in Simple JSON). ``None``: no default, or NULL."""
     virtual: bool | None = None
     """A virtual generated column: never in a row. ``None``: the protocol does not say."""
+    stored: bool | None = None
+    """A stored generated column: in every row, and never written to by a consumer. ``None``: not known."""
 
 
 class Index(msgspec.Struct, frozen=True, kw_only=True):

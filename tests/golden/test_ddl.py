@@ -79,6 +79,8 @@ def column_differences(where: str, ours: Column, theirs: Column, whole: bool) ->
         yield Difference("type", where, ours.type, theirs.type)
     if ours.nullable != theirs.nullable:
         yield Difference("nullable", where, ours.nullable, theirs.nullable)
+    if ours.stored != theirs.stored:
+        yield Difference("stored", where, ours.stored, theirs.stored)
     if whole and ours.virtual != theirs.virtual:
         yield Difference("virtual", where, ours.virtual, theirs.virtual)
     if whole and ours.default != theirs.default:

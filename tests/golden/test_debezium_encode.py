@@ -14,6 +14,7 @@ from tests.golden.test_open import events as open_events
 from tests.golden.test_open import read as open_read
 from tests.golden.test_open import tables as simple_tables
 from tests.vectors import Case, Config, configs, needs_vectors
+from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Bootstrap, RowChange, SchemaChange, Table, Watermark
 from ticdc_spark.protocols.base import Encoded, Encoder
 from ticdc_spark.protocols.debezium.encode import DebeziumConfig, encoder
@@ -113,6 +114,27 @@ def encode_differences(config: Config) -> list[Difference]:
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
 def test_encoded_messages_equal_the_bytes_sent(config: Config) -> None:
     assert unexplained("debezium encode", encode_differences(config)) == []
+
+
+REFUSED = [
+    (config, refused["seq"])
+    for config in CONFIGS
+    for refused in config.options.get("encode_errors", ())
+    if "Incorrect datetime value" in refused["error"]
+]
+"""A DATETIME without a day: TiCDC's own encoder stops the changefeed, so that there is no message of it to read."""
+
+
+@pytest.mark.parametrize(("config", "seq"), REFUSED, ids=str)
+def test_a_datetime_without_a_day_is_refused_as_by_ticdc(config: Config, seq: int) -> None:
+    assert not [sent for sent in config.messages if seq in sent.seqs]
+    with pytest.raises(MessageError, match="'2024-01-00 00:00:00' is no date"):
+        send(encoder(debezium_config(config)), config, seq)
+
+
+def test_every_case_with_a_datetime_without_a_day_is_looked_at() -> None:
+    assert {str(config.case) for config, _ in REFUSED} == {"tiflow-types_all", "tiflow-types_shanghai"}
+    assert {seq for _, seq in REFUSED} == {91, 95}
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=str)

@@ -186,9 +186,11 @@ def source(config: Config, seq: int) -> RowChange:
     table = tables(config.case)[truth.table.schema, truth.table.name, truth.table.version]
     change = read(events(config.case.config("open"))[seq], truth.table, config.zone)
     assert isinstance(change, RowChange)
+    stored = {column.name: column.stored for column in truth.table.columns}  # which Simple does not tell
+    columns = tuple(replace(column, stored=stored.get(column.name)) for column in table.columns)
     return replace(
         truth,
-        table=replace(table, table_id=truth.table.table_id),
+        table=replace(table, columns=columns, table_id=truth.table.table_id),
         before=exact(table, truth.before, change.before),
         after=exact(table, truth.after, change.after),
     )

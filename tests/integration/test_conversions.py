@@ -34,6 +34,8 @@ def cannot_judge(change: Conversion, value: str | bytes) -> bool:
     return (
         # TiDB writes all digits and no exponent; MariaDB six digits of a FLOAT, and exponents
         (old == "float" and new in ("text", "bytes"))
+        # INSERT has no -0
+        or value == "-0"
         # rounded by TiDB and MySQL, cut off by MariaDB
         or (old in ("datetime", "timestamp", "time") and new == "integer" and bool(fsp(change.before)))
         # refused by MariaDB in ALTER, though not in INSERT

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -43,11 +45,11 @@ def test_topics_are_read_to_their_end(broker: Broker, topic_name: str, folder: P
 
 
 @contextmanager
-def following(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+def following(*arguments: str, stderr: int | None = None) -> Iterator[subprocess.Popen[str]]:
     """``inspect --follow``; ended whatever happens, and by SIGINT even where a parent ignores it (``nohup … &``)."""
     default = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     command = [*START, "inspect", "--follow", *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=default) as running:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True, preexec_fn=default) as running:
         try:
             yield running
         finally:
@@ -65,6 +67,38 @@ def test_a_topic_is_followed(broker: Broker, topic_name: str) -> None:
         assert " update " in running.stdout.readline()
         running.send_signal(signal.SIGINT)
         assert running.wait(timeout=30) == 0
+
+
+def test_a_broker_that_does_not_answer_is_one_line() -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        kafka = ["--bootstrap-servers", f"127.0.0.1:{closed.getsockname()[1]}", "--topic", "t"]
+        done = subprocess.run([*START, "inspect", *kafka], capture_output=True, text=True, timeout=60, check=False)
+        told = subprocess.run(
+            [*START, "-v", "inspect", *kafka], capture_output=True, text=True, timeout=60, check=False
+        )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.count("\n") == 1
+    assert re.search(
+        r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d error: .*Kafka at 127.0.0.1:\d+: .*Connection refused", done.stderr
+    ), done.stderr
+    assert "rdkafka" in told.stderr, "what the client logs is there for those who ask"
+
+
+def test_rows_that_follow_an_old_schema(broker: Broker, topic_name: str) -> None:
+    broker.create_topic(topic_name, 1)
+    kafka = ["--bootstrap-servers", broker.servers, "--topic", topic_name]
+    sent = records()
+    broker.produce(topic_name, sent[:2], 0)
+    with following(*kafka, "--protocol", "simple", "--from", "2", "--schemas-from", "beginning") as running:
+        assert running.stdout is not None
+        broker.produce(topic_name, sent[2:3], 0)
+        assert " update " in running.stdout.readline(), "the first of two rows was before --from"
+    with following(*kafka, "--from", "2", stderr=subprocess.PIPE) as running:
+        assert running.stderr is not None
+        line = running.stderr.readline()
+    assert "rows of shop.t wait for their schema" in line
+    assert "--schemas-from beginning" in line
 
 
 def test_a_folder_is_followed(tmp_path: Path) -> None:

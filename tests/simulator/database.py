@@ -115,7 +115,8 @@ class Database:
         """Commit the schema changes of one statement, each told by an event of its own."""
         live = tuple((table.uid, name) for name, table in state.items())
         events = [
-            Event(ts=change.commit_ts, change=change, uids=uids, live=live, refused=refused) for change in changes
+            Event(ts=change.commit_ts, change=change, uids=of, live=live, refused=refused)
+            for change, of in zip(changes, _shares(uids, len(changes)), strict=True)
         ]
         self.commit(changes[0].commit_ts, state, *events)
 
@@ -238,3 +239,8 @@ class _Transaction:
             item.column.name: given[item.column.name] if item.column.name in given else make_value(self.rand, item)
             for item in live.specs
         }
+
+
+def _shares(uids: tuple[Uid, ...], changes: int) -> list[tuple[Uid, ...]]:
+    """Which tables each of a statement's events is about: one each where it has several events."""
+    return [uids] if changes == 1 else [(uid,) for uid in uids]

@@ -67,7 +67,7 @@ class JobLab:
                 until_ts=None,
                 clock=lambda: self.clock.now,
             )
-        except Exception:
+        except BaseException:
             fence.release()
             raise
         return JobProcess(steps, fence)
@@ -100,7 +100,11 @@ class LeaseRecord:
         """Take it. Raises: LeaseHeld while its owner is heard of"""
         if self.held and clock.now - self.beat < TTL:
             raise LeaseHeld("the target of the lease is held by another process; stop that process")
-        injector.act("lease", f"owner {owner} takes the lease", lambda: self._set(clock))
+        try:
+            injector.act("lease", f"owner {owner} takes the lease", lambda: self._set(clock))
+        except BaseException:
+            self.held = False  # The process is gone, or has seen an error and gives up.
+            raise
         return Fence(self, self.epoch, clock)
 
     def _set(self, clock: Clock) -> None:

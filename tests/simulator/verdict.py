@@ -21,15 +21,17 @@ from ticdc_spark.errors import (
     TicdcSparkError,
     UnsupportedDdl,
 )
-from ticdc_spark.model import ColumnType
-from ticdc_spark.mysql import INTEGER_BITS, is_bytes
+from ticdc_spark.model import Column, ColumnType
+from ticdc_spark.mysql import INTEGER_BITS, default_value, is_bytes
 
 _WAY_OUT = re.compile(
     r"\[job\]|\[source\]|\[schema\]|skip-ddl|skip-to-known|adopt|on-reject|late-rows|schema-timeout|max-rejects|resume"
     r"|rename or drop|drop it|stop it|stop that|restore|created again|removed before|mend|leave it out|another name"
-    r"|begin a new|set `|delete|truncate|rollback|rolled back|back up|is held by|was taken",
+    r"|begin a new|start the job again|set `|delete|truncate|rollback|rolled back|back up|is held by|was taken",
     re.IGNORECASE,
 )
+_SILENT = re.compile(r"s\d+")
+"""Names of columns that come without a DDL."""
 _MARKS = ("diverged", "quarantined")
 
 
@@ -156,11 +158,12 @@ def _is_marked(world: World, view: JobView, live: Live) -> bool:
 
 def differences(live: Live, table: LakeTable) -> tuple[str, str] | None:
     """How a table of the lake differs from the source's: its kind, and a sentence; ``None``: it equals."""
-    names = [column.name for column in live.table.columns]
     held = [name for name in table.columns if not name.startswith("_ticdc")]
+    columns = [column for column in live.table.columns if column.name in held or not _is_unheard_of(live, column)]
+    names = [column.name for column in columns]
     if set(names) != set(held):
         return "columns", f"columns {sorted(held)}, and should be {sorted(names)}"
-    reads = [_reader(column.type) for column in live.table.columns]
+    reads = [_reader(column.type) for column in columns]
     wanted = Counter(
         [tuple([read(row[name]) for name, read in zip(names, reads, strict=True)]) for row in live.rows.values()]
     )
@@ -172,6 +175,14 @@ def differences(live: Live, table: LakeTable) -> tuple[str, str] | None:
     missing, extra = list((wanted - found).elements()), list((found - wanted).elements())
     what = "other rows" if missing and extra else "rows missing" if missing else "rows too many"
     return what, f"missing {missing[:3]}, too many {extra[:3]} of {len(live.rows)} ({', '.join(names)})"
+
+
+def _is_unheard_of(live: Live, column: Column) -> bool:
+    """Whether a column came without a DDL, and no row since has had a value of its own in it: no message names it."""
+    value = default_value(column)
+    return _SILENT.fullmatch(column.name) is not None and all(
+        row[column.name] is None or row[column.name] == value for row in live.rows.values()
+    )
 
 
 def _reader(kind: ColumnType) -> Callable[[Any], Any]:

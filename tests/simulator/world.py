@@ -90,6 +90,8 @@ class World:
         rand = Random(7)
         for _ in range(self.setup.tables_before):
             create_table(self.database, rand)
+        before = "it was there before the job's first message"
+        self.excuses.weak.update({live.uid: before for live in self.database.now.values()})
         changes = [event.change for event in self.database.events if event.change is not None and event.change.name]
         text = "".join(f"USE `{change.schema}`;\n{change.query};\n" for change in changes)
         if text and not WIRES[self.setup.feed.protocol].tells_tables:

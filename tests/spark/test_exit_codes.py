@@ -106,7 +106,7 @@ def test_what_cannot_be_read_is_told_with_its_place(
     job = write_job(folder, path.parent)
     done = _run("replicate", str(job), "--once")
     assert done.exit_code == code, done.output
-    (error,) = (line for line in done.output.splitlines() if line.startswith("error: "))
+    (error,) = (line for line in done.output.splitlines() if line[19:].startswith(" error: "))
     assert said in error
     status = _status(job)
     assert status["state"] == "failed"

@@ -1,5 +1,6 @@
 """The command line: quick, quiet, exit codes, and how a run is stopped and shown."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -89,7 +90,7 @@ def test_each_error_ends_with_its_exit_code_and_in_one_line(
     done = CliRunner().invoke(main, ["status", "x"])
     assert done.exit_code == kind.exit_code
     assert done.exit_code in (1, 2, 4)
-    assert done.stderr == "error: it is [so]\nand then this\n"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d error: it is \[so\]\nand then this\n", done.stderr)
     assert done.stdout == ""
     verbose = CliRunner().invoke(main, ["-v", "status", "x"])
     assert "Traceback" in verbose.stderr

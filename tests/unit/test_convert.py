@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from tests.recorded_topics import read_back, write_json
 from tests.unit.test_inspect import CANAL, CHANGES, NEW, OLD, OPEN, SHOWN, SIMPLE, TABLE, ZONE, lines, shown, topic
 from ticdc_spark.cli import main
-from ticdc_spark.model import Message, RowChange, SchemaChange
+from ticdc_spark.model import Message, RowChange, SchemaChange, Table
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.base import Encoded, Encoder
 from ticdc_spark.protocols.debezium import encode as debezium
@@ -92,6 +92,46 @@ def test_usage_errors(arguments: list[str], words: str, tmp_path: Path) -> None:
     result = run("convert", tmp_path, "--to", "open", "--out", tmp_path / "out", *arguments)
     assert result.exit_code == 2
     assert words.replace("build-ts", "compression") in result.stderr
+
+
+@pytest.mark.parametrize("source", ["open", "canal-json"])
+def test_a_missing_time_zone_leaves_nothing_that_looks_whole(source: str, tmp_path: Path) -> None:
+    other = Table(schema="shop", name="o", columns=TABLE.columns[:1], indexes=TABLE.indexes)
+    row = RowChange(op="insert", table=other, commit_ts=1 << 40, after={"id": "1"})
+    sent = [*ENCODERS[source].rows([row]), *topic(ENCODERS[source])]
+    path = write_json(tmp_path / "topic.jsonl", lines(sent))
+    arguments = ["convert", path, "--to", "simple", "--segment-rows", 1, "--out", tmp_path / "out"]
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert "nothing was written, give --source-timezone" in result.stderr
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [".lock"]
+    assert run(*arguments, "--source-timezone", ZONE).exit_code == 0, "and the folder can be used"
+    assert len(read_back(tmp_path / "out")) > len(sent)
+
+
+def test_a_missing_time_zone_of_avro_stops_too(registry: str, tmp_path: Path) -> None:
+    path, known = write_json(tmp_path / "topic.jsonl", lines(topic(SIMPLE))), ["--schema-registry", registry]
+    assert run("convert", path, "--to", "avro", "--out", tmp_path / "avro", *known).exit_code == 0
+    result = run("convert", tmp_path / "avro", "--to", "simple", "--out", tmp_path / "out", *known)
+    assert result.exit_code == 2
+    assert "nothing was written, give --source-timezone" in result.stderr
+
+
+def test_a_conversion_that_stops_leaves_nothing_that_looks_whole(tmp_path: Path) -> None:
+    large = RowChange(op="insert", table=TABLE, commit_ts=1 << 40, after={**OLD, "b": b"x" * 2000})
+    path, out = write_json(tmp_path / "topic.jsonl", lines([*topic(SIMPLE), *SIMPLE.rows([large])])), tmp_path / "out"
+    (out / ".unfinished").mkdir(parents=True)
+    (out / ".unfinished" / "messages-of-one-that-was-killed.parquet").write_text("")
+    options = ["max-message-bytes=2000", "large-message-handle-option=claim-check", "claim-check-storage-uri="]
+    arguments = ["convert", path, "--to", "canal-json", "--segment-rows", 1, "--out", out]
+    arguments += [*(part for option in options[:2] for part in ("-O", option))]
+    broken = run(*arguments, "-O", f"{options[2]}{path}")  # a file where a folder must be
+    assert broken.exit_code == 1
+    assert [left.name for left in out.iterdir()] == [".lock"]
+    done = run(*arguments, "-O", f"{options[2]}{tmp_path / 'large'}")
+    assert done.exit_code == 0, done.stderr
+    assert not (out / ".unfinished").exists()
+    assert len(read_back(out)) == 6
 
 
 def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
@@ -172,6 +212,7 @@ def test_avro_registers_its_schemas(source: str, registry: str, tmp_path: Path) 
     out, known = tmp_path / "out", ["--schema-registry", registry]
     result = run("convert", path, "--source-timezone", ZONE, "--to", "avro", "--out", out, *known)
     assert result.exit_code == 0, result.stderr
+    assert result.stdout.endswith("; no message for 1 DDL and 1 watermark\n"), "Avro has neither"
     assert RegistryHandler.subjects == {"shop_t-key", "shop_t-value"}
     found = shown(run("inspect", "--json", "--protocol", "avro", "--source-timezone", "UTC", out, *known))
     told = [(event["kind"], event["table"], event["before"] or event["after"]) for event in found]

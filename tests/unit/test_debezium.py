@@ -155,3 +155,82 @@ def test_damaged_bytes_never_raise(noise: bytes, at: int, length: int) -> None:
     for damaged in (noise, raw[:at] + noise + raw[at + length :]):
         for event in decode(DECODER, None, damaged, {("test", "table1", ""): TINY}):
             assert isinstance(event, RowChange | Rejected | SchemaChange | Watermark)
+
+
+RAW = table(id="int", v="varchar(9)", t="text")
+
+
+def raw_insert(cells: bytes, columns: Table = RAW) -> RowChange | Rejected:
+    head = b'{"payload":{"source":{"db":"test","table":"table1","commit_ts":1},"op":"c","before":null,"after":{'
+    (change,) = decode(DECODER, None, head + cells + b"}}}", {("test", "table1", ""): columns})
+    assert isinstance(change, RowChange | Rejected)
+    return change
+
+
+@pytest.mark.parametrize(
+    ("sent", "value"),
+    [
+        (b'"a\xffb"', b"a\xffb"),
+        (b'"\xed\xa0\x80"', b"\xed\xa0\x80"),  # a surrogate as UTF-8 would have it
+        (b'"\xe4\xb8"', b"\xe4\xb8"),
+        (b'"q\\"\\u00ff\xff"', b'q"\xc3\xbf\xff'),
+        ("\U00100000\U0010007f".encode() + b"\xff", "\U00100000\U0010007f".encode() + b"\xff"),
+        (b"\\udbc0\\udc00\xff", "\U00100000".encode() + b"\xff"),
+        (b"\\UDBC0\\UDC00\xff", None),  # no escape in JSON
+        (b"\\udcff\xff", None),  # half a character
+    ],
+)
+def test_text_that_is_not_utf8_is_read_byte_by_byte(sent: bytes, value: bytes | None) -> None:
+    text = sent if sent.startswith(b'"') else b'"' + sent + b'"'
+    change = raw_insert(b'"id":1,"v":' + text + b',"t":"\xc3\xa4"')
+    if value is None:
+        assert isinstance(change, Rejected)
+    else:
+        assert isinstance(change, RowChange), change
+        assert change.after == {"id": "1", "v": value, "t": "ä"}
+
+
+@pytest.mark.parametrize(
+    ("column_type", "cells"),
+    [
+        ("json", b'"id":1,"v":"\xff"'),
+        ("enum('a','b')", b'"id":1,"v":"\xff"'),
+        ("varbinary(9)", b'"id":1,"v":"\xff"'),
+        ("timestamp", b'"id":1,"v":"\xff"'),
+        ("varchar(9)", b'"id":1,"v\xff":"a"'),
+        ("varchar(9)", b'"id":"\xff","v":"\xff"'),
+        ("varchar(9)", b'"id":1,"v":"\xff"x'),
+    ],
+)
+def test_bytes_that_are_not_utf8_stay_bad_anywhere_but_in_text(column_type: str, cells: bytes) -> None:
+    change = raw_insert(cells, table(id="int", v=column_type))
+    assert isinstance(change, Rejected)
+    change.reason.encode()  # it can be printed
+
+
+def test_rows_beside_one_that_is_not_utf8_stay_as_they_are() -> None:
+    read = DECODER.row_reader(RAW, ReadOptions())
+    images = [b'{"id":1,"v":"a"}', b'{"id":2,"v":"\xff","t":null}', None, b'{"id":"x"}', b'{"id":3,"t":"\xfe"}']
+    columns = read(images)
+    assert columns.values == [
+        ["1", "2", None, None, "3"],
+        ["a", b"\xff", None, None, None],
+        [None, None, None, None, b"\xfe"],
+    ]
+    assert list(columns.bad) == [3]
+    assert columns.absent == {"v": [4], "t": [0]}
+
+
+def test_every_private_character_at_once_leaves_no_mark_for_bad_bytes() -> None:
+    every = "".join(map(chr, range(0x100000, 0x110000, 0x80))).encode()
+    assert isinstance(raw_insert(b'"id":1,"v":"' + every + b'\xff","t":null'), Rejected)
+    assert isinstance(raw_insert(b'"id":1,"v":"' + every[4:] + b'\xff","t":null'), RowChange)
+
+
+@given(st.binary(min_size=1, max_size=20))
+def test_any_bytes_of_a_text_column_survive(raw: bytes) -> None:
+    quoted = b"".join(b"\\u%04x" % byte if byte < 0x20 or byte in b'"\\' else bytes([byte]) for byte in raw)
+    change = raw_insert(b'"id":1,"v":"' + quoted + b'","t":null')
+    assert isinstance(change, RowChange) and change.after is not None
+    value = change.after["v"]
+    assert (value.encode() if isinstance(value, str) else value) == raw

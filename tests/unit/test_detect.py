@@ -10,7 +10,7 @@ from ticdc_spark.protocols.canal_json.decode import encoder as canal_json
 from ticdc_spark.protocols.open.decode import encoder as open_protocol
 from ticdc_spark.protocols.simple.decode import SimpleConfig
 from ticdc_spark.protocols.simple.decode import encoder as simple
-from ticdc_spark.streams.detect import detect
+from ticdc_spark.streams.detect import describe_other, detect
 from ticdc_spark.wire.compression import compress
 
 
@@ -62,6 +62,38 @@ def test_not_decidable_says_why_and_what_to_do(messages: list[tuple[bytes | None
     with pytest.raises(UsageError, match=words) as raised:
         detect(messages)
     assert "name it with protocol" in str(raised.value)
+
+
+SIMPLE = (None, b'{"version":1,"type":"INSERT"}')
+OPEN = ((1).to_bytes(8) + (2).to_bytes(8) + b"{}", None)
+REGISTERED = (b"\x00\x00\x00\x00\x01\x02", None)
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected", "said"),
+    [
+        ([SIMPLE, (None, None), SIMPLE], "open", "these look like simple"),
+        ([SIMPLE, OPEN], "canal-json", "these look like simple and open"),
+        ([(None, b"<xml/>"), SIMPLE], "debezium", "these look like simple"),
+        ([REGISTERED], "simple", "these look like avro"),
+        ([(b"", REGISTERED[0] + b".Final\x0aTiCDC")], "avro", "these look like debezium-avro"),
+        ([SIMPLE, OPEN], "open", None),  # one that is right: the other is a bad message
+        ([REGISTERED], "debezium-avro", None),  # a delete
+        ([(None, b"<xml/>"), (None, None), (b"k", b"")], "open", None),
+        ([], "open", None),
+    ],
+)
+def test_messages_of_another_protocol_are_described(
+    messages: list[tuple[bytes | None, bytes | None]], expected: str, said: str | None
+) -> None:
+    assert describe_other(messages, expected) == said
+
+
+@given(st.lists(st.tuples(st.none() | st.binary(max_size=40), st.none() | st.binary(max_size=40)), max_size=4))
+def test_any_bytes_are_described_or_not(messages: list[tuple[bytes | None, bytes | None]]) -> None:
+    for expected in ("open", "avro", "debezium-avro"):
+        said = describe_other(messages, expected)
+        assert said is None or (said.startswith("these look like ") and expected not in said.split()[3:])
 
 
 @given(st.lists(st.tuples(st.none() | st.binary(max_size=40), st.none() | st.binary(max_size=40)), max_size=4))

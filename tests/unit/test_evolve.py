@@ -98,6 +98,12 @@ def test_a_new_column_fills_old_rows_with_its_default_and_no_other_does() -> Non
     assert [(one.column.name, one.value) for one in found.fills] == [("c", "5")]
 
 
+def test_old_rows_do_not_get_the_default_of_a_column_that_avro_calls_text() -> None:
+    found = evolved(LIVE, column("id"), column("b"), column("c", "text", default="USD"))
+    assert [one.name for one in found.changes.add] == ["c"]
+    assert not found.fills
+
+
 def test_a_renamed_column_with_a_default_is_not_filled() -> None:
     found = evolved(LIVE, column("id"), column("c", default="5"), renames={"b": "c"})
     assert not found.fills

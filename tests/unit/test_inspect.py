@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 from tests.recorded_topics import Line, write_json, write_parquet
 from ticdc_spark.cli import main
 from ticdc_spark.cli.event_lines import EventLine, Kind
+from ticdc_spark.cli.inspect import say_what_waits_once
 from ticdc_spark.model import Column, Index, Message, RowChange, SchemaChange, Table
 from ticdc_spark.mysql import parse_type, tso
 from ticdc_spark.protocols.base import Encoded, Encoder
@@ -260,3 +261,35 @@ def test_the_json_form_is_documented() -> None:
     assert documented == [field.name for field in msgspec.structs.fields(EventLine)]
     described = next(line for line in text.splitlines() if line.startswith("| `kind`"))
     assert set(re.findall(r"`(\w+)`", described)) == {"kind", *get_args(Kind)}
+
+
+def test_schemas_of_earlier_messages_are_taken_and_nothing_else() -> None:
+    ddl, insert, update, delete, _ = topic(SIMPLE)
+    messages = [
+        Message(topic="t", partition=0, offset=at, key=one.key, value=one.value)
+        for at, one in enumerate((ddl, insert, update, delete))
+    ]
+    reader = EventReader(simple.DECODER)
+    assert [found.event for found in reader.read(messages[1])] == []
+    assert list(reader.waiting) == [("shop", "t")]
+    learned = EventReader(simple.DECODER)
+    for message in (*messages[:2], Message(topic="t", partition=0, offset=9, key=None, value=b"no message")):
+        learned.learn(message)
+    assert not learned.waiting
+    assert [type(found.event) for message in messages[2:] for found in learned.read(message)] == [RowChange, RowChange]
+    assert list(learned.finish()) == []
+
+
+def test_rows_that_wait_are_told_once_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    said: set[tuple[str, str]] = set()
+    for waiting in ([], [("s", "a")], [("s", "a"), ("s", "b")], [], [("s", "b")]):
+        say_what_waits_once(waiting, said)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(" wait")[0] for line in lines] == ["rows of s.a", "rows of s.b"]
+
+
+def test_schemas_from_needs_kafka(tmp_path: Path) -> None:
+    path = write_json(tmp_path / "topic.jsonl", lines(topic(SIMPLE)))
+    done = inspect(path, "--schemas-from", "beginning")
+    assert done.exit_code == 2
+    assert "--schemas-from belongs to --bootstrap-servers" in done.stderr

@@ -4,18 +4,24 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from ticdc_spark.config.load import (
     FilesSource,
+    IcebergSink,
     Job,
+    JobKeys,
     KafkaSource,
     Retention,
+    SchemaFiles,
     SkipDdl,
     load_identity,
     load_job,
     skip_ddl_line,
 )
+from ticdc_spark.config.placement import hint
+from ticdc_spark.config.toml import Section
 from ticdc_spark.errors import UsageError
 
 FILES = {"kind": '"files"', "path": '"recorded"', "protocol": '"simple"'}
@@ -177,6 +183,50 @@ def test_an_unknown_key_without_a_near_one_lists_what_is_allowed(folder: Path, k
     message = refused(folder, source=KAFKA | {key: "{}"})
     assert f"unknown key `{key}`" in message
     assert "options" not in message.partition("allowed:")[2]
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "place"),
+    [
+        ("source", "source-timezone", "[job]"),
+        ("source", "source_timezone", "[job] as `source-timezone`"),
+        ("source", "skip-to-known", "[schema]"),
+        ("source", "topics", '[source] with kind = "kafka"'),
+        ("sink", "batch-rows", "[job]"),
+        ("sink", "schema-registry", "[source]"),
+        ("sink", '"kafka.security.protocol"', '[source] with kind = "kafka"'),
+        ("job", "warehouse", "[sink]"),
+        ("job", "protocol", "[source]"),
+        ("job", "path", '[source] with kind = "files"'),
+        ("job", "kind", "[source] or [sink]"),
+        ("job", "catalog.uri", "[sink]"),
+        ("job", "spark.master", "[spark]"),
+        ("spark", "parallel-tables", "[job]"),
+        ("schema", "tables", "[job]"),
+    ],
+)
+def test_an_unknown_key_that_another_section_has_is_refused_with_its_place(
+    folder: Path, section: str, key: str, place: str
+) -> None:
+    have: dict[str, dict[str, str]] = {"job": JOB, "source": FILES, "sink": SINK}
+    message = refused(folder, **{section: have.get(section, {}) | {key: "1"}})
+    assert message.endswith(f"; it belongs under {place}")
+
+
+def test_a_key_above_all_sections_is_refused_with_its_place(folder: Path) -> None:
+    path = write(folder)
+    path.write_text('batch-rows = 5\nsink-kind = "x"\n' + path.read_text())
+    with pytest.raises(UsageError) as error:
+        load_job(path)
+    assert "unknown section or key `batch-rows`; it belongs under [job]" in str(error.value)
+    assert "unknown section or key `sink-kind`; did you mean `sink`?" in str(error.value)
+
+
+@pytest.mark.parametrize("kind", [KafkaSource, FilesSource, IcebergSink, SchemaFiles, JobKeys])
+def test_every_key_of_a_section_has_a_place(kind: type[Section]) -> None:
+    for field in msgspec.structs.fields(kind):
+        if not field.name.endswith(("options", "properties")):
+            assert "it belongs under [" in hint(field.encode_name, "elsewhere", ())
 
 
 @pytest.mark.parametrize("kind", [None, '"kafak"', "3"])

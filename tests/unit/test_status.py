@@ -1,9 +1,12 @@
 """What status says of a state folder, whatever the job is doing."""
 
+import json
 import os
+import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -194,7 +197,7 @@ def test_the_command_reads_only_files(job_file: Path) -> None:
         "held back by       partition: shop-1 is behind",
         "rows               1,234 applied, 12 waiting",
         f"{TSO} (",
-        "quarantined: bad [json]",
+        "shop.b is quarantined: bad [json]\n",
         "1 rejected message",
     ):
         assert part in text
@@ -210,6 +213,98 @@ def test_the_command_prints_json(job_file: Path) -> None:
     status = msgspec.json.decode(done.stdout, type=JobStatus)
     assert status.job == "shop"
     assert len(status.tables) == 7
+
+
+def test_numbers_that_a_double_cannot_hold_stand_there_as_text_too(job_file: Path) -> None:
+    snapshot = 2**63 - 1
+    (first, *others) = PROGRESS.tables
+    tables = (msgspec.structs.replace(first, snapshot_id=snapshot), *others)
+    Store(job_file.parent / "state").save(msgspec.structs.replace(PROGRESS, tables=tables, applied=TSO + 1))
+    text = CliRunner().invoke(main, ["status", str(job_file), "--json"], catch_exceptions=False).stdout
+    # as JavaScript and jq read it
+    rounded = json.loads(text, parse_int=lambda digits: int(float(digits)))
+    assert rounded["resolved_ts"] != TSO + 1
+    assert rounded["resolved_ts_text"] == str(TSO + 1)
+    (orders,) = (table for table in rounded["tables"] if table["name"] == "shop.orders")
+    assert (orders["applied_ts_text"], orders["snapshot_id_text"]) == (str(TSO), str(snapshot))
+    assert rounded["partitions"][0]["watermark_ts_text"] == str(TSO + (90_000 << 18))
+
+    def named(found: object) -> list[str]:
+        """Every number that is too large, of those without a text."""
+        if isinstance(found, list):
+            return [name for item in found for name in named(item)]
+        if not isinstance(found, dict):
+            return []
+        large = [key for key, value in found.items() if isinstance(value, int) and value > 2**53]
+        return [key for key in large if f"{key}_text" not in found] + [
+            n for item in found.values() for n in named(item)
+        ]
+
+    assert named(json.loads(text)) == []
+
+
+MANY = tuple(TableState(schema="shop", name=f"t{at:04}", applied=TSO, clean=True) for at in range(1000))
+
+
+def print_status(job_file: Path, progress: Progress, *options: str) -> str:
+    Store(job_file.parent / "state").save(progress)
+    return CliRunner().invoke(main, ["status", str(job_file), *options], catch_exceptions=False).stdout
+
+
+def test_of_many_tables_those_are_shown_that_need_a_look(job_file: Path) -> None:
+    progress = msgspec.structs.replace(PROGRESS, tables=(*MANY, *PROGRESS.tables), pending=())
+    text = print_status(job_file, progress)
+    expected = "1,006: 1,001 clean, 1 diverged, 1 quarantined, 1 dropped, 1 kept, 1 unverified"
+    assert f"tables             {expected} (--table '*.*' shows all)\n" in text
+    rows = [line.split()[0] for line in text.splitlines() if line.startswith("shop.")]
+    assert rows == ["shop.a", "shop.b", "shop.a", "shop.b"]
+    assert len(text.splitlines()) < 40
+    assert "shop.t0999" in print_status(job_file, progress, "--table", "*.*")
+
+
+def test_a_thousand_tables_that_need_a_look_do_not_fill_the_screen(job_file: Path) -> None:
+    bad = tuple(msgspec.structs.replace(table, quarantined="bad") for table in MANY)
+    text = print_status(job_file, msgspec.structs.replace(PROGRESS, tables=bad, pending=()))
+    assert "and 980 more that need a look: --table '*.*' shows all\n" in text
+    assert text.count("shop.t0") == 40
+
+
+def test_tables_are_chosen_by_rules(job_file: Path) -> None:
+    dotted = TableState(schema="shop.eu", name="x", clean=True)
+    progress = msgspec.structs.replace(PROGRESS, tables=(*MANY, dotted), pending=())
+    text = print_status(job_file, progress, "--table", "shop.t000?", "--table", "!shop.t0005")
+    assert [line.split()[0] for line in text.splitlines() if line.startswith("shop.")] == [
+        f"shop.t000{at}" for at in range(10) if at != 5
+    ]
+    status = json.loads(print_status(job_file, progress, "--table", "`shop.eu`.*", "--json"))
+    assert [(table["schema"], table["table"]) for table in status["tables"]] == [("shop.eu", "x")]
+    wrong = CliRunner().invoke(main, ["status", str(job_file), "--table", "shop"])
+    assert wrong.exit_code == 2
+    assert "write schema.table" in wrong.stderr
+
+
+def test_one_long_reason_does_not_widen_every_row(job_file: Path) -> None:
+    held = TableState(schema="shop", name="b", quarantined="x" * 500)
+    text = print_status(job_file, msgspec.structs.replace(PROGRESS, tables=(*PROGRESS.tables[:1], held)))
+    assert sorted(len(line) > 200 for line in text.splitlines())[-2:] == [False, True]
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_status_that_is_watched_changes(job_file: Path, options: list[str]) -> None:
+    store = Store(job_file.parent / "state")
+    store.save(PROGRESS)
+    start = [sys.executable, "-c", "from ticdc_spark.cli import main; main()", "status", str(job_file), "--watch"]
+    default = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen([*start, *options], stdout=subprocess.PIPE, text=True, preexec_fn=default) as running:
+        try:
+            assert running.stdout is not None
+            assert any("1234" in line.replace(",", "") for line in running.stdout)
+            store.save(msgspec.structs.replace(PROGRESS, rows=5678))
+            assert any("5678" in line.replace(",", "") for line in running.stdout)
+            running.send_signal(signal.SIGINT)
+            assert running.wait(timeout=30) == 0
+        finally:
+            running.kill()
 
 
 def test_a_broken_state_folder_is_an_error_not_an_empty_status(job_file: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,9 +14,9 @@ import click
 from ticdc_spark.cli.meter import meter
 from ticdc_spark.cli.rejects import told
 from ticdc_spark.cli.source import Opened, client_options, make_source, opened, source_options
-from ticdc_spark.cli.text import count
+from ticdc_spark.cli.text import count, noun
 from ticdc_spark.clients.registry_file import open_registry
-from ticdc_spark.errors import UsageError
+from ticdc_spark.errors import EnvironmentFault, UsageError
 from ticdc_spark.model import Message, Rejected
 from ticdc_spark.protocols import ALIASES, PROTOCOLS, canonical
 from ticdc_spark.protocols.base import Encoder
@@ -58,8 +59,9 @@ def command(
     """Write the events of a recorded topic (a folder or a file) or of Kafka topics in another protocol.
 
     Topics and partitions stay, offsets are counted anew. What cannot be read, or not be written in the other protocol,
-    is left out and counted on standard error; the exit code is then 1. Avro's schemas are registered with
-    --schema-registry, under subjects that TiCDC's rule {schema}_{table} gives.
+    is left out and counted on standard error; the exit code is then 1. The result's files appear all at once at the
+    end: a conversion that stops leaves none. It stops where TIMESTAMP needs --source-timezone. Avro's schemas are
+    registered with --schema-registry, under subjects that TiCDC's rule {schema}_{table} gives.
     """
     counts: Counter[str] = Counter()
     with (
@@ -70,18 +72,46 @@ def command(
     ):
         if any(not path.name.startswith(".") for path in folder.iterdir()):
             raise UsageError(f"--out {folder} holds files already; a conversion goes to a new folder")
-        writer = RecordWriter(folder, kind, segment_rows, segment_bytes)
-        written = 0
-        for message in _converted(start, Converter(start.reader, target, to)):
-            if isinstance(message, Rejected):
-                counts[message.reason] += 1
-                continue
-            writer.write(message)
-            written += 1
-        writer.finish()
-    click.echo(f"converted {start.protocol} to {target}: {count(written)} messages in {count(writer.files)} files")
+        with _all_or_nothing(folder) as hidden:
+            writer = RecordWriter(hidden, kind, segment_rows, segment_bytes)
+            written = 0
+            converter = Converter(start.reader, target, to)
+            for message in _converted(start, converter):
+                if isinstance(message, Rejected):
+                    if _NO_ZONE in message.reason:
+                        raise UsageError(f"{message.reason}; nothing was written, give --source-timezone")
+                    counts[message.reason] += 1
+                    continue
+                writer.write(message)
+                written += 1
+            writer.finish()
+    unsent = " and ".join(
+        noun(number, kind, "DDL" if kind == "DDL" else "") for kind, number in converter.unsent.items()
+    )
+    what = f"{count(written)} messages in {count(writer.files)} files"
+    click.echo(f"converted {start.protocol} to {target}: {what}" + (f"; no message for {unsent}" if unsent else ""))
     if counts:
         raise click.exceptions.Exit(1)
+
+
+_NO_ZONE = "TIMESTAMP without "
+"""What all protocols' reasons for a missing time zone have in common: every row of such a table would be left out."""
+
+
+@contextmanager
+def _all_or_nothing(folder: Path) -> Iterator[Path]:
+    """A folder inside ``folder``, hidden from readers, whose files are moved there when all has gone well."""
+    hidden = folder / ".unfinished"
+    try:
+        shutil.rmtree(hidden, ignore_errors=True)  # of a conversion that was killed
+        hidden.mkdir()
+        yield hidden
+        for path in sorted(hidden.iterdir()):
+            path.rename(folder / path.name)
+    except OSError as error:
+        raise EnvironmentFault(f"{error.filename or folder}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(hidden, ignore_errors=True)
 
 
 @contextmanager

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, get_args
 
 import click
 import msgspec
+from rich.console import Console
 
 from ticdc_spark.cli.event_lines import EventLine, Kind, event_line, plain
+from ticdc_spark.cli.logging import console
 from ticdc_spark.cli.meter import meter
 from ticdc_spark.cli.rejects import told
 from ticdc_spark.cli.source import Opened, make_source, opened, source_options
-from ticdc_spark.config.table_filter import read_patterns, table_filter
+from ticdc_spark.cli.summary import Summarizer, print_summary
+from ticdc_spark.cli.tables import table_rules
+from ticdc_spark.config.table_filter import table_filter
+from ticdc_spark.ddl import TableName
 from ticdc_spark.mysql import tso
 from ticdc_spark.streams.reader import Found
 
@@ -35,24 +40,18 @@ def _ts(ctx: click.Context, parameter: click.Parameter, value: str | None) -> in
     return tso(int(at.timestamp() * 1000))
 
 
-def _rules(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    try:
-        return read_patterns(list(value))
-    except ValueError as error:
-        raise click.BadParameter("write schema.table; *, ? and [a-z] are wild, `quoted names` are not") from error
-
-
 @click.command("inspect")
 @source_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 @click.option(
-    "--table", "tables", multiple=True, callback=_rules, metavar="RULE", help="shop.*, !shop.tmp; repeatable."
+    "--table", "tables", multiple=True, callback=table_rules, metavar="RULE", help="shop.*, !shop.tmp; repeatable."
 )
 @click.option("--kind", "kinds", multiple=True, type=click.Choice(get_args(Kind)), help="May be repeated.")
 @click.option("--from-ts", callback=_ts, metavar="TS", help="From this commit ts on: a TSO, or a time (UTC).")
 @click.option("--to-ts", callback=_ts, metavar="TS", help="Up to this commit ts (exclusive).")
 @click.option("--partition", "partitions", multiple=True, type=click.IntRange(min=0), help="May be repeated.")
 @click.option("--limit", type=click.IntRange(min=1), help="Stop after so many lines.")
+@click.option("--summary", is_flag=True, help="Count events instead: by table, kind, partition, time, schema.")
 @click.option("--follow", is_flag=True, help="Go on with what is yet to come, until Ctrl-C.")
 def command(
     as_json: bool,
@@ -62,6 +61,7 @@ def command(
     to_ts: int | None,
     partitions: tuple[int, ...],
     limit: int | None,
+    summary: bool,
     follow: bool,
     **source: Any,
 ) -> None:
@@ -69,30 +69,68 @@ def command(
 
     An event without a table or commit ts does not pass a filter of it. Bad messages are printed as `rejected` and
     counted on standard error at the end. Rows of the Simple protocol are printed when their schema has come.
+    --summary prints, instead of events, how many there are.
     """
     wanted = _filter(tables, kinds, from_ts, to_ts, partitions)
     write = _json if as_json else plain
     counts: Counter[str] = Counter()
-    with opened(make_source(**source), follow=follow) as source_opened, _stopped(quietly=follow), told(counts):
-        printed = 0
-        for found in _events(source_opened):
+    summed = Summarizer() if summary else None
+    with (
+        opened(make_source(**source), follow=follow) as source_opened,
+        told(counts),
+        _printed(summed, as_json=as_json),
+        _stopped(quietly=follow),
+    ):
+        passed = 0
+        for found in _events(source_opened, say_what_waits=follow):
             line = event_line(found)
             if line.kind == "rejected":
                 counts[line.reason or ""] += 1
             if not wanted(line):
                 continue
-            click.echo(write(line))
-            printed += 1
-            if printed == limit:
+            if summed is None:
+                click.echo(write(line))
+            else:
+                summed.add(line, found)
+            passed += 1
+            if passed == limit:
                 return
 
 
-def _events(source: Opened) -> Iterator[Found]:
+@contextmanager
+def _printed(summed: Summarizer | None, *, as_json: bool) -> Iterator[None]:
+    """Print what was counted when all is read, or Ctrl-C ended what is followed."""
+    yield
+    if summed is None:
+        return
+    if as_json:
+        click.echo(msgspec.json.encode(summed.summary()))
+        return
+    console = Console(highlight=False, soft_wrap=True, emoji=False, markup=False)
+    if not console.is_terminal:
+        console.width = 1000  # where nobody looks at it, no line is broken
+    print_summary(console, summed.summary())
+
+
+def _events(source: Opened, *, say_what_waits: bool) -> Iterator[Found]:
+    said: set[TableName] = set()
     with meter("inspected", source.total) as show:
         for at, message in enumerate(source.messages, 1):
             yield from source.reader.read(message)
             show(at)
+            if say_what_waits:
+                say_what_waits_once(source.reader.waiting, said)
     yield from source.reader.finish()
+
+
+def say_what_waits_once(waiting: Collection[TableName], said: set[TableName]) -> None:
+    """Name each table once whose rows are not printed yet, for a stream without an end may never print them."""
+    for name in sorted(set(waiting) - said) if waiting else ():
+        said.add(name)
+        console.print(
+            f"rows of {'.'.join(name)} wait for their schema, which the table's next DDL or BOOTSTRAP brings; "
+            "from Kafka, --schemas-from beginning reads it from earlier messages"
+        )
 
 
 def _filter(

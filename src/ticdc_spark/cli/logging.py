@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
@@ -16,6 +17,9 @@ from ticdc_spark.errors import TicdcSparkError
 
 console = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False, markup=False)
 """Standard error. Whoever draws on it shares it with the log, or they would overwrite each other."""
+
+
+_TIME = "%Y-%m-%d %H:%M:%S"
 
 
 class _Handler(logging.Handler):
@@ -31,7 +35,7 @@ class _Formatter(logging.Formatter):
 def set_up(verbose: bool) -> None:
     """Send log lines to standard error, and what nobody catches to it as a redacted traceback."""
     handler = _Handler()
-    handler.setFormatter(_Formatter("%(asctime)s %(levelname)-7s %(message)s", "%Y-%m-%d %H:%M:%S"))
+    handler.setFormatter(_Formatter("%(asctime)s %(levelname)-7s %(message)s", _TIME))
     root = logging.getLogger("ticdc_spark")
     root.handlers = [handler]
     root.setLevel(logging.DEBUG if verbose else logging.INFO)
@@ -41,16 +45,20 @@ def set_up(verbose: bool) -> None:
 
 
 def show_error(error: TicdcSparkError, verbose: bool) -> None:
-    """Print an error: its text and notes; with ``verbose`` where it arose."""
+    """Print an error: the time, its text and notes; with ``verbose`` where it arose."""
     if verbose:
         _write("".join(traceback.format_exception(error)))
-    lines = [f"error: {error}", *getattr(error, "__notes__", ())]
+    lines = [f"{_now()} error: {error}", *getattr(error, "__notes__", ())]
     _write("\n".join(lines) + "\n")
 
 
 def _uncaught(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
     _write("".join(traceback.format_exception(kind, error, trace)))
-    _write("error: this is a fault of ticdc-spark itself; nothing that was committed is lost\n")
+    _write(f"{_now()} error: this is a fault of ticdc-spark itself; nothing that was committed is lost\n")
+
+
+def _now() -> str:
+    return time.strftime(_TIME)
 
 
 def _write(text: str) -> None:

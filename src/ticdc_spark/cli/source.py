@@ -22,7 +22,7 @@ from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.streams.detect import ENOUGH, detect
 from ticdc_spark.streams.handle_keys import Lookup
 from ticdc_spark.streams.reader import EventReader
-from ticdc_spark.topics.kafka_reader import Place, TopicReader
+from ticdc_spark.topics.kafka_reader import Partition, Place, TopicReader
 
 _LOOKED_AT = 1000
 """Messages looked at before the protocol is given up."""
@@ -36,6 +36,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     bootstrap_servers: str | None
     topics: tuple[str, ...]
     first: Place
+    schemas_first: Place | None
     client: dict[str, str]
     protocol: str | None
     schema_registry: str | None
@@ -84,6 +85,13 @@ _OPTIONS = (
     click.option("--bootstrap-servers", metavar="HOST:PORT,…", help="The Kafka cluster, instead of PATH."),
     click.option("--topic", "topics", multiple=True, help="A topic to read; may be repeated."),
     click.option("--from", "first", callback=place, default="beginning", show_default=True, metavar="PLACE"),
+    click.option(
+        "--schemas-from",
+        "schemas_first",
+        callback=place,
+        metavar="PLACE",
+        help="Read the schemas (DDL, BOOTSTRAP) from this earlier place up to --from.",
+    ),
     click.option("-X", "client", multiple=True, callback=client_options, metavar="KEY=VALUE", help="librdkafka's own."),
     click.option(
         "--protocol",
@@ -139,6 +147,8 @@ def make_source(**options: Any) -> Source:
         raise UsageError("read either PATH (a recorded topic: a folder or a file) or --bootstrap-servers with --topic")
     if (source.bootstrap_servers is None) != (not source.topics):
         raise UsageError("--bootstrap-servers and --topic belong together")
+    if source.schemas_first is not None and source.bootstrap_servers is None:
+        raise UsageError("--schemas-from belongs to --bootstrap-servers; a recorded topic is read whole")
     if source.source_timezone is not None:
         try:
             time_zone(source.source_timezone)
@@ -153,7 +163,7 @@ def opened(source: Source, *, follow: bool = False) -> Iterator[Opened]:
 
     Raises: UsageError for a protocol that cannot be detected; SourceFault for what cannot be read.
     """
-    with _messages(source, follow) as (messages, total):
+    with _messages(source, follow) as (messages, total, earlier):
         protocol = source.protocol
         if protocol is None:
             protocol, messages = _detected(messages, 1 if follow else ENOUGH)
@@ -165,6 +175,8 @@ def opened(source: Source, *, follow: bool = False) -> Iterator[Opened]:
             _upstream(source.upstream) as lookup,
         ):
             reader = EventReader(of, options, schemas=schemas, fetch=fetch, lookup=lookup)
+            for message in earlier:
+                reader.learn(message)
             yield Opened(protocol, messages, reader, total)
 
 
@@ -180,19 +192,30 @@ def _upstream(uri: str | None) -> Iterator[Lookup | None]:
 
 
 @contextmanager
-def _messages(source: Source, follow: bool) -> Iterator[tuple[Iterator[Message], int | None]]:
+def _messages(source: Source, follow: bool) -> Iterator[tuple[Iterator[Message], int | None, Iterator[Message]]]:
+    """The messages, how many there are about, and those before them that are read for their schemas."""
     if source.path is not None:
         from ticdc_spark.topics.messages import count_recorded, recorded_messages
 
-        yield recorded_messages(source.path, follow=follow), None if follow else count_recorded(source.path)
+        total = None if follow else count_recorded(source.path)
+        yield recorded_messages(source.path, follow=follow), total, iter(())
         return
     assert source.bootstrap_servers is not None
     with TopicReader(source.bootstrap_servers, source.client) as kafka:
         partitions = kafka.partitions(source.topics)
         start = kafka.start(partitions, source.first, {})
         end = None if follow else kafka.places(partitions, "end")
-        total = None if end is None else sum(max(0, end[p] - start[p]) for p in partitions)
-        yield kafka.read(start, end, [], patient=False), total
+        count = None if end is None else sum(max(0, end[p] - start[p]) for p in partitions)
+        yield kafka.read(start, end, [], patient=False), count, _earlier(source, start)
+
+
+def _earlier(source: Source, end: dict[Partition, int]) -> Iterator[Message]:
+    """The messages before ``end`` that are asked for, by a reader of their own: the other one may be at work."""
+    if source.schemas_first is None:
+        return
+    assert source.bootstrap_servers is not None
+    with TopicReader(source.bootstrap_servers, source.client) as kafka:
+        yield from kafka.read(kafka.start([*end], source.schemas_first, {}), end, [], patient=False)
 
 
 def _detected(messages: Iterator[Message], enough: int) -> tuple[str, Iterator[Message]]:

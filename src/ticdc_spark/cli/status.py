@@ -1,5 +1,8 @@
 """``ticdc-spark status``."""
 
+import sys
+import time
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,33 +12,89 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ticdc_spark.cli.tables import table_rules
 from ticdc_spark.cli.text import count, duration, noun
 from ticdc_spark.config.load import load_identity
-from ticdc_spark.operate.status import JobStatus, job_status
+from ticdc_spark.config.table_filter import table_filter
+from ticdc_spark.operate.status import JobStatus, TableStatus, job_status
 
 _COLOURS = {"normal": "green", "finished": "green", "warning": "yellow", "pending": "yellow", "failed": "red"}
+
+
+_WHOLE = 20
+"""Up to so many tables are all shown; of more, those that need a look."""
+_WATCH_SECONDS = 2.0
 
 
 @click.command("status")
 @click.argument("job_file", metavar="JOB.toml", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--json", "as_json", is_flag=True, help="Print everything as one JSON object.")
-def command(job_file: Path, as_json: bool) -> None:
+@click.option(
+    "--table", "tables", multiple=True, callback=table_rules, metavar="RULE", help="shop.*, !shop.tmp; repeatable."
+)
+@click.option("--watch", is_flag=True, help=f"Print it every {_WATCH_SECONDS:.0f} s, until Ctrl-C.")
+def command(job_file: Path, as_json: bool, tables: tuple[str, ...], watch: bool) -> None:
     """Tell how a job stands, also while it does not run.
 
     Reads only the job file and what the job has written; starts no Spark and needs no secret. Exits 0 whatever the
-    state is.
+    state is. Of more than 20 tables those are shown that are quarantined or diverged; --table shows others.
     """
-    status = job_status(load_identity(job_file))
-    if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(status), indent=2))
-        return
+    identity = load_identity(job_file)
     console = Console(highlight=False, soft_wrap=True, emoji=False, markup=False)
+    if not console.is_terminal:
+        console.width = 1000  # where nobody looks at it, no line is broken
+    try:
+        while True:
+            _show(console, _of_tables(job_status(identity), tables), as_json, watch, whole=bool(tables))
+            if not watch:
+                return
+            time.sleep(_WATCH_SECONDS)
+    except KeyboardInterrupt:
+        if not watch:
+            raise
+
+
+def _show(console: Console, status: JobStatus, as_json: bool, watch: bool, *, whole: bool) -> None:
+    if as_json:
+        encoded = msgspec.json.encode(status)
+        click.echo(encoded if watch else msgspec.json.format(encoded, indent=2))
+    else:
+        if watch and console.is_terminal:
+            console.clear()
+        _print(console, status, whole=whole)
+    sys.stdout.flush()
+
+
+def _of_tables(status: JobStatus, rules: tuple[str, ...]) -> JobStatus:
+    if not rules:
+        return status
+    wanted = table_filter(rules)
+    found = tuple(table for table in status.tables if wanted(table.schema, table.table))
+    return msgspec.structs.replace(status, tables=found)
+
+
+def _print(console: Console, status: JobStatus, *, whole: bool) -> None:
+    """Print a status; ``whole``: with all tables that it has."""
     for name, value, style in _facts(status):
         console.print(Text.assemble(f"{name:<19}", (value, style)))
-    if status.tables:
-        if not console.is_terminal:
-            console.width = 1000  # where nobody looks at it, no line is broken
-        console.print(_tables(status))
+    shown = status.tables
+    if len(shown) > _WHOLE and not whole:
+        shown = tuple(table for table in shown if table.needs_a_look)
+        console.print(Text.assemble(f"{'tables':<19}", _conditions(status.tables)))
+    listed = shown if whole else shown[:_WHOLE]
+    if listed:
+        console.print(_grid(listed))
+        # below the grid: one long reason would make every row as wide
+        for table in (table for table in listed if table.detail):
+            console.print(Text(f"{table.name} is {table.condition}: {table.detail}"))
+    if len(shown) > len(listed):
+        console.print(Text(f"and {count(len(shown) - len(listed))} more that need a look: --table '*.*' shows all"))
+
+
+def _conditions(tables: tuple[TableStatus, ...]) -> str:
+    counts = Counter(table.condition for table in tables)
+    parts = ", ".join(f"{count(number)} {condition}" for condition, number in counts.most_common())
+    return f"{count(len(tables))}: {parts} (--table '*.*' shows all)"
 
 
 def _facts(status: JobStatus) -> list[tuple[str, str, str]]:
@@ -88,15 +147,13 @@ def _left_out(status: JobStatus) -> str:
     return ", ".join(noun(number, one, many) for number, one, many in numbers if number)
 
 
-def _tables(status: JobStatus) -> Table:
+def _grid(tables: tuple[TableStatus, ...]) -> Table:
     grid = Table(box=None, padding=(0, 2, 0, 0))
     for title in ("table", "applied", "condition"):
         grid.add_column(title)
     for title in ("rows", "waiting"):
         grid.add_column(title, justify="right")
-    for table in status.tables:
-        condition = f"{table.condition}: {table.detail}" if table.detail else table.condition
-        grid.add_row(
-            Text(table.name), table.applied_time, Text(condition), count(table.rows), count(table.rows_waiting)
-        )
+    for table in tables:
+        cells = Text(table.name), table.applied_time, table.condition
+        grid.add_row(*cells, count(table.rows), count(table.rows_waiting))
     return grid

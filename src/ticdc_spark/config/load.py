@@ -18,6 +18,7 @@ from ticdc_spark.config.job import (
     Source,
 )
 from ticdc_spark.config.paths import absolute, existing, location
+from ticdc_spark.config.placement import hint
 from ticdc_spark.config.toml import Mistakes, Section
 from ticdc_spark.config.values import Retention, SkipDdl, skip_ddl_line
 from ticdc_spark.protocols import PROTOCOLS
@@ -34,13 +35,13 @@ def load_job(path: Path | str) -> Job:
     known = ("job", "source", "schema", "sink", "spark")
     for title in raw:
         if title not in known:
-            where = job_file.nearest(title, known) or "; allowed: " + ", ".join(f"[{name}]" for name in known)
+            where = hint(title, "", known) or "; allowed: " + ", ".join(f"[{name}]" for name in known)
             mistakes.add("", f"unknown section or key `{title}`{where}")
     sections = {name: _table(raw, name, mistakes) for name in known}
     keys = _job_keys(sections["job"], mistakes)
     source = _source(sections["source"], mistakes)
     sink = _sink(sections["sink"], mistakes)
-    schema = job_file.read_section(sections["schema"], SchemaFiles, "schema", mistakes)
+    schema = job_file.read_section(sections["schema"], SchemaFiles, "schema", mistakes, hint)
     schema["file"] = tuple(existing(file, str(text), "[schema] file", mistakes) for text in schema.get("file", ()))
     spark = _spark(sections["spark"], mistakes)
     mistakes.stop_if_any()
@@ -73,7 +74,7 @@ def _table(raw: Mapping[str, Any], name: str, mistakes: Mistakes) -> Mapping[str
 
 
 def _job_keys(raw: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any]:
-    keys = job_file.read_section(raw, JobKeys, "job", mistakes)
+    keys = job_file.read_section(raw, JobKeys, "job", mistakes, hint)
     if "state" in keys:
         keys["state"] = absolute(mistakes.path, str(keys["state"]))
     return keys
@@ -94,7 +95,7 @@ def _source(raw: Mapping[str, Any], mistakes: Mistakes) -> Source | None:
         for key in options.keys() & _OWN_KAFKA.keys():
             mistakes.add(f"[source] {key}", f"is set by the job; {_OWN_KAFKA[key]}")
     before = mistakes.count
-    keys = job_file.read_section(plain, kind, "source", mistakes, more_known=("kind", *more))
+    keys = job_file.read_section(plain, kind, "source", mistakes, hint, more_known=("kind", *more))
     if "path" in keys:
         keys["path"] = existing(mistakes.path, str(keys["path"]), "[source] path", mistakes)
     if str(keys.get("schema_registry", "")).startswith("file:"):
@@ -149,7 +150,7 @@ def _sink(raw: Mapping[str, Any], mistakes: Mistakes) -> IcebergSink | None:
     plain, options = _split({key: value for key, value in raw.items() if key != "kind"}, "catalog", "sink", mistakes)
     properties = plain.pop("table-properties", {})
     before = mistakes.count
-    keys = job_file.read_section(plain, IcebergSink, "sink", mistakes, more_known=("kind", "table-properties"))
+    keys = job_file.read_section(plain, IcebergSink, "sink", mistakes, hint, more_known=("kind", "table-properties"))
     if not isinstance(properties, Mapping):
         mistakes.add("[sink] table-properties", f"found {properties!r}; allowed: a table of properties")
         properties = {}
@@ -174,9 +175,8 @@ def _spark(raw: Mapping[str, Any], mistakes: Mistakes) -> dict[str, str]:
     options = job_file.read_options(raw, "spark", mistakes)
     for key in options:
         if not key.startswith("spark."):
-            mistakes.add(
-                f"[spark] {key}", f"unknown option; Spark's options start with `spark.`: did you mean `spark.{key}`?"
-            )
+            what = hint(key, "spark", ()) or f": did you mean `spark.{key}`?"
+            mistakes.add(f"[spark] {key}", f"unknown option; Spark's options start with `spark.`{what}")
     return options
 
 

@@ -174,8 +174,12 @@ def read_options(raw: Raw, title: str, mistakes: Mistakes) -> dict[str, str]:
     return options
 
 
+Hint: TypeAlias = Callable[[str, str, Iterable[str]], str]
+"""What to do about an unknown key: of the key, its section, and the keys that this section has."""
+
+
 def read_section(
-    raw: Raw, kind: type[Section], title: str, mistakes: Mistakes, more_known: Iterable[str] = ()
+    raw: Raw, kind: type[Section], title: str, mistakes: Mistakes, hint: Hint, more_known: Iterable[str] = ()
 ) -> dict[str, Any]:
     """Read a section's keys by the fields of ``kind``; keys that are wrong are noted and left out.
 
@@ -192,9 +196,8 @@ def read_section(
     for key in raw:
         if key not in fields:
             known = [*fields, *more_known]
-            mistakes.add(
-                f"[{title}]", f"unknown key `{key}`{nearest(key, known) or '; allowed: ' + ', '.join(sorted(known))}"
-            )
+            what = hint(key, title, known) or f"; allowed: {', '.join(sorted(known))}"
+            mistakes.add(f"[{title}]", f"unknown key `{key}`{what}")
     for key, field in fields.items():
         where = f"[{title}] {key}"
         if key not in raw:

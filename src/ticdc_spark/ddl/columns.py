@@ -51,6 +51,7 @@ class _Options:
     collate: str | None = None
     default: str | int | None = None
     virtual: bool = False
+    stored: bool = False
     filled: bool = False
 
 
@@ -76,6 +77,7 @@ def column_def(cur: Cursor) -> ColumnDef:
         nullable=options.nullable is not False and not options.primary,
         default=_stored(options.default, kind),
         virtual=options.virtual,
+        stored=options.stored,
     )
     return ColumnDef(
         column=column,
@@ -205,7 +207,8 @@ def _generated(cur: Cursor, options: _Options) -> None:
     cur.accept("always")
     cur.accept("as")
     cur.brackets()
-    options.virtual = not cur.any_of("stored", "persistent")
+    options.stored = bool(cur.any_of("stored", "persistent"))
+    options.virtual = not options.stored
 
 
 def _comment(cur: Cursor, options: _Options) -> None:

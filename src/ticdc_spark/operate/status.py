@@ -24,7 +24,11 @@ class TableStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One table."""
 
     name: str
+    """``schema.table``; as either may have dots, both stand apart too."""
+    schema: str
+    table: str
     applied_ts: int
+    applied_ts_text: str
     applied_time: str
     condition: Literal["clean", "unverified", "diverged", "quarantined", "dropped", "kept"]
     """clean: known to equal the source. unverified: up to date, but from a start that this job did not make.
@@ -33,6 +37,12 @@ class TableStatus(msgspec.Struct, frozen=True, kw_only=True):
     rows: int = 0
     rows_waiting: int = 0
     snapshot_id: int | None = None
+    snapshot_id_text: str | None = None
+
+    @property
+    def needs_a_look(self) -> bool:
+        """Whether it does not equal the source and will not by itself."""
+        return self.condition in ("diverged", "quarantined")
 
 
 class PartitionStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +52,7 @@ class PartitionStatus(msgspec.Struct, frozen=True, kw_only=True):
     partition: int
     offset: int
     watermark_ts: int
+    watermark_ts_text: str
     watermark_time: str
     idle: bool
 
@@ -64,7 +75,10 @@ class LastError(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """The status of a job, as ``status --json`` prints it. Lags and ages are seconds, times are UTC."""
+    """The status of a job, as ``status --json`` prints it. Lags and ages are seconds, times are UTC.
+
+    Numbers of 64 bits have a text beside them: JavaScript and jq round what is above 2^53.
+    """
 
     job: str
     state: State
@@ -79,6 +93,7 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
     mode: Literal["", "barrier", "arrival"] = ""
     """arrival: there are no watermarks, and ``resolved_ts`` is only the highest commitTs that was applied."""
     resolved_ts: int = 0
+    resolved_ts_text: str = "0"
     resolved_time: str = "-"
     lag: float | None = None
     upstream_lag: float | None = None
@@ -129,6 +144,7 @@ def describe(
         batch=progress.batch,
         mode=progress.mode,
         resolved_ts=progress.applied,
+        resolved_ts_text=str(progress.applied),
         resolved_time=tso_time.utc(progress.applied),
         lag=tso_time.lag(progress.applied, now),
         upstream_lag=tso_time.lag(received, now),
@@ -153,6 +169,7 @@ def describe(
                 partition=one.partition,
                 offset=one.offset,
                 watermark_ts=one.watermark,
+                watermark_ts_text=str(one.watermark),
                 watermark_time=tso_time.utc(one.watermark),
                 idle=one.idle,
             )
@@ -220,26 +237,41 @@ def _tables(progress: Progress) -> tuple[TableStatus, ...]:
     return tuple(sorted([*known, *unknown], key=lambda table: table.name))
 
 
+_UNVERIFIED = {
+    "create": "rows came late, or were applied again, so that it is no longer known to equal the source",
+    "bootstrap": "the job did not see it created: rows from before its first message may be missing",
+    "adopted": "the lake had it before this job",
+}
+"""What makes a table unverified, by its origin."""
+
+
 def _table(table: TableState, waiting: int) -> TableStatus:
     condition: Literal["clean", "unverified", "diverged", "quarantined", "dropped", "kept"] = "unverified"
     detail = ""
     if table.quarantined is not None:
         condition, detail = "quarantined", redact(table.quarantined)
     elif table.diverged_since is not None:
-        condition, detail = "diverged", f"since {table.diverged_since} ({tso_time.utc(table.diverged_since)})"
+        why = f": {redact(table.diverged_why)}" if table.diverged_why else ""
+        condition, detail = "diverged", f"since {table.diverged_since} ({tso_time.utc(table.diverged_since)}){why}"
     elif table.kept:
         condition, detail = "kept", "dropped at the source, kept in the lake"
     elif table.dropped:
         condition = "dropped"
     elif table.clean:
         condition = "clean"
+    else:
+        detail = _UNVERIFIED[table.origin]
     return TableStatus(
         name=f"{table.schema}.{table.name}",
+        schema=table.schema,
+        table=table.name,
         applied_ts=table.applied,
+        applied_ts_text=str(table.applied),
         applied_time=tso_time.utc(table.applied),
         condition=condition,
         detail=detail,
         rows=table.rows,
         rows_waiting=waiting,
         snapshot_id=table.snapshot_id,
+        snapshot_id_text=None if table.snapshot_id is None else str(table.snapshot_id),
     )

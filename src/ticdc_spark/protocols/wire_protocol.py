@@ -40,6 +40,8 @@ class Traits:
     """DDL goes to partition 0 only; otherwise to each."""
     versioned_tables: bool = False
     """A row names the version of its table; BOOTSTRAP and DDL messages carry the tables."""
+    needs_details: bool = False
+    """Messages have what versioned tables lack: the order of columns, or which are generated."""
     registry: bool = False
     """Messages name schemas of a registry."""
     schema_blocks: bool = False
@@ -100,7 +102,8 @@ class WireProtocol(ABC, Generic[Config]):
     def needed(self, registry: Registry | None) -> Registry:
         """The registry, where ``traits.registry``. Raises: UsageError if it is ``None``."""
         if registry is None:
-            raise UsageError(f"{self.name} is written with --schema-registry")
+            where = "a URL, or file:PATH for a file of schemas"
+            raise UsageError(f"{self.name} is written with --schema-registry: {where}")
         return registry
 
     def is_framed(self, key: bytes | None, value: bytes | None) -> bool:

@@ -45,7 +45,10 @@ def begin(
             f"it was restored or replaced by an older copy. Delete the state folder {job.state}, and the job reads the "
             "topic again from its start, and goes on from what its tables are"
         )
-    return progress, _look(job, sink, changelog, progress)
+    plan = store.load_plan()
+    under_way = plan is not None and (plan.generation, plan.batch) == (progress.generation, progress.batch + 1)
+    interrupted = under_way and plan is not None and plan.resolved is not None
+    return progress, _look(job, sink, changelog, progress, interrupted=interrupted)
 
 
 def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: ProgressStore) -> Progress:
@@ -108,8 +111,11 @@ def _missing_batches(progress: Progress, changelog: ChangeLog) -> set[int]:
     return waiting - changelog.batches(progress.generation) if waiting else set()
 
 
-def _look(job: Job, sink: Sink, changelog: ChangeLog, progress: Progress) -> tuple[Pending, ...]:
-    """Look at every table of the job. Returns: rows to apply again."""
+def _look(job: Job, sink: Sink, changelog: ChangeLog, progress: Progress, *, interrupted: bool) -> tuple[Pending, ...]:
+    """Look at every table of the job. ``interrupted``: a batch that was not finished may have dropped or renamed some.
+
+    Returns: rows to apply again.
+    """
     tables = [table for table in progress.tables if table.mark != NO_MARK and (not table.dropped or table.kept)]
     arrival = progress.mode == "arrival"
 
@@ -120,8 +126,7 @@ def _look(job: Job, sink: Sink, changelog: ChangeLog, progress: Progress) -> tup
     for table, looked in zip(tables, _each(job, look, tables), strict=True):
         name = (table.schema, table.name)
         if looked.stamp is None:
-            later = _is_explained(progress, table)
-            if not later:
+            if not interrupted:
                 raise DecisionNeeded(vanished(job, name))
         elif looked.behind:
             redo.append(_redo(job, changelog, progress, table, looked))
@@ -134,19 +139,6 @@ def _each(job: Job, look: object, tables: list[TableState]) -> Iterable[Looked]:
         return [look(table) for table in tables]
     with ThreadPoolExecutor(job.parallel_tables, "look") as pool:
         return list(pool.map(look, tables))
-
-
-def _is_explained(progress: Progress, table: TableState) -> bool:
-    """Whether a batch that was interrupted may have dropped or renamed a table."""
-    return any(
-        (table.schema, table.name)
-        in {
-            (ddl.change.schema, ddl.change.name),
-            *((one.schema, one.name) for one in (ddl.change.pre_table, ddl.change.table) if one is not None),
-        }
-        or not ddl.change.name
-        for ddl in progress.ddls
-    )
 
 
 def _redo(job: Job, changelog: ChangeLog, progress: Progress, table: TableState, looked: Looked) -> Pending:

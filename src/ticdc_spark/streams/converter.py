@@ -8,17 +8,19 @@ DDL kinds are the target's.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from ticdc_spark.model import Bootstrap, Message, Rejected, RowChange, SchemaChange, Table, Watermark
+from ticdc_spark.model import Bootstrap, Change, Message, Rejected, RowChange, SchemaChange, Table, Watermark
 from ticdc_spark.protocols import protocol
 from ticdc_spark.protocols.base import Encoded, Encoder
 from ticdc_spark.protocols.shared.ddl_words import ddl_word
 from ticdc_spark.streams.reader import EventReader, Found
+from ticdc_spark.streams.sql_details import SqlDetails
 from ticdc_spark.streams.write_changes import UNWRITABLE
 
 Partition: TypeAlias = tuple[str, int]
@@ -35,6 +37,9 @@ class Converter:
         self._to = to
         self._offsets: dict[Partition, int] = {}
         self._run: list[Found] = []
+        self.unsent: Counter[str] = Counter()
+        """DDL and watermarks that have no message in the target."""
+        self._details = SqlDetails() if self._target.needs_details else None
         self._told: set[tuple[Partition, str, str, int]] = set()
         self._versions: dict[tuple[str, str], tuple[Table, int]] = {}
 
@@ -49,6 +54,7 @@ class Converter:
                 yield from self.flush()
             return
         yield from self.flush()
+        self._learn(event)
         match event:
             case Rejected():
                 yield event
@@ -59,6 +65,14 @@ class Converter:
             case SchemaChange():
                 if found.message.partition == 0 or not self._target.ddl_to_first_partition:
                     yield from self._attempt(found, lambda: [self._to.ddl(self._ddl(event))])
+
+    def _learn(self, event: SchemaChange | Bootstrap | Watermark | Rejected) -> None:
+        if self._details is None:
+            return
+        if isinstance(event, Bootstrap):
+            self._details.learn(event.table)
+        elif isinstance(event, SchemaChange) and (event.table or event.pre_table):
+            self._details.follow(event)
 
     def flush(self) -> Iterator[Message | Rejected]:
         """Write the rows that wait for more of their partition."""
@@ -87,6 +101,9 @@ class Converter:
     def _suited(self, change: RowChange) -> RowChange:
         if change.op == "upsert" and not self._target.upserts:
             change = replace(change, op="insert")
+        if self._details is not None:
+            table = self._details.complete(change.table)
+            change = change if table is change.table else replace(change, table=table)
         if self._target.versioned_tables and change.table.version is None:
             change = replace(change, table=self._versioned(change.table, change.commit_ts))
         return change
@@ -106,12 +123,18 @@ class Converter:
             yield from self._messages(found, [self._to.bootstrap(table)])
 
     def _ddl(self, change: SchemaChange) -> SchemaChange:
-        if not self._target.ddl_has_tables or change.table is not None or change.pre_table is not None:
+        if not self._target.ddl_has_tables:
             return change
+        if change.table is not None or change.pre_table is not None:
+            return change if self._details is None else self._complete(change, self._details)
         before, after = self._reader.tables_of(change)
         if self._target.versioned_tables:
             before, after = (table and self._versioned(table, change.commit_ts) for table in (before, after))
         return replace(change, kind=ddl_word(change.query), table=after, pre_table=before)
+
+    def _complete(self, change: SchemaChange, details: SqlDetails) -> SchemaChange:
+        before, after = (table and details.complete(table) for table in (change.pre_table, change.table))
+        return replace(change, pre_table=before, table=after)
 
     def _attempt(self, found: Found, make: Callable[[], Sequence[Encoded | None]]) -> Iterator[Message | Rejected]:
         try:
@@ -124,7 +147,9 @@ class Converter:
     def _messages(self, found: Found, encoded: Sequence[Encoded | None]) -> Iterator[Message]:
         topic, partition = _partition(found)
         for one in encoded:
-            if one is not None:
+            if one is None:
+                self._count_unsent(found.event)
+            else:
                 offset = self._offsets.get((topic, partition), 0)
                 self._offsets[topic, partition] = offset + 1
                 yield Message(
@@ -135,6 +160,10 @@ class Converter:
                     key=one.key,
                     value=one.value,
                 )
+
+    def _count_unsent(self, event: Change | Rejected) -> None:
+        if isinstance(event, SchemaChange | Watermark):
+            self.unsent["DDL" if isinstance(event, SchemaChange) else "watermark"] += 1
 
 
 def _partition(found: Found) -> Partition:

@@ -6,7 +6,7 @@ the fields of its JSON (``is_json``). JSON may be compressed. A tombstone tells 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
@@ -39,6 +39,26 @@ def detect(messages: Sequence[tuple[bytes | None, bytes | None]]) -> str:
     raise UsageError(f"the protocol cannot be detected: the messages look like {which}; name it with protocol")
 
 
+def describe_other(messages: Iterable[tuple[bytes | None, bytes | None]], expected: str) -> str | None:
+    """``these look like simple``, of messages (key, value) that could not be read as ``expected``; never raises.
+
+    ``None`` if they tell nothing, or if one of them looks as expected: then it is no wrong name but a bad message.
+    """
+    found: dict[str, None] = {}
+    for key, value in messages:
+        name = _detect(key, value)
+        if name == expected:
+            return None
+        if name is not None and not (value is None and _share_registry(name, expected)):
+            found[name] = None
+    return f"these look like {' and '.join(found)}" if found else None
+
+
+def _share_registry(name: str, expected: str) -> bool:
+    """Whether both have schemas of a registry: a delete's key looks the same in them."""
+    return PROTOCOLS[name].traits.registry and PROTOCOLS[expected].traits.registry
+
+
 def _detect(key: bytes | None, value: bytes | None) -> str | None:
     for name, protocol in PROTOCOLS.items():
         if protocol.is_framed(key, value):
@@ -57,4 +77,4 @@ def _fields(value: bytes) -> Collection[str]:
         return ()
 
 
-__all__ = ["ENOUGH", "detect"]
+__all__ = ["ENOUGH", "describe_other", "detect"]

@@ -17,7 +17,7 @@ DDL comes once for each partition and is followed once.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -103,6 +103,22 @@ class EventReader:
         while self._held.is_full():
             yield from self._give_up()
 
+    def learn(self, message: Message) -> None:
+        """Take the schemas that a message from before the stream has, and nothing else."""
+        for event in self._decoder.open_message(message.key, message.value):
+            if isinstance(event, SchemaChange):
+                if self._follows:
+                    self._current.follow(event, self._of_ddl(message))
+                for table in (event.pre_table, event.table):
+                    self._add(table)
+            elif isinstance(event, Bootstrap):
+                self._add(event.table)
+
+    @property
+    def waiting(self) -> Collection[TableName]:
+        """The tables with rows that wait for a schema."""
+        return self._held.tables
+
     def tables_of(self, change: SchemaChange) -> tuple[Table | None, Table | None]:
         """The table before and after a DDL that was read, as its SQL tells them."""
         return self._current.around(change)
@@ -184,12 +200,17 @@ class EventReader:
                 yield from self._schema(table)
 
     def _schema(self, table: Table) -> Iterator[Found]:
+        self._add(table)
+        yield from self._go_on((table.schema, table.name))
+
+    def _add(self, table: Table | None) -> None:
+        if table is None:
+            return
         key = (table.schema, table.name, str(table.version))
         self._versions[key] = table
         self._versions.move_to_end(key)
         if len(self._versions) > _VERSIONS:
             self._versions.popitem(last=False)
-        yield from self._go_on((table.schema, table.name))
 
 
 _WAITING = Rejected("waits for its schema")
@@ -236,6 +257,10 @@ class _Held:
         self._tables: dict[TableName, deque[Found]] = {}
         self._bytes = 0
         self.count = 0
+
+    @property
+    def tables(self) -> Collection[TableName]:
+        return self._tables.keys()
 
     def first(self, name: TableName) -> Found | None:
         rows = self._tables.get(name)

@@ -24,9 +24,13 @@ class SqlTables:
         """The table before and after a DDL that was followed."""
         return self._seen.get(_identity(change), (None, None))
 
+    def has_followed(self, change: SchemaChange) -> bool:
+        """Whether this DDL was followed before, as it comes in every partition."""
+        return _identity(change) in self._seen
+
     def follow(self, change: SchemaChange, told: Iterable[Table] = ()) -> None:
         """Follow a DDL, once. ``told``: the tables after it, for those that its SQL alone does not tell."""
-        if _identity(change) in self._seen:
+        if self.has_followed(change):
             return
         names = _named(change)
         before = next((self.tables[name] for name in names if name in self.tables), None)

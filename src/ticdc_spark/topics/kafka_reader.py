@@ -1,5 +1,6 @@
 """Reads topics one message at a time, without Spark and without a consumer group."""
 
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,10 @@ Place: TypeAlias = int | datetime | str
 """An offset, an instant, ``beginning`` or ``end``."""
 
 _ANSWER_SECONDS = 60.0
+_LOG = logging.getLogger(__name__)
+_CLIENT = _LOG.getChild("client")
+"""What librdkafka logs: some twenty lines a second while a broker does not answer."""
+_CLIENT.addFilter(lambda record: _CLIENT.isEnabledFor(logging.DEBUG))
 
 
 class TopicReader:
@@ -35,9 +40,11 @@ class TopicReader:
             "enable.partition.eof": "true",
             # Offsets that are gone must be an error, not a jump.
             "auto.offset.reset": "error",
+            "error_cb": self._hear,
         }
+        self._heard = ""
         try:
-            self._consumer: Any = confluent_kafka.Consumer(settings)
+            self._consumer: Any = confluent_kafka.Consumer(settings, logger=_CLIENT)
         except confluent_kafka.KafkaException as error:
             raise UsageError(f"-X: {error.args[0].str()}") from error
 
@@ -135,12 +142,18 @@ class TopicReader:
                 p: self._consumer.get_watermark_offsets(self._kafka.TopicPartition(*p), timeout=30) for p in partitions
             }
 
+    def _hear(self, error: Any) -> None:
+        """Keep what a broker's connection says: the error of a call tells only that it did not come about."""
+        if error.code() != self._kafka.KafkaError._ALL_BROKERS_DOWN:
+            self._heard = f": {error.str()}"
+
     @contextmanager
     def _asking(self) -> Iterator[None]:
         try:
             yield
         except self._kafka.KafkaException as error:
-            raise SourceFault(f"Kafka at {self._servers}: {error.args[0].str()}") from error
+            self._consumer.poll(0)
+            raise SourceFault(f"Kafka at {self._servers}: {error.args[0].str()}{self._heard}") from error
 
 
 def _message(record: Any) -> Message:

@@ -60,6 +60,7 @@ PROTOCOL = DebeziumProtocol(
         watermarks="optional",  # enable-tidb-extension
         ddl="always",
         ddl_has_tables=True,
+        needs_details=True,
         schema_blocks=True,
         connector_properties=True,
     ),

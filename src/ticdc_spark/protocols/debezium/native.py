@@ -23,6 +23,7 @@ from ticdc_spark.mysql import canonical_decimal, fsp, is_bytes
 from ticdc_spark.protocols.base import Columns, RowReader
 from ticdc_spark.protocols.debezium import reads
 from ticdc_spark.protocols.debezium.blocks import Block, WireField, columns_of
+from ticdc_spark.protocols.debezium.raw_text import with_raw_text
 from ticdc_spark.protocols.debezium.types import cell
 from ticdc_spark.protocols.shared.json_rows import Cell, image_reader
 
@@ -123,7 +124,8 @@ def row_reader(table: Table, only: frozenset[str] | None = None) -> RowReader:
 
     Raises: MessageError if the table has a column type that Debezium cannot carry.
     """
-    plain = image_reader(table, {column.name: cell(column.type) for column in table.columns}, only, in_order=True)
+    cells = {column.name: cell(column.type) for column in table.columns}
+    plain = with_raw_text(table, image_reader(table, cells, only, in_order=True))
 
     @lru_cache(_READERS_KEPT)
     def reader(head: bytes) -> RowReader:

@@ -59,5 +59,12 @@ class OpenProtocol(WireProtocol["OpenConfig"]):
 PROTOCOL = OpenProtocol(
     name="open",
     aliases=("open-protocol",),
-    traits=Traits(watermarks="always", ddl="always", upserts=True, local_timestamps=True, claim_check=True),
+    traits=Traits(
+        watermarks="always",
+        ddl="always",
+        needs_details=True,
+        upserts=True,
+        local_timestamps=True,
+        claim_check=True,
+    ),
 )

@@ -10,7 +10,7 @@ import msgspec
 
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Column, ColumnType, Index, Table
-from ticdc_spark.protocols.open.types import BINARY, FORMS, HANDLE, NULLABLE, PRIMARY, UNSIGNED
+from ticdc_spark.protocols.open.types import BINARY, FORMS, GENERATED, HANDLE, NULLABLE, PRIMARY, UNSIGNED
 
 
 class _Object(msgspec.Struct, gc=False):
@@ -122,10 +122,10 @@ _OF_CHARSET = frozenset((15, 249, 250, 251, 252, 253, 254))
 def table_from_row(schema: str, table: str, image: bytes) -> Table:
     """A table as far as one of its rows tells it; ``image`` is a raw image of an envelope.
 
-    Known: names (in the order sent: the classic architecture sorts them), types, UNSIGNED, NULL or NOT NULL, and the
-    handle key. Not known: lengths, scales, ENUM and SET members (so their names), character sets beyond binary or
-    not, defaults, the handle key's column order, other indexes, virtual columns. A partial image tells only its
-    columns. A column whose type code is NULL's (6) has no type and is refused.
+    Known: names (in the order sent: the classic architecture sorts them), types, UNSIGNED, NULL or NOT NULL,
+    which are stored generated columns, and the handle key. Not known: lengths, scales, ENUM and SET members (so their
+    names), character sets beyond binary or not, defaults, the handle key's column order, other indexes, virtual
+    columns. A partial image tells only its columns. A column whose type code is NULL's (6) has no type and is refused.
 
     Raises: MessageError if the image cannot be read or has a type code that is not known.
     """
@@ -134,7 +134,8 @@ def table_from_row(schema: str, table: str, image: bytes) -> Table:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MessageError(f"row of `{schema}`.`{table}`: {error}") from error
     columns = tuple(
-        Column(name=name, type=_type(name, cell), nullable=bool(cell.f & NULLABLE)) for name, cell in cells.items()
+        Column(name=name, type=_type(name, cell), nullable=bool(cell.f & NULLABLE), stored=bool(cell.f & GENERATED))
+        for name, cell in cells.items()
     )
     return Table(schema=schema, name=table, columns=columns, indexes=_indexes(cells))
 

@@ -86,7 +86,7 @@ def _head(table: Table, column: Column, keys: Collection[str]) -> str:
 def _flags(table: Table, column: Column, keys: Collection[str]) -> int:
     kind = column.type
     flags = BINARY * (kind.charset == "binary") | NULLABLE * column.nullable | UNSIGNED * kind.unsigned
-    flags |= HANDLE * (column.name in keys) | GENERATED * bool(column.virtual)
+    flags |= HANDLE * (column.name in keys) | GENERATED * bool(column.virtual or column.stored)
     for index in _indexes(table):
         if column.name not in index.columns:
             continue

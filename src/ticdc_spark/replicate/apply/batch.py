@@ -195,6 +195,6 @@ class TimelineWork:
         batch = self.batch
         looked = look_at(batch.sink, batch.job, table, self.promised.get(table), arrival=batch.arrival)
         if looked.behind:
-            raise SinkFault(f"{looked.behind}, while the job ran; the next start sees what is missing")
+            raise SinkFault(f"{looked.behind}, while the job ran. Start the job again: it applies what the table lacks")
         self.stamps[table] = looked.stamp
         self.known[table] = looked.state

@@ -341,6 +341,10 @@ def _commits(
     commits = []
     if plan.changes:
         changes = plan.changes
+        if state.origin == "adopted" and work.mark(name) < mark:
+            have = {column.casefold() for column in sink.columns(name)}
+            add = tuple(column for column in changes.add if column.name.casefold() not in have)
+            changes = msgspec.structs.replace(changes, add=add)
         commits.append(_Commit((at, step), "ddl", lambda stamp: sink.change_columns(name, changes, stamp)))
     for fill in plan.fills:
         step += 1

@@ -180,28 +180,22 @@ def _resolve(
 def _ddls(progress: Progress, controls: Sequence[ControlEvent]) -> tuple[QueuedDdl, ...]:
     """The queue with the DDLs of a batch. ``controls`` are in the order of their offsets."""
     queue = {identity(ddl.change): ddl for ddl in progress.ddls}
-    passed = {(state.topic, state.partition): state.watermark for state in progress.partitions}
     states = {(table.schema, table.name): table for table in progress.tables}
     for event in controls:
-        place = (event.topic, event.partition)
-        if isinstance(event, WatermarkRead):
-            passed[place] = max(event.commit_ts, passed.get(place, 0))
-        elif isinstance(event, DdlRead) and not _is_replay(progress, event.change, passed.get(place, 0), states):
+        if isinstance(event, DdlRead) and not _is_replay(progress, event.change, states):
             ddl = QueuedDdl(change=event.change, topic=event.topic, partition=event.partition, offset=event.offset)
             queue.setdefault(identity(event.change), ddl)
     return tuple(queue.values())
 
 
-def _is_replay(progress: Progress, change: SchemaChange, passed: int, states: Mapping[TableName, TableState]) -> bool:
+def _is_replay(progress: Progress, change: SchemaChange, states: Mapping[TableName, TableState]) -> bool:
     """Whether a DDL was applied before. One at or below ``applied`` may be new to a table that was never seen: its
     topic was added, or found, later than the others; rows of such a table count from the beginning, too."""
     ts = change.commit_ts
     if ts > progress.applied:
         return False
-    if ts <= progress.replay_below or ts < passed:
-        return True
     named = tables_of(change)
-    return not any(name not in states or states[name].applied < ts for name in named)
+    return ts <= progress.replay_below or not any(name not in states or states[name].applied < ts for name in named)
 
 
 def waiting_rows(

@@ -6,7 +6,7 @@ topic says nothing, since they may stand in several topics.
 
 from collections.abc import Iterable, Sequence
 
-from ticdc_spark.replicate.plan.evolve import Alter, Create, Drop, action
+from ticdc_spark.replicate.plan.names import tables_before_and_after
 from ticdc_spark.replicate.state.progress import QueuedDdl
 from ticdc_spark.sinks.base import TableName
 
@@ -34,17 +34,9 @@ def _of_one_moment(ddls: Sequence[QueuedDdl]) -> list[QueuedDdl]:
 
 
 def _names(ddl: QueuedDdl) -> tuple[set[TableName], set[TableName]]:
-    """The names that a DDL frees, and those that it takes."""
-    match action(ddl.change):
-        case Create(table):
-            return set(), {(table.schema, table.name)}
-        case Drop(names):
-            return set(names), set()
-        case Alter() as act:
-            new = (act.table.schema, act.table.name)
-            return ({act.old}, {new}) if new != act.old else (set(), set())
-        case _:
-            return set(), set()
+    """The names that a DDL frees, and those that it takes; by its SQL, since its schemas may not be known yet."""
+    before, after = tables_before_and_after(ddl.change)
+    return before - after, after - before
 
 
 __all__ = ["in_order"]

@@ -66,7 +66,8 @@ def follow(old: Table, new: Table, policy: Policy) -> Table:
     if isinstance(change, Other) and policy == "stop":
         raise UnsupportedDdl(
             f"the schema of `{old.schema}`.`{old.name}` changed, and no DDL came that says how: "
-            f"{'; '.join(change.reasons)}. Change the table by hand, or keep its columns"
+            f'{"; ".join(change.reasons)}. schema-change = "keep" under [job] goes on with the columns that the table '
+            "has; a value that does not fit them is then a reject"
         )
     latest = {column.name.casefold(): column for column in new.columns}
     kept = tuple(_newest(column, latest.get(column.name.casefold(), column)) for column in old.columns)

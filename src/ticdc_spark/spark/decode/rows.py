@@ -15,7 +15,7 @@ from ticdc_spark.clients.upstream import Upstream
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Table, Value
 from ticdc_spark.mysql import NO_CONSTANT, default_value, fsp, utc_timestamp
-from ticdc_spark.protocols import decoder
+from ticdc_spark.protocols import PROTOCOLS, canonical, decoder
 from ticdc_spark.protocols.base import Columns, ReadOptions, RowReader
 from ticdc_spark.protocols.checksums import verifier
 from ticdc_spark.spark.tasks import ArrowTask, in_worker
@@ -118,7 +118,14 @@ class _Version:
         protocol = decoder(plan.protocol, plan.schemas)
         self.keys = [column.source for column in plan.columns if column.key]
         self.read: RowReader = protocol.row_reader(self.table, plan.options)
-        self.read_keys: RowReader = protocol.row_reader(self.table, plan.options, frozenset(self.keys))
+        by_name = {column.name: column for column in self.table.columns}
+        local = PROTOCOLS[canonical(plan.protocol)].traits.local_timestamps
+        self.exact_keys = local and any(by_name[name].type.name == "timestamp" for name in self.keys if name in by_name)
+        """Whether keys hold local times: one that happens twice would fold two rows into one, so it is refused."""
+        of_keys = (
+            msgspec.structs.replace(plan.options, ambiguous_timestamp="reject") if self.exact_keys else plan.options
+        )
+        self.read_keys: RowReader = protocol.row_reader(self.table, of_keys, frozenset(self.keys))
         self.places = {column.name: at for at, column in enumerate(self.table.columns)}
         absent = [column for column in plan.columns if column.source not in self.places]
         self.fill = {column.source: _fill(column, plan.options) for column in absent}
@@ -217,6 +224,9 @@ def _read(
         columns = version.read_keys(raw)
     else:
         columns = version.read(raw)
+        if version.exact_keys:
+            for at, reason in version.read_keys(raw).bad.items():
+                bad.setdefault(at + first, f"{reason}; ambiguous-timestamp does not decide for keys")
         _complete(version, rows, columns, bad)
     for at, reason in columns.bad.items():
         bad.setdefault(at + first, reason)

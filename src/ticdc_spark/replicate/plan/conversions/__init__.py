@@ -40,7 +40,7 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def keeps_lake(self) -> bool:
         """Whether the lake's values stay as they are, so that nothing is rewritten."""
-        return self.old.spark == self.new.spark and all(step.sql == "{x}" for step in self.steps)
+        return self.exact and self.old.spark == self.new.spark and all(step.sql == "{x}" for step in self.steps)
 
     @property
     def hides_zero_dates(self) -> bool:

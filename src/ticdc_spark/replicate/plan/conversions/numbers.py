@@ -69,15 +69,15 @@ def _single(number: float) -> float:
 
 def float_text(bits: int) -> Step:
     """The shortest text of a float that reads back to it, without exponent, as TiDB writes it (MySQL has exponents)."""
-    kind, most = ("float", 9) if bits == 32 else ("double", 17)
+    # so many digits are one number each, so that a shorter text is among them, but for the smallest numbers
+    kind, least, most, normal = ("float", 6, 9, "1.1754944E-38D") if bits == 32 else ("double", 15, 17, "2.3E-308D")
     wide = "CAST({x} AS double)"
-    tries = ", ".join(
-        f"nullif(format_string('%.{digits}e', {wide}), "
-        f"CASE WHEN CAST(format_string('%.{digits}e', {wide}) AS {kind}) = {{x}} THEN '' "
-        f"ELSE format_string('%.{digits}e', {wide}) END)"
-        for digits in range(most - 1)
-    )
-    scientific = f"coalesce({tries}, format_string('%.{most - 1}e', {wide}))"
+
+    def shortest(first: int) -> str:
+        tries = ", ".join(f"format_string('%.{digits - 1}e', {wide})" for digits in range(first, most + 1))
+        return f"try_element_at(filter(array({tries}), f -> try_cast(f AS {kind}) = {{x}}), 1)"
+
+    scientific = f"CASE WHEN abs({wide}) >= {normal} OR {{x}} = 0 THEN {shortest(least)} ELSE {shortest(1)} END"
     # sign, digits and exponent of '-1.25e-07'
     digits = "trim(TRAILING '0' FROM replace(replace(split(s, 'e')[0], '-', ''), '.', ''))"
     parts = (
@@ -90,7 +90,16 @@ def float_text(bits: int) -> Step:
         "WHEN p.e >= length(p.digits) - 1 THEN concat(p.digits, repeat('0', p.e + 1 - length(p.digits))) "
         "ELSE concat(substring(p.digits, 1, p.e + 1), '.', substring(p.digits, p.e + 2)) END)"
     )
-    return Step(f"CASE WHEN {{x}} IS NOT NULL THEN element_at(transform({parts}, p -> {fixed}), 1) END", _fixed)
+    small = f"element_at(transform({parts}, p -> {fixed}), 1)"
+    # Java 17 does not always write these with the nearest digits; as integers they are exact
+    whole = f"CAST(CAST({wide} AS bigint) AS {_WHOLE})"
+    rounded = ", ".join(
+        f"CASE WHEN CAST(CAST(round({whole}, {-zeros}) AS string) AS {kind}) = {{x}} "
+        f"THEN CAST(CAST(round({whole}, {-zeros}) AS {_WHOLE}) AS string) END"
+        for zeros in range(18, -1, -1)
+    )
+    large = f"abs({wide}) >= 9007199254740992D AND abs({wide}) < 9.223372036854775807E18D"
+    return Step(f"CASE WHEN {large} THEN coalesce({rounded}) WHEN {{x}} IS NOT NULL THEN {small} END", _fixed)
 
 
 def _fixed(cell: Cell) -> Cell:

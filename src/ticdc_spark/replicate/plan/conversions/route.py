@@ -19,6 +19,7 @@ _NAMED = ("enum", "set")
 _NUMBERS = (*_WHOLE, "float", "decimal")
 _CALENDAR = ("date", "datetime", "timestamp")
 NO_ZONE = "TIMESTAMP and local time convert in the session's time zone, and [job] ddl-timezone is not set"
+_LAST_DIGIT = "the last digit of a float's text may differ where it lies halfway between two"
 _FAMILIES: dict[str, Family] = {
     **dict.fromkeys(INTEGER_BITS, "integer"),
     "year": "year",
@@ -191,11 +192,9 @@ def _plain_text(old: Side) -> tuple[Step, ...] | None:
         case "decimal":
             return (numbers.decimal_text(lake),)
         case "float":
-            if kind.decimal is not None and kind.decimal >= 0:
-                return (
-                    approximate(numbers.float_text(32 if kind.name == "float" else 64), "FLOAT(M,D) shows D digits"),
-                )
-            return (numbers.float_text(32 if kind.name == "float" else 64),)
+            limited = kind.decimal is not None and kind.decimal >= 0
+            why = "FLOAT(M,D) shows D digits" if limited else _LAST_DIGIT
+            return (approximate(numbers.float_text(32 if kind.name == "float" else 64), why),)
         case "date":
             return (times.date_text(),)
         case "datetime":
@@ -262,10 +261,11 @@ def _to_calendar(old: Side, new: Side, zone: str | None, ambiguous: Ambiguous) -
             local = _digits(fsp(kind), digits, instant=False)
         case "integer" if not (kind.unsigned and target == "timestamp"):
             local = (*(_number_text(old) or ()), times.number_to_datetime(), *_digits(6, digits, instant=False))
-        case "text":
-            local = (times.text_to_datetime(), *_digits(6, digits, instant=False))
-        case "bytes":
-            local = (texts.decode(), times.text_to_datetime(), *_digits(6, digits, instant=False))
+        case "text" | "bytes":
+            read = (*(() if source == "text" else (texts.decode(),)), times.text_to_datetime())
+            if target == "date":
+                return (*read, times.parsed_to_date())
+            local = (*read, *_digits(6, digits, instant=False))
         case "time":
             return (unknown(new[1].spark, "a TIME becomes a time of the day on which the DDL ran"),)
         case _:

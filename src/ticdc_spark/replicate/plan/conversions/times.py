@@ -112,6 +112,18 @@ def datetime_to_date() -> Step:
     return cast("date", lambda cell: text_of(cell)[:10])
 
 
+def parsed_to_date() -> Step:
+    """The day of a time that was text; servers differ on whether the last half second of a day is rounded up."""
+
+    def convert(cell: Cell) -> Cell:
+        if text_of(cell)[11:] >= "23:59:59.5":
+            raise MessageError(f"{cell!r} is a time whose day is not beyond doubt")
+        return text_of(cell)[:10]
+
+    time = "date_format({x}, 'HH:mm:ss.SSSSSS')"
+    return Step(f"CASE WHEN {time} < '23:59:59.500000' THEN try_cast({{x}} AS date) END", convert)
+
+
 def datetime_to_time(digits: int) -> Step:
     """The time of the day, as TIME text with ``digits``."""
     fraction = f".{'S' * digits}" if digits else ""

@@ -1,0 +1,63 @@
+"""Where a key of a job file belongs, for a key that stands in a section that does not have it."""
+
+import typing
+from collections.abc import Iterable
+
+import msgspec
+
+from ticdc_spark.config.job import FilesSource, IcebergSink, JobKeys, KafkaSource, SchemaFiles
+from ticdc_spark.config.toml import Section, nearest
+
+_FREE = {
+    "kafka": '[source] with kind = "kafka"',
+    "schema-registry": "[source]",
+    "catalog": "[sink]",
+    "table-properties": "[sink]",
+    "spark": "[spark]",
+}
+"""Beginnings of free options, and where they are read."""
+
+
+def hint(key: str, section: str, own: Iterable[str]) -> str:
+    """What to do about an unknown key: ``; did you mean …?``, ``; it belongs under [job]``, or nothing.
+
+    ``own`` are the keys that ``section`` has. A key that another section has under exactly this name is not taken for
+    a mistyped key of its own section.
+    """
+    own = tuple(own)
+    plain = key.lower().replace("_", "-")
+    if plain in own:
+        return nearest(key, own)
+    places = [place for place in _places(plain) if place != f"[{section}]"]
+    if places:
+        written = f" as `{plain}`" if plain != key else ""
+        return f"; it belongs under {' or '.join(places)}{written}"
+    return nearest(key, own)
+
+
+def _places(key: str) -> list[str]:
+    head, dot, _ = key.partition(".")
+    if head in _FREE and (dot or head not in _KEYS):
+        return [_FREE[head]]
+    return _KEYS.get(key, [])
+
+
+def _keys() -> dict[str, list[str]]:
+    places: dict[str, list[str]] = {"kind": ["[source]", "[sink]"]}
+    for place, kind in (("[job]", JobKeys), ("[sink]", IcebergSink), ("[schema]", SchemaFiles)):
+        for key in _own(kind):
+            places.setdefault(key, []).append(place)
+    files, kafka = _own(FilesSource), _own(KafkaSource)
+    for key in {**files, **kafka}:
+        only = "" if key in files and key in kafka else f' with kind = "{"files" if key in files else "kafka"}"'
+        places.setdefault(key, []).append(f"[source]{only}")
+    return places
+
+
+def _own(kind: type[Section]) -> dict[str, None]:
+    hints = typing.get_type_hints(kind)
+    fields = msgspec.structs.fields(kind)
+    return {field.encode_name: None for field in fields if typing.get_origin(hints[field.name]) is not dict}
+
+
+_KEYS = _keys()

@@ -1,0 +1,78 @@
+"""What a Simple schema does not tell of a table, and the SQL of its DDL does.
+
+Simple has columns in the order of their ids, which ADD COLUMN … FIRST or AFTER does not follow, and marks no generated
+columns. A table whose DDL was not seen stays as its schema tells it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from msgspec.structs import replace
+
+from ticdc_spark.ddl import TableName
+from ticdc_spark.model import Column, SchemaChange, Table
+from ticdc_spark.streams.sql_tables import SqlTables
+
+_HIDDEN = "_V$_"
+"""What the names of TiDB's virtual columns for an index's expressions begin with. SQL does not name these columns."""
+_VERSIONS = 10_000
+
+
+class SqlDetails:
+    """The tables that Simple's schemas tell, completed by SQL. Its memory is bounded."""
+
+    def __init__(self) -> None:
+        self._sql = SqlTables()
+        self._tables: OrderedDict[tuple[str, str, int | None], Table] = OrderedDict()
+
+    def follow(self, change: SchemaChange) -> None:
+        """Take what a DDL tells; once, where it comes in several partitions."""
+        if self._sql.has_followed(change):
+            return
+        if change.pre_table is not None:
+            self.learn(change.pre_table)
+        self._sql.follow(change, [change.table] if change.table is not None else [])
+        if change.table is not None:
+            self.learn(change.table)
+
+    def learn(self, table: Table) -> None:
+        """Take the schema of a DDL or a BOOTSTRAP."""
+        if _key(table) in self._tables:
+            return
+        known = self._sql.tables.get(_name(table))
+        whole = table if known is None or _names(known) != _names(table) else _merged(table, known)
+        # with hidden columns: what is added later stands behind them
+        self._sql.tables[_name(table)] = self._tables[_key(table)] = whole
+        if len(self._tables) > _VERSIONS:
+            self._tables.popitem(last=False)
+
+    def complete(self, table: Table) -> Table:
+        """The table with its columns in their order, and the generated ones marked, as far as that is known."""
+        return self._tables.get(_key(table), table)
+
+
+def _merged(table: Table, sql: Table) -> Table:
+    told = {column.name: column for column in table.columns}
+    columns = [_marked(told.pop(column.name), column) for column in sql.columns if column.name in told]
+    hidden = [replace(column, virtual=True) for column in told.values()]
+    return replace(table, columns=(*columns, *hidden))
+
+
+def _marked(column: Column, sql: Column) -> Column:
+    return replace(column, virtual=sql.virtual, stored=sql.stored)
+
+
+def _name(table: Table) -> TableName:
+    return table.schema, table.name
+
+
+def _key(table: Table) -> tuple[str, str, int | None]:
+    return table.schema, table.name, table.version
+
+
+def _names(table: Table) -> set[str]:
+    return {column.name for column in table.columns if not column.name.startswith(_HIDDEN)}
+
+
+__all__ = ["SqlDetails"]
