@@ -1,10 +1,7 @@
 """The sink in memory: the contract of ``sinks.base`` in plain Python, for simulation and for tests of a job."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
-
-import msgspec
-import pyarrow as pa
 
 from ticdc_spark.errors import DecisionNeeded, MessageError, SinkFault
 from ticdc_spark.sinks.base import (
@@ -22,19 +19,11 @@ from ticdc_spark.sinks.base import (
 from ticdc_spark.sinks.memory.changelog import MemoryChangeLog
 from ticdc_spark.sinks.memory.convert import convert_values
 from ticdc_spark.sinks.memory.lake import Field, Lake, LakeRow, MemoryTable
+from ticdc_spark.sinks.memory.landing import LoggedRow
+from ticdc_spark.sinks.memory.reading import TypedRow, read_logged
 from ticdc_spark.spark.decode.log_files import LogScan
-from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, SEQ, TS, BadRow, ReadPlan, read_rows
+from ticdc_spark.spark.decode.rows import BadRow, ReadPlan
 from ticdc_spark.spark.types import LakeColumn, to_arrow
-
-
-class _Counter:
-    """Counts as Spark's accumulators do."""
-
-    def __init__(self) -> None:
-        self.value = 0
-
-    def add(self, number: int) -> None:
-        self.value += number
 
 
 class MemorySink:
@@ -175,11 +164,12 @@ class MemorySink:
     def apply_net_changes(self, changes: NetChanges) -> Applied:
         """See ``Changes``. New keys are appended without looking for old rows of theirs."""
         typed, zeros = self._read(changes.scan, changes.plan, leave_out=changes.leave_out_unreadable)
-        keys = [column.name for column in changes.plan.columns if column.key]
-        by_key: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-        for row in sorted(typed, key=lambda row: (row[TS], row[OP] != "d", row[ORDER], row[SEQ])):
-            by_key.setdefault(tuple(row[name] for name in keys), []).append(row)
-        new = {key for key, rows in by_key.items() if changes.new_keys and rows[0][OP] == "i"}
+        keys = [at for at, column in enumerate(changes.plan.columns) if column.key]
+        names = [column.name for column in changes.plan.columns]
+        by_key: dict[tuple[Any, ...], list[TypedRow]] = {}
+        for row in sorted(typed, key=lambda row: (row.ts, row.op != "d", row.offset, row.seq)):
+            by_key.setdefault(tuple([row.cells[at] for at in keys]), []).append(row)
+        new = {key for key, rows in by_key.items() if changes.new_keys and rows[0].op == "i"}
         net = {key: rows[-1] for key, rows in by_key.items()}
         seen = self.lake.table(changes.table).current
 
@@ -188,10 +178,13 @@ class MemorySink:
             ids = self._ids(held, changes.plan.columns)
             # Where somebody else wrote meanwhile, nothing is appended without looking for old rows.
             unseen = new if held.current == seen else set()
-            key_ids = [ids[name] for name in keys]
-            old = {row_at: tuple(row.get(at) for at in key_ids) for row_at, row in enumerate(held.rows)}
-            kept: list[LakeRow] = [row for at, row in enumerate(held.rows) if old[at] in unseen or old[at] not in net]
-            kept += [{ids[name]: row[name] for name in ids} for row in net.values() if row[OP] != "d"]
+            key_ids = [ids[names[at]] for at in keys]
+            old = [tuple([row.get(at) for at in key_ids]) for row in held.rows]
+            kept: list[LakeRow] = [
+                row for row, key in zip(held.rows, old, strict=True) if key in unseen or key not in net
+            ]
+            fields = [ids[name] for name in names]
+            kept += [dict(zip(fields, row.cells, strict=True)) for row in net.values() if row.op != "d"]
             self.lake.add_snapshot(held, tuple(kept), "overwrite", changes.stamp)
             self.lake.set_stamp(held, changes.stamp)
 
@@ -205,24 +198,21 @@ class MemorySink:
 
     def unreadable_rows(self, scan: LogScan, plan: ReadPlan, limit: int) -> list[BadRow]:
         """See ``Changes``."""
-        loosely = msgspec.structs.replace(plan, strict=False)
-        typed = [row for part in read_rows(loosely)(self._batches(scan)) for row in part.select([BAD]).to_pylist()]
-        bad = [msgspec.json.decode(row[BAD], type=BadRow) for row in typed if row[BAD] is not None]
-        return list({(row.topic, row.partition, row.offset, row.seq): row for row in bad[:limit]}.values())
+        bad = read_logged(plan, self._rows(scan)).bad[:limit]
+        return list({(row.topic, row.partition, row.offset, row.seq): row for row in bad}.values())
 
-    def _read(self, scan: LogScan, plan: ReadPlan, *, leave_out: bool) -> tuple[list[dict[str, Any]], int]:
-        zeros = _Counter()
-        read = read_rows(msgspec.structs.replace(plan, strict=not leave_out), zeros)
+    def _read(self, scan: LogScan, plan: ReadPlan, *, leave_out: bool) -> tuple[list[TypedRow], int]:
         try:
-            typed = [row for part in read(self._batches(scan)) for row in part.to_pylist()]
+            read = read_logged(plan, self._rows(scan))
         except MessageError as error:
             raise UnreadableRows(str(error)) from error
-        return [row for row in typed if row[BAD] is None], zeros.value
+        if read.bad and not leave_out:
+            raise UnreadableRows(read.bad[0].reason)
+        return read.typed, read.zero_dates
 
-    def _batches(self, scan: LogScan) -> Iterable[pa.RecordBatch]:
+    def _rows(self, scan: LogScan) -> list[LoggedRow]:
         assert self._log is not None, "the change log is opened before rows of it are applied"
-        found = self._log.scan(scan)
-        return [found] if found.num_rows else []
+        return self._log.scan(scan)
 
     def _ids(self, table: MemoryTable, columns: Sequence[LakeColumn]) -> dict[str, int]:
         ids = {column.name: column.id for column in table.fields}
