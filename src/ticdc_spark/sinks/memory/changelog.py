@@ -91,7 +91,7 @@ class MemoryChangeLog:
 
     def has_rows(self, scan: LogScan) -> bool:
         """See ``ChangeLog``."""
-        return bool(self.scan(scan).num_rows)
+        return bool(self.scan(scan))
 
     def late_rows(self, generation: int, batch: int) -> list[LateRows]:
         """See ``ChangeLog``."""
