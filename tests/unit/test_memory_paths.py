@@ -1,4 +1,4 @@
-"""The sink in memory reads messages and rows in plain Python: what comes out is what the tasks over Arrow make of it."""
+"""The sink in memory reads messages and rows in plain Python: what comes out is what tasks over Arrow make of it."""
 
 from __future__ import annotations
 

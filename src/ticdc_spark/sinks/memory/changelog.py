@@ -22,6 +22,8 @@ class LoggedBatch(msgspec.Struct, frozen=True):
 
     rows: dict[TableName, tuple[LoggedRow, ...]]
     watermarks: tuple[WatermarkRead, ...]
+    is_empty: bool = False
+    """Whether no message of it left anything."""
 
 
 @dataclass(slots=True)
@@ -46,11 +48,14 @@ class MemoryChangeLog:
 
     def newest_generation(self) -> int:
         """See ``ChangeLog``."""
-        return max((generation for generation, _ in self.held.batches), default=0)
+        kept = [at for at, landed in self.held.batches.items() if not landed.is_empty]
+        return max((generation for generation, _ in kept), default=0)
 
     def batches(self, generation: int) -> frozenset[int]:
         """See ``ChangeLog``."""
-        return frozenset(batch for held, batch in self.held.batches if held == generation)
+        return frozenset(
+            batch for (held, batch), landed in self.held.batches.items() if held == generation and not landed.is_empty
+        )
 
     def land(self, messages: Sequence[Message], plan: LandingPlan) -> list[ControlEvent]:
         """See ``ChangeLog``."""
@@ -61,6 +66,7 @@ class MemoryChangeLog:
         landed = LoggedBatch(
             {name: tuple(found) for name, found in by_table.items()},
             tuple(event for event in controls if isinstance(event, WatermarkRead)),
+            not rows and not controls,
         )
         self._durable("land", lambda: self._replace(plan.generation, plan.batch, landed))
         return controls
