@@ -36,6 +36,10 @@ class Logged:
     batches: dict[tuple[int, int], LoggedBatch] = field(default_factory=dict)
     letters: dict[tuple[int, int, str], tuple[Reject, ...]] = field(default_factory=dict)
 
+    def copy(self) -> "Logged":
+        """The log as it is now, which no later batch changes."""
+        return Logged(dict(self.batches), dict(self.letters))
+
 
 class MemoryChangeLog:
     """See ``changelog_base.ChangeLog``. ``land`` takes a list of messages."""
