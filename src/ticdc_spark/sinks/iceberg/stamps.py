@@ -15,7 +15,7 @@ ABOUT = "ticdc.table"
 SNAPSHOT = "ticdc.snapshot"
 """The snapshot that was current when the properties were written."""
 SEQUENCE = "ticdc.sequence-number"
-_UPKEEP = frozenset({"replace"})
+UPKEEP = frozenset({"replace"})
 """Operations that change files and no rows."""
 
 
@@ -86,7 +86,7 @@ def _newer(kept: Stamp | None, carried: Stamp | None) -> Stamp | None:
 
 
 def _changed(operations: list[str]) -> str:
-    found = sorted({operation for operation in operations if operation not in _UPKEEP})
+    found = sorted({operation for operation in operations if operation not in UPKEEP})
     return ", ".join(found)
 
 
@@ -99,4 +99,4 @@ def _text(mark: Mark) -> str:
     return f"{mark[0]}:{mark[1]}"
 
 
-__all__ = ["JOB", "MARK", "find_stamp", "says_more", "set_about", "set_properties", "summary"]
+__all__ = ["JOB", "MARK", "UPKEEP", "find_stamp", "says_more", "set_about", "set_properties", "summary"]
