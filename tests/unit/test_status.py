@@ -321,6 +321,6 @@ def test_the_lease_beside_the_lake_tells_whether_the_job_lives(job_file: Path) -
     assert identity.warehouse is not None
     store = Store(identity.state)
     store.save_status(beat(pid=os.getpid(), at=time.time()))
-    with acquire(lease_store(identity.warehouse, "lake", identity.state), this_process("shop")):
+    with acquire(lease_store(identity.warehouse, "lake", "shop", identity.state), this_process("shop")):
         assert job_status(identity).state == "normal"
     assert job_status(identity).state == "failed", "the lease was given back, and no word was said"

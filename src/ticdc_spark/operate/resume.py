@@ -16,7 +16,8 @@ def resume(job: Job, wanted: Collection[str], *, every: bool) -> list[TableState
 
     Raises: UsageError for a table that is not quarantined, or a job that has no progress; LeaseHeld while the job runs.
     """
-    with acquire(lease_store(job.sink.warehouse, job.sink.catalog, job.state), this_process(job.name, job.owner)):
+    lease = lease_store(job.sink.warehouse, job.sink.catalog, job.name, job.state)
+    with acquire(lease, this_process(job.name, job.owner)):
         return lift(job, Store(job.state), wanted, every=every)
 
 

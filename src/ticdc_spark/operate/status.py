@@ -187,7 +187,7 @@ def _lease(identity: Identity) -> LeaseRecord | None:
     if identity.warehouse is None:
         return None
     try:
-        record, _ = lease_store(identity.warehouse, identity.catalog, identity.state).read()
+        record, _ = lease_store(identity.warehouse, identity.catalog, identity.name, identity.state).read()
     except SinkFault:
         # The lake is away; the heartbeat in the state folder must do.
         return None

@@ -46,7 +46,7 @@ def run(
     stop = stop or threading.Event()
     heart = _Heart(Store(job.state))
     with heart:
-        store = lease_store(job.sink.warehouse, job.sink.catalog, job.state)
+        store = lease_store(job.sink.warehouse, job.sink.catalog, job.name, job.state)
         with acquire(store, this_process(job.name, job.owner), stop=stop) as lease:
             heart.start()
             steps = _open(job, lease, until_ts, stop, bounded=once or until_ts is not None)

@@ -12,6 +12,8 @@ import msgspec
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.mysql import tso_time
+from ticdc_spark.replicate.state.lease import living
+from ticdc_spark.replicate.state.lease_store import lease_store
 from ticdc_spark.replicate.state.progress import NO_MARK, TableState
 from ticdc_spark.sinks.base import Sink, Stamp, TableFound, TableName
 
@@ -109,16 +111,31 @@ def _not_ours(job: Job, name: TableName, promise: TableState | None, stamp: Stam
             "and the job reads the topic again from its start"
         )
         raise DecisionNeeded(message)
+    owner = "no job" if stamp is None else f"job {stamp.job!r}"
     if job.adopt:
+        _refuse_living(job, name, stamp)
         adopted = promise or TableState(schema=name[0], name=name[1])
         adopted = msgspec.structs.replace(adopted, origin="adopted", clean=False, dropped=False, mark=(0, 0))
         return Looked(state=adopted, stamp=Stamp(job.name, (0, 0), 0))
-    owner = "no job" if stamp is None else f"job {stamp.job!r}"
     message = (
         f"the lake has a table `{name[0]}`.`{name[1]}` already, written by {owner}; rename or drop it, "
         f"or set `adopt = true` under [job] to take it over"
     )
     raise DecisionNeeded(message)
+
+
+def _refuse_living(job: Job, name: TableName, stamp: Stamp | None) -> None:
+    """Two jobs that both write to a table would undo each other's rows. Raises: DecisionNeeded, SinkFault"""
+    if stamp is None:
+        return
+    owner = living(lease_store(job.sink.warehouse, job.sink.catalog, stamp.job, job.state))
+    if owner:
+        message = (
+            f"`{name[0]}`.`{name[1]}` is written by another job that is running: {owner}. `adopt` takes over the table "
+            "of a job that does not run any more: stop that one, or leave the table out of one of them with `tables` "
+            "under [job]"
+        )
+        raise DecisionNeeded(message)
 
 
 __all__ = ["Looked", "look_at"]
