@@ -1,4 +1,4 @@
-"""One process per job and target, with real processes: killed, stopped, outlived by a child as by a driver's JVM."""
+"""One process per job and target, with real processes: killed, stopped, and outlived by a child as by a JVM."""
 
 import os
 import signal
