@@ -1,6 +1,6 @@
 """The command ``ticdc-spark``. Commands are loaded when they are called, so that ``--help`` is quick.
 
-Exit codes: 0 ok, 1 failed, 2 usage, 3 (not used yet) the answer is no, 4 a person must decide, 128 + n signal n.
+Exit codes: 0 ok, 1 failed, 2 usage, 3 finished but not all is applied, 4 a person must decide, 128 + n signal n.
 """
 
 import signal
@@ -64,7 +64,8 @@ def _version(ctx: click.Context, parameter: click.Parameter, value: bool) -> Non
 def main(verbose: bool) -> None:
     """Change data capture for TiDB and MySQL on Spark.
 
-    Exit codes: 0 ok, 1 failed, 2 wrong usage or job file, 4 nothing is broken but a person must decide.
+    Exit codes: 0 ok, 1 failed, 2 wrong usage or job file, 3 finished but not all is applied, 4 nothing is broken but
+    a person must decide.
     """
     from ticdc_spark.cli.logging import set_up
 

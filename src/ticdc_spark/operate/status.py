@@ -9,12 +9,14 @@ from ticdc_spark.config.load import Identity
 from ticdc_spark.config.secrets import redact
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.mysql import tso_time
+from ticdc_spark.replicate.report import held, needs_a_look
 from ticdc_spark.replicate.state.lease_store import LeaseRecord, lease_store
 from ticdc_spark.replicate.state.processes import machine, process, runs
-from ticdc_spark.replicate.state.progress import Progress, Status, Store, TableState
+from ticdc_spark.replicate.state.progress import Hold, Progress, Status, Store, TableState
 
 State: TypeAlias = Literal["normal", "warning", "pending", "failed", "stopped", "finished"]
-"""TiCDC's words. warning: it goes on, but look. failed: it ended and did not want to. stopped: it was told to."""
+"""TiCDC's words. warning: it goes on, or has finished, but look. failed: it ended and did not want to. stopped: it was
+told to."""
 
 _SILENT = 120.0
 """Seconds without a heartbeat after which a living process is suspicious, and an unseen one counts as gone."""
@@ -129,9 +131,13 @@ def describe(
 ) -> JobStatus:
     """Derive a job's status from what is written about it."""
     state, reason, todo, running = _state(identity, beat, lease, now)
+    if state in ("normal", "finished"):
+        state, reason, todo = _troubled(identity, progress, state, reason)
     slowest = min(progress.partitions, key=lambda one: one.watermark, default=None)
     received = slowest.watermark if slowest else 0
-    hold = progress.hold
+    hold, still = progress.hold, held(progress)
+    if hold.kind == "none" and still:
+        hold = Hold(kind="reject", what=still)
     return JobStatus(
         job=identity.name,
         state=state,
@@ -207,7 +213,7 @@ def _state(
             decide = beat.exit_code == 4
             todo = "decide as the error says, then start it again" if decide else "mend what the error names, then"
             return "failed", first, f"{todo}: {again}", False
-        told = "it was told to stop" if beat.state == "stopped" else "it did all that it was asked for"
+        told = "it was told to stop" if beat.state == "stopped" else "it did all that it was to do"
         return beat.state, told, "", False
     if not _lives(beat, lease, age):
         reason = f"its process, pid {beat.pid}, is gone and did not say why; last heartbeat {age:.0f} s ago"
@@ -215,7 +221,20 @@ def _state(
     if age > _SILENT:
         reason = f"its process, pid {beat.pid}, runs but has been silent for {age:.0f} s"
         return "warning", reason, f"look at its log; a stack dump of its JVM: jstack (phase {beat.phase!r})", True
-    return beat.state, redact(beat.error or beat.phase), "", True
+    return beat.state, redact(beat.error or _PHASES.get(beat.phase, beat.phase)), "", True
+
+
+def _troubled(identity: Identity, progress: Progress, state: State, reason: str) -> tuple[State, str, str]:
+    """The state, reason and next step of a job that runs, or has finished, in the light of its tables."""
+    still, look = held(progress), needs_a_look(progress)
+    file = identity.file.name
+    if state == "finished" and still:
+        todo = f"ticdc-spark resume {file} --table …, once what holds them is mended" if look else ""
+        return "warning", f"it finished, but not all is applied: {redact(still)}", todo
+    if look:
+        done = "it finished, but " if state == "finished" else ""
+        return "warning", f"{done}{look}", "look at the tables below, and at what was left out"
+    return state, reason, ""
 
 
 def _lives(beat: Status, lease: LeaseRecord | None, age: float) -> bool:
@@ -226,6 +245,9 @@ def _lives(beat: Status, lease: LeaseRecord | None, age: float) -> bool:
             return runs(lease.owner.process)
     # Nothing says on which machine it is: a process that is seen here may be it, one that is not may run elsewhere.
     return age < _SILENT or (lease is None and process(beat.pid) is not None)
+
+
+_PHASES = {"source": "asking the source for new messages", "waiting": "waiting for new messages"}
 
 
 def _tables(progress: Progress) -> tuple[TableStatus, ...]:

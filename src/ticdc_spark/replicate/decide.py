@@ -10,6 +10,7 @@ from ticdc_spark.errors import EnvironmentFault, RejectedMessage, SourceChanged,
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.apply.columns import diverged
 from ticdc_spark.replicate.apply.ddl import is_skipped
+from ticdc_spark.replicate.apply.rejects import log_rejects
 from ticdc_spark.replicate.modes.arrival import advance_arrived
 from ticdc_spark.replicate.modes.base import Advanced, LandedBatch, ModeName, Rules
 from ticdc_spark.replicate.modes.choose import as_read, hides, refuse_hidden, without_ddl
@@ -162,7 +163,7 @@ class Decider:
                 f"batch is applied. Mend the source, or set on-reject under [job] to quarantine or continue"
             )
             raise RejectedMessage(message)
-        log.error("%s", text)
+        log_rejects([f"{at.reason} (topic {at.topic}, partition {at.partition}, offset {at.offset})" for at in rejects])
         topics = {reject.topic for reject in rejects}
         tables = tuple(
             self.touched(table, text) if topics & set(table.topics) or not table.topics else table

@@ -80,9 +80,9 @@ class Steps:
     def batch(self, targets: Offsets | None, beat: Callable[[str, int], None]) -> BatchReport:
         """Do one batch up to ``targets`` (or to where the topics end now) and commit it."""
         began = time.monotonic()
-        check_source(self.source, self.progress)
         number = self.progress.batch + 1
-        beat("plan", number)
+        beat("source", number)
+        check_source(self.source, self.progress)
         plan, fresh = self._plan(number, targets)
         ends = {(topic, partition): end for topic, partition, end in plan.ends}
         starts = first_offsets(self.source, self.progress, ends)
@@ -90,6 +90,7 @@ class Steps:
         if fresh and not messages and not self._may_advance():
             self._first = False
             return BatchReport(progress=self.progress, left=0)
+        beat("plan", number)
         if fresh:
             self.store.save_plan(plan)
             failpoints.point("plan")

@@ -1,7 +1,7 @@
 """Rows that cannot be read: kept with their reason, then what ``on-reject`` says."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -14,6 +14,8 @@ from ticdc_spark.spark.decode.log_files import LogScan
 from ticdc_spark.spark.decode.rows import BadRow, ReadPlan
 
 log = logging.getLogger(__name__)
+LOGGED = 5
+"""Unreadable messages or rows of one batch, or of one table in it, that have a log line of their own."""
 
 
 class Quarantined(Exception):
@@ -49,7 +51,7 @@ def apply_readable(
                 "on-reject under [job] to quarantine or continue"
             )
             raise RejectedMessage(message) from unreadable
-        log.error("%s", reason)
+        log_rejects([reason_of(name, row) for row in sorted(bad, key=lambda row: row.commit_ts)])
         if policy == "quarantine":
             work.put(msgspec.structs.replace(state, quarantined=reason))
             raise Quarantined(reason) from unreadable
@@ -59,6 +61,14 @@ def apply_readable(
         applied = apply(state, True)
     work.zero_dates += applied.zero_dates
     return state
+
+
+def log_rejects(reasons: Sequence[str]) -> None:
+    """Log what cannot be read: the first few, and how many there are."""
+    for reason in reasons[:LOGGED]:
+        log.error("left out or held back, as it cannot be read: %s", reason)
+    if len(reasons) > LOGGED:
+        log.error("and %d more of this batch cannot be read", len(reasons) - LOGGED)
 
 
 def _bad_rows(work: TimelineWork, scan: LogScan, plan: ReadPlan) -> list[BadRow]:
@@ -79,11 +89,15 @@ def _keep(work: TimelineWork, name: TableName, bad: list[BadRow]) -> str:
     ]
     batch.log.keep_rejects(batch.generation, batch.batch, ".".join(name), rejects, batch.now)
     work.rejected += len(bad)
-    first = min(bad, key=lambda row: row.commit_ts)
+    return reason_of(name, min(bad, key=lambda row: row.commit_ts))
+
+
+def reason_of(name: TableName, row: BadRow) -> str:
+    """A sentence about a row that cannot be read."""
     return (
-        f"`{name[0]}`.`{name[1]}`: a row cannot be read: {first.reason} "
-        f"(topic {first.topic}, partition {first.partition}, offset {first.offset}, commitTs {first.commit_ts})"
+        f"`{name[0]}`.`{name[1]}`: a row cannot be read: {row.reason} "
+        f"(topic {row.topic}, partition {row.partition}, offset {row.offset}, commitTs {row.commit_ts})"
     )
 
 
-__all__ = ["Quarantined", "apply_readable"]
+__all__ = ["Quarantined", "apply_readable", "log_rejects"]
