@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import click
 
-from ticdc_spark.errors import TicdcSparkError
+from ticdc_spark.errors import EnvironmentFault, TicdcSparkError, os_reason
 
 _COMMANDS = {
     "replicate": "Replicate a changefeed's messages into lake tables.",
@@ -46,6 +46,15 @@ class _Commands(click.Group):
 
             show_error(error, verbose=bool(ctx.params.get("verbose")))
             ctx.exit(error.exit_code)
+        except BrokenPipeError:
+            raise  # click's affair: whoever read our output has enough of it
+        except OSError as error:
+            from ticdc_spark.cli.logging import show_error
+
+            fault = EnvironmentFault(os_reason(error))
+            fault.__cause__ = error
+            show_error(fault, verbose=bool(ctx.params.get("verbose")))
+            ctx.exit(fault.exit_code)
         except KeyboardInterrupt:
             ctx.exit(128 + signal.SIGINT)
 

@@ -3,11 +3,11 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
-from contextlib import closing, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, nullcontext
 
 from ticdc_spark.config.job import Job, native_of
-from ticdc_spark.errors import UsageError
+from ticdc_spark.errors import EnvironmentFault, UsageError, os_reason
 from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.replicate.first_messages import detected
 from ticdc_spark.replicate.heart import Heart
@@ -42,7 +42,7 @@ def run(
     """
     stop = stop or threading.Event()
     heart = Heart(Store(job.state), lambda: silent(job.source))
-    with heart:
+    with heart, os_faults():
         store = lease_store(job.sink.warehouse, job.sink.catalog, job.name, job.state)
         with acquire(store, this_process(job.name, job.owner), stop=stop) as lease:
             heart.start()
@@ -53,6 +53,18 @@ def run(
                 summary = _run(steps, heart, once=once, until_ts=until_ts, on_progress=on_progress, stop=stop)
     heart.end("finished" if summary.finished else "stopped", exit_code=NOT_ALL_APPLIED if summary.held else 0)
     return summary
+
+
+@contextmanager
+def os_faults() -> Iterator[None]:
+    """Turn what the operating system refuses, wherever that is, into a fault of the environment.
+
+    Raises: EnvironmentFault
+    """
+    try:
+        yield
+    except OSError as error:
+        raise EnvironmentFault(os_reason(error)) from error
 
 
 def _open(job: Job, lease: Lease, until_ts: int | None, stop: threading.Event, *, bounded: bool) -> Steps | None:

@@ -3,10 +3,13 @@
 import gc
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TypeAlias
 from zipimport import zipimporter
 
 import pyarrow as pa
+
+from ticdc_spark.errors import SinkFault, os_reason
 
 ArrowTask: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -28,6 +31,17 @@ def in_worker(task: ArrowTask) -> ArrowTask:
                 gc.enable()
 
     return run
+
+
+@contextmanager
+def files_at(path: object) -> Iterator[None]:
+    """Turn what the operating system refuses at a path of the lake into a fault that names it. Raises: SinkFault"""
+    try:
+        yield
+    except OSError as error:
+        # pyarrow's say neither the path nor, in strerror, the reason alone.
+        message = f"{path}: {os_reason(error)}"
+        raise SinkFault(message) from error
 
 
 def _keep_zip_directories() -> None:

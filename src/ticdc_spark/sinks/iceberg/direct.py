@@ -35,7 +35,8 @@ def apply_directly(
     to = target(tables, changes.table, columns)
     if to is None:
         return False
-    with TemporaryDirectory(prefix="ticdc-spark-") as folder:
+    # Also for the folder itself: /tmp may be full.
+    with faults(f"rows of {changes.table} cannot be written"), TemporaryDirectory(prefix="ticdc-spark-") as folder:
         task = chain(read, write_rows(columns, to.files, folder, may_append=changes.new_keys))
         with faults(f"rows of {changes.table} cannot be written"):
             written_by = log.map_rows(session, changes.scan, task, WRITTEN_DDL, most_tasks=1).collect()
