@@ -106,6 +106,8 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
     slowest_partition: str | None = None
     rows: int = 0
     rows_waiting: int = 0
+    rows_waiting_at_most: bool = False
+    """Some of them may be applied: the sink did not count rows, or a batch was interrupted."""
     ddls: int = 0
     ddls_waiting: tuple[str, ...] = ()
     rejected: int = 0
@@ -160,7 +162,8 @@ def describe(
         ),
         slowest_partition=f"{slowest.topic}-{slowest.partition}" if slowest else None,
         rows=progress.rows,
-        rows_waiting=sum(one.rows for one in progress.pending),
+        rows_waiting=sum(one.waiting for one in progress.pending),
+        rows_waiting_at_most=any(one.uncounted for one in progress.pending),
         ddls=progress.ddls_applied,
         ddls_waiting=tuple(f"{one.change.commit_ts}: {redact(one.change.query)}" for one in progress.ddls),
         rejected=progress.rejected,
@@ -253,7 +256,7 @@ _PHASES = {"source": "asking the source for new messages", "waiting": "waiting f
 def _tables(progress: Progress) -> tuple[TableStatus, ...]:
     waiting: dict[tuple[str, str], int] = {}
     for one in progress.pending:
-        waiting[one.schema, one.name] = waiting.get((one.schema, one.name), 0) + one.rows
+        waiting[one.schema, one.name] = waiting.get((one.schema, one.name), 0) + one.waiting
     known = [_table(table, waiting.pop((table.schema, table.name), 0)) for table in progress.tables]
     unknown = [_table(TableState(schema=schema, name=name), rows) for (schema, name), rows in waiting.items()]
     return tuple(sorted([*known, *unknown], key=lambda table: table.name))

@@ -48,7 +48,7 @@ def held(progress: Progress) -> str:
     if not still:
         return ""
     first, names = still[0], {(table.schema, table.name) for table in still}
-    rows = sum(one.rows for one in progress.pending if (one.schema, one.name) in names)
+    rows = sum(one.waiting for one in progress.pending if (one.schema, one.name) in names)
     more = f" and {len(still) - 1} more tables stand" if len(still) > 1 else " stands"
     return f"`{first.schema}`.`{first.name}`{more} still with {rows:,} rows waiting: {first.quarantined}"
 

@@ -15,7 +15,7 @@ from ticdc_spark.replicate.landing import landing_plan
 from ticdc_spark.replicate.modes.arrival import position
 from ticdc_spark.replicate.modes.base import Advanced, LandedBatch, ModeName
 from ticdc_spark.replicate.modes.choose import MODES, of_job
-from ticdc_spark.replicate.modes.commit import forget_before, forgotten_by
+from ticdc_spark.replicate.modes.commit import counted_off, forget_before, forgotten_by
 from ticdc_spark.replicate.plan.holds import bounds_of
 from ticdc_spark.replicate.plan.offsets import choose_offsets, first_offsets, lagging, may_advance
 from ticdc_spark.replicate.plan.source_check import check_source, source_notes
@@ -205,6 +205,7 @@ class Steps:
         counted = msgspec.structs.replace(
             before,
             mode=self.mode or "",
+            pending=counted_off(before.pending, result.taken, result.uncounted, decided.resolved),
             rows=before.rows + result.rows,
             ddls_applied=before.ddls_applied + result.ddls,
             rejected=before.rejected + result.rejected,

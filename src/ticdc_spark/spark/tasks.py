@@ -4,7 +4,7 @@ import gc
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeAlias
+from typing import Any, Protocol, TypeAlias
 from zipimport import zipimporter
 
 import pyarrow as pa
@@ -54,6 +54,24 @@ def _keep_zip_directories() -> None:
 
 def _nothing() -> None:
     return
+
+
+class Counter(Protocol):
+    """What counts in tasks: Spark's accumulator, for one."""
+
+    def add(self, number: Any, /) -> Any:
+        """Count."""
+
+
+def counted(rows: Counter) -> ArrowTask:
+    """A task that changes nothing and counts rows."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows.add(batch.num_rows)
+            yield batch
+
+    return run
 
 
 def chain(first: ArrowTask, second: ArrowTask) -> ArrowTask:

@@ -29,11 +29,11 @@ def apply_readable(
     scan: LogScan,
     plan: ReadPlan,
     apply: Callable[[TableState, bool], Applied],
-) -> TableState:
+) -> Applied:
     """Apply the rows of a scan; where some cannot be read, keep them as dead letters and do what ``on-reject`` says.
 
     ``apply(state, leave_out)`` commits, without the unreadable rows if ``leave_out``.
-    Returns: the state of the table, which is marked as diverged where rows were left out.
+    Returns: what was applied. The table is marked as diverged where rows were left out.
     Raises: RejectedMessage, Quarantined, EnvironmentFault when there are more than ``max-rejects``
     """
     try:
@@ -60,7 +60,7 @@ def apply_readable(
         state = msgspec.structs.replace(state, diverged_since=diverged, diverged_why=reason, clean=False)
         applied = apply(state, True)
     work.zero_dates += applied.zero_dates
-    return state
+    return applied
 
 
 def log_rejects(reasons: Sequence[str]) -> None:

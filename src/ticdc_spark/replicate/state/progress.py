@@ -92,6 +92,8 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
     inserts: int = 0
     """Of ``rows``, those whose op is insert."""
+    applied: int = 0
+    """Of ``rows``, those that were applied, as far as the sink counts them."""
     min_ts: int
     max_ts: int
     late: bool = False
@@ -101,6 +103,13 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     partition: int
     """Where the first of them stands, for messages."""
+    uncounted: bool = False
+    """Some more may have been applied: the sink did not count them, or the batch was interrupted."""
+
+    @property
+    def waiting(self) -> int:
+        """How many are not applied yet; at most, where ``uncounted``."""
+        return self.rows - self.applied
 
 
 class KnownSchema(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ from ticdc_spark.sinks.iceberg.tables import IcebergTables
 from ticdc_spark.sinks.iceberg.unreadable import readable
 from ticdc_spark.spark.decode.combine import combine
 from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, SEQ, TS, read_rows, rows_ddl
-from ticdc_spark.spark.tasks import chain
+from ticdc_spark.spark.tasks import chain, counted
 from ticdc_spark.spark.types import LakeColumn
 
 WORTH_APPENDING = 50_000
@@ -38,16 +38,19 @@ def apply_net_changes(tables: IcebergTables, log: IcebergChangeLog, changes: Net
     appends = changes.new_keys and worth_it and (only_inserts or changes.appended is not None)
     few = changes.inserts + changes.others <= MOST_ROWS
     with tables.session() as session:
-        zeros = session.sparkContext.accumulator(0)
+        zeros, rows = session.sparkContext.accumulator(0), session.sparkContext.accumulator(0)
         read = read_rows(plan, zeros)
-        if not few or changes.leave_out_unreadable or not apply_directly(tables, log, session, changes, read):
+        once = chain(counted(rows), read)
+        direct = few and not changes.leave_out_unreadable and apply_directly(tables, log, session, changes, once)
+        if not direct:
             keys = [column.name for column in columns if column.key]
             one_a_key = combine(keys, keep_first=appends and not only_inserts)
             typed = log.map_rows(session, changes.scan, chain(read, one_a_key), rows_ddl(columns))
             if changes.leave_out_unreadable:
                 typed = readable(typed)
             _write(tables, net_changes(typed, columns), changes, appends=appends, only_inserts=only_inserts)
-        return Applied(zero_dates=zeros.value)
+        # Spark may read rows more than once for a MERGE.
+        return Applied(zero_dates=zeros.value, rows=rows.value if direct else None)
 
 
 def net_changes(typed: DataFrame, columns: tuple[LakeColumn, ...]) -> DataFrame:

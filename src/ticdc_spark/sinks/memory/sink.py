@@ -174,7 +174,7 @@ class MemorySink:
 
     def apply_net_changes(self, changes: NetChanges) -> Applied:
         """See ``Changes``. New keys are appended without looking for old rows of theirs."""
-        typed, zeros = self._read(changes.scan, changes.plan, leave_out=changes.leave_out_unreadable)
+        typed, zeros, count = self._read(changes.scan, changes.plan, leave_out=changes.leave_out_unreadable)
         keys = [column.name for column in changes.plan.columns if column.key]
         by_key: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
         for row in sorted(typed, key=lambda row: (row[TS], row[OP] != "d", row[ORDER], row[SEQ])):
@@ -197,7 +197,7 @@ class MemorySink:
 
         self._ids(self.lake.table(changes.table), changes.plan.columns)
         self._durable(f"apply rows of {_plain(changes.table)}", commit)
-        return Applied(zero_dates=zeros)
+        return Applied(zero_dates=zeros, rows=count)
 
     def apply_newest(self, changes: NewestChanges) -> Applied:
         """See ``Changes``."""
@@ -210,14 +210,15 @@ class MemorySink:
         bad = [msgspec.json.decode(row[BAD], type=BadRow) for row in typed if row[BAD] is not None]
         return list({(row.topic, row.partition, row.offset, row.seq): row for row in bad[:limit]}.values())
 
-    def _read(self, scan: LogScan, plan: ReadPlan, *, leave_out: bool) -> tuple[list[dict[str, Any]], int]:
-        zeros = _Counter()
+    def _read(self, scan: LogScan, plan: ReadPlan, *, leave_out: bool) -> tuple[list[dict[str, Any]], int, int]:
+        """The readable rows, how many zero dates are in them, and how many changes the scan has."""
+        zeros, batches = _Counter(), list(self._batches(scan))
         read = read_rows(msgspec.structs.replace(plan, strict=not leave_out), zeros)
         try:
-            typed = [row for part in read(self._batches(scan)) for row in part.to_pylist()]
+            typed = [row for part in read(batches) for row in part.to_pylist()]
         except MessageError as error:
             raise UnreadableRows(str(error)) from error
-        return [row for row in typed if row[BAD] is None], zeros.value
+        return [row for row in typed if row[BAD] is None], zeros.value, sum(part.num_rows for part in batches)
 
     def _batches(self, scan: LogScan) -> Iterable[pa.RecordBatch]:
         assert self._log is not None, "the change log is opened before rows of it are applied"

@@ -5,7 +5,7 @@ in front (``META_DDL``) carry what the net change needs; a change that cannot be
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Literal
 
 import msgspec
 import pyarrow as pa
@@ -18,7 +18,7 @@ from ticdc_spark.mysql import NO_CONSTANT, default_value, fsp, utc_timestamp
 from ticdc_spark.protocols import PROTOCOLS, canonical, decoder
 from ticdc_spark.protocols.base import Columns, ReadOptions, RowReader
 from ticdc_spark.protocols.checksums import verifier
-from ticdc_spark.spark.tasks import ArrowTask, in_worker
+from ticdc_spark.spark.tasks import ArrowTask, Counter, in_worker
 from ticdc_spark.spark.types import HIDDEN_PREFIX, Cells, LakeColumn, LakeOptions, Typed, arrow_type, to_arrow
 from ticdc_spark.streams.handle_keys import Lookup, complete_columns
 
@@ -33,13 +33,6 @@ LOG_COLUMNS = (
 """What the function takes of the change log, in this order."""
 
 UNREADABLE = "ticdc-unreadable-row"
-
-
-class Counter(Protocol):
-    """What counts in tasks: Spark's accumulator, for one."""
-
-    def add(self, number: Any, /) -> Any:
-        """Count."""
 
 
 class BadRow(msgspec.Struct, frozen=True, kw_only=True):
