@@ -40,6 +40,8 @@ def _ddl(world: World, move: Move, rand: Random) -> None:
         return  # nothing would ever tell the new schema
     DDL[move.word](world.database, rand)
     excuses = world.excuses
+    if move.word in ("create_like", "exchange_partition") and world.setup.feed.withheld >= 0:
+        excuses.disturb("a table like one that is not sent")
     for event in world.database.events[before:]:
         query = event.change.query if event.change else "no DDL is sent"
         world.note(f"{event.ts}: {query}")

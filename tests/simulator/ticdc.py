@@ -227,7 +227,7 @@ class TiCdc:
     def _schema_change(self, rand: Random, event: Event, index: int) -> None:
         self.outbox += self._watermarks(event.ts, index)
         change = event.change
-        hidden = change is None or any(map(self.is_withheld, event.uids))
+        hidden = change is None or (bool(event.uids) and all(map(self.is_withheld, event.uids)))
         if change is not None and not hidden:
             topic = self._ddl_topic(change)
             told = change

@@ -190,10 +190,20 @@ def test_copies_of_a_ddl_are_one() -> None:
 
 
 def test_a_ddl_at_or_below_applied_is_a_replay() -> None:
-    progress = commit(fold(EMPTY, ddl(50), watermark(100)))
+    begun = replace(EMPTY, tables=(TableState(schema="s", name="a"),))
+    progress = commit(fold(begun, ddl(50), watermark(100)))
     assert not progress.ddls
     assert not fold(progress, ddl(50), ddl(99, "ALTER TABLE a DROP COLUMN b")).progress.ddls
     assert len(fold(progress, ddl(100)).progress.ddls) == 1
+
+
+def test_a_ddl_below_applied_is_none_for_a_table_that_was_never_seen() -> None:
+    progress = commit(fold(EMPTY, watermark(100)))
+    advanced = fold(progress, ddl(50), listed={("t", 0): 20})
+    assert len(advanced.progress.ddls) == 1
+    (behind,) = advanced.progress.catching_up
+    assert behind.needs == (("t", 0, 100),), "the partition had passed it: only a newer watermark bounds the table"
+    assert not fold(advanced.progress, watermark(101)).progress.catching_up
 
 
 def test_ddls_of_one_commit_ts_keep_their_order() -> None:

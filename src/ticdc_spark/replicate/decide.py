@@ -86,7 +86,8 @@ class Decider:
         if refused is not None:
             resolved = min(resolved, refused.change.commit_ts - 1)
             resolved = resolved if mode == "arrival" else max(resolved, progress.applied)
-            ddls = self._due(advanced.progress, resolved)
+            # One that came late lies below what is applied, and waits there: its tables do not go past it.
+            ddls = [ddl for ddl in self._due(advanced.progress, resolved) if ddl != refused]
         return Decided(mode=mode, advanced=advanced, resolved=resolved, ddls=ddls, refused=refused)
 
     def settle(self, mode: ModeName | None) -> ModeName | None:

@@ -8,6 +8,7 @@ import msgspec
 
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded
+from ticdc_spark.replicate.apply.columns import diverged
 from ticdc_spark.replicate.apply.look import Looked, look_at
 from ticdc_spark.replicate.apply.rows import vanished
 from ticdc_spark.replicate.schemas.files import with_schema_files
@@ -19,7 +20,7 @@ from ticdc_spark.replicate.state.progress import (
     ProgressStore,
     TableState,
 )
-from ticdc_spark.sinks.base import Sink
+from ticdc_spark.sinks.base import Sink, TableName
 from ticdc_spark.sinks.changelog_base import ChangeLog
 from ticdc_spark.spark.sources.base import Source
 
@@ -48,7 +49,7 @@ def begin(
     plan = store.load_plan()
     under_way = plan is not None and (plan.generation, plan.batch) == (progress.generation, progress.batch + 1)
     interrupted = under_way and plan is not None and plan.resolved is not None
-    return progress, _look(job, sink, changelog, progress, interrupted=interrupted)
+    return _look(job, sink, changelog, progress, interrupted=interrupted)
 
 
 def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: ProgressStore) -> Progress:
@@ -111,10 +112,12 @@ def _missing_batches(progress: Progress, changelog: ChangeLog) -> set[int]:
     return waiting - changelog.batches(progress.generation) if waiting else set()
 
 
-def _look(job: Job, sink: Sink, changelog: ChangeLog, progress: Progress, *, interrupted: bool) -> tuple[Pending, ...]:
+def _look(
+    job: Job, sink: Sink, changelog: ChangeLog, progress: Progress, *, interrupted: bool
+) -> tuple[Progress, tuple[Pending, ...]]:
     """Look at every table of the job. ``interrupted``: a batch that was not finished may have dropped or renamed some.
 
-    Returns: rows to apply again.
+    Returns: the progress with what the tables show, and rows to apply again.
     """
     tables = [table for table in progress.tables if table.mark != NO_MARK and (not table.dropped or table.kept)]
     arrival = progress.mode == "arrival"
@@ -123,6 +126,7 @@ def _look(job: Job, sink: Sink, changelog: ChangeLog, progress: Progress, *, int
         return look_at(sink, job, (table.schema, table.name), table, arrival=arrival)
 
     redo: list[Pending] = []
+    worse: dict[TableName, TableState] = {}
     for table, looked in zip(tables, _each(job, look, tables), strict=True):
         name = (table.schema, table.name)
         if looked.stamp is None:
@@ -130,7 +134,10 @@ def _look(job: Job, sink: Sink, changelog: ChangeLog, progress: Progress, *, int
                 raise DecisionNeeded(vanished(job, name))
         elif looked.behind:
             redo.append(_redo(job, changelog, progress, table, looked))
-    return tuple(redo)
+        elif looked.state is not None and looked.state.diverged_since is not None and table.diverged_since is None:
+            worse[name] = diverged(table, looked.state.diverged_since, looked.state.diverged_why)
+    known = tuple(worse.get((table.schema, table.name), table) for table in progress.tables)
+    return msgspec.structs.replace(progress, tables=known), tuple(redo)
 
 
 def _each(job: Job, look: object, tables: list[TableState]) -> Iterable[Looked]:

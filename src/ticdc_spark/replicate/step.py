@@ -16,6 +16,7 @@ from ticdc_spark.replicate.modes.arrival import position
 from ticdc_spark.replicate.modes.base import Advanced, LandedBatch, ModeName
 from ticdc_spark.replicate.modes.choose import MODES, of_job
 from ticdc_spark.replicate.modes.commit import counted_off, forget_before, forgotten_by
+from ticdc_spark.replicate.plan.catch_up import bounds_behind
 from ticdc_spark.replicate.plan.holds import bounds_of
 from ticdc_spark.replicate.plan.offsets import choose_offsets, first_offsets, lagging, may_advance
 from ticdc_spark.replicate.plan.source_check import check_source, source_notes
@@ -170,7 +171,9 @@ class Steps:
             now=self.clock(),
             job_applied=0 if decided.mode == "arrival" else self.progress.applied,
         )
-        bounds, held = bounds_of(states, decided.ddls)
+        refused = () if decided.refused is None else (decided.refused,)
+        behind = bounds_behind(progress, bounded=self.bounded)
+        bounds, held = bounds_of(states, decided.ddls, behind, refused)
         waits = {identity(ddl.change) for ddl in held}
         ddls = [ddl for ddl in decided.ddls if identity(ddl.change) not in waits]
         lines = mode.timelines(self.progress, states, progress.pending, ddls, decided.resolved, bounds)
@@ -215,7 +218,9 @@ class Steps:
         waits = {identity(ddl.change) for ddl in result.left}
         ddls = [ddl for ddl in decided.ddls if identity(ddl.change) not in waits]
         keep = retention.seconds or 0.0
-        progress = mode.commit(counted, number, states, decided.resolved, ddls, result.left, now, keep)
+        progress = mode.commit(
+            counted, number, states, decided.resolved, ddls, result.left, now, keep, bounded=self.bounded
+        )
         prune = number % PRUNE_EVERY == 0
         before_batch = forget_before(progress, retention.batches, retention.seconds, now) if prune else 0
         if prune:

@@ -7,6 +7,7 @@ import msgspec
 
 from ticdc_spark.spark.decode.control import ControlEvent, Reject
 from ticdc_spark.spark.decode.envelopes import LandingPlan
+from ticdc_spark.spark.decode.log_files import LogScan
 
 
 class LateRows(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +41,9 @@ class ChangeLog(Protocol):
         ``messages``: as the source's ``read`` gives them.
         Raises: SinkFault, SourceFault
         """
+
+    def has_rows(self, scan: LogScan) -> bool:
+        """Whether there is any row of a scan. Raises: SinkFault"""
 
     def keep_rejects(self, generation: int, batch: int, stage: str, rejects: Sequence[Reject], job_time: float) -> None:
         """Keep rejects of one stage of one batch as dead letters, in place of what a former try kept.

@@ -38,8 +38,8 @@ def rename(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: i
     elif work.mark(new) == NO_MARK and before is not None and before.table is not None and not before.dropped:
         # A later DDL dropped it, before a restart.
         work.put(msgspec.structs.replace(before, schema=new[0], name=new[1], applied=ts, was=_names(before, old)))
-    if work.mark(old) == NO_MARK and before is not None:
-        topics = before.topics
+    if work.mark(old) == NO_MARK:
+        topics = () if before is None else before.topics
         work.put(TableState(schema=old[0], name=old[1], applied=ts, dropped=True, ddl_ts=ts, topics=topics))
 
 

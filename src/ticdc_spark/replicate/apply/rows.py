@@ -49,6 +49,19 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
     late = [rows for rows in waiting if rows.late]
     if late:
         above = max(state.emptied, min(above, min(rows.min_ts for rows in late) - 1))
+    scan = LogScan(
+        generation=batch.generation,
+        batches=None if late else frozenset(rows.batch for rows in waiting),
+        schema=name[0],
+        table=name[1],
+        above=above,
+        upto=upto,
+        kinds=("row", "late") if late else ("row",),
+    )
+    if mark == NO_MARK and state.dropped and not batch.log.has_rows(scan):
+        # What waits is of a later table of this name.
+        work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
+        return
     versions = _versions(batch, name, state, waiting, everything=bool(late))
     state = _leave_out_unknown(name, state, waiting, versions)
     if not versions:
@@ -65,16 +78,7 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
         raise DecisionNeeded(message)
     is_new = state.clean and not redo and not late
     """Whether a key that begins with an insert has no row in the lake."""
-    scan = LogScan(
-        generation=batch.generation,
-        batches=None if late else frozenset(rows.batch for rows in waiting),
-        schema=name[0],
-        table=name[1],
-        above=above,
-        upto=upto,
-        kinds=("row", "late") if late else ("row",),
-        keys=tuple(versions),
-    )
+    scan = msgspec.structs.replace(scan, keys=tuple(versions))
     changes = NetChanges(
         table=name,
         scan=scan,

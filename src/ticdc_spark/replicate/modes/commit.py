@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 
 from ticdc_spark.mysql import tso_physical_ms
+from ticdc_spark.replicate.plan.catch_up import bounds_behind
 from ticdc_spark.replicate.plan.holds import Bounds, bounds_of
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.schemas.history import forget_schemas
@@ -27,13 +28,15 @@ def committed(
     now: float,
     keep: float,
     left: Sequence[QueuedDdl] = (),
+    *,
+    bounded: bool = False,
 ) -> Progress:
     """The progress after a batch that brought ``states`` to ``resolved``. ``left``: DDLs that still wait.
 
     ``keep``: seconds for which the change log is kept.
     """
     oldest = tso_physical_ms(resolved) - DROPPED_KEPT_MS
-    bounds, _ = bounds_of(states, left)
+    bounds, _ = bounds_of(states, (), bounds_behind(progress, bounded=bounded), left)
     tables = tuple(
         _moved(state, min(resolved, bounds.get((state.schema, state.name), resolved)))
         for state in states.values()

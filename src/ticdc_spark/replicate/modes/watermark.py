@@ -14,6 +14,7 @@ from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.rows import apply_rows
 from ticdc_spark.replicate.modes.base import Advanced, ModeName, Rules
 from ticdc_spark.replicate.modes.commit import committed
+from ticdc_spark.replicate.plan.catch_up import catching_up
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.order import in_order
@@ -89,6 +90,7 @@ def advance(
         ddls=ddls,
         pending=pending,
         tables=tables,
+        catching_up=catching_up(progress, ordered, partitions, bounded=rules.bounded),
         hold=hold,
         schema_wait_since=(progress.schema_wait_since or rules.now) if missing else 0.0,
         replays=progress.replays + replays,
@@ -282,6 +284,8 @@ class WatermarkMode:
         left: Sequence[QueuedDdl],
         now: float,
         keep: float,
+        *,
+        bounded: bool,
     ) -> Progress:
         """See ``Mode``."""
-        return committed(progress, number, states, resolved, now, keep, left)
+        return committed(progress, number, states, resolved, now, keep, left, bounded=bounded)

@@ -38,6 +38,9 @@ ENTERS, LEAVES = "enters the filter", "leaves the filter"
 """Kinds of a RENAME by which a table comes into what ``tables`` under [job] names, or goes out of it."""
 
 
+_NO_SCHEMA = "no schema comes with it, and none is known ([schema] file may have its CREATE TABLE)"
+
+
 class Create(msgspec.Struct, frozen=True):
     """CREATE TABLE."""
 
@@ -124,14 +127,14 @@ def _of(statement: Statement, change: SchemaChange) -> Action:
         case DatabaseDdl() | OtherDdl():
             return Nothing(statement.what)
         case CreateTable():
-            return Refused("no schema comes with it") if change.table is None else Create(change.table)
+            return Refused(_NO_SCHEMA) if change.table is None else Create(change.table)
         case DropTables():
             gone = change.pre_table or change.table
             if gone is not None:
                 return Drop(((gone.schema, gone.name),))
             return Drop(tuple((schema or change.schema, name) for schema, name in statement.names))
         case TruncateTable():
-            return Refused("no schema comes with it") if change.table is None else Truncate(change.table)
+            return Refused(_NO_SCHEMA) if change.table is None else Truncate(change.table)
         case RestoreTable():
             return Refused("rows come back without row messages")
         case RenameTables() | AlterTable():
@@ -151,7 +154,7 @@ def _at_the_filter(act: Action, kind: str) -> Action:
 
 def _alter(statement: RenameTables | AlterTable, change: SchemaChange) -> Action:
     if change.table is None:
-        return Refused("no schema comes with it")
+        return Refused(_NO_SCHEMA)
     old = (change.table.schema, change.table.name)
     if isinstance(statement, AlterTable):
         moves = [part.what for part in statement.parts if isinstance(part, MoveRows) and not part.lossless]

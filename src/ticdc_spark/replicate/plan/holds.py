@@ -7,7 +7,9 @@ other table that the DDL names: the rows of a table's new name belong behind its
 from collections.abc import Mapping, Sequence
 
 from ticdc_spark.replicate.plan.evolve import action, names
+from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.order import in_order
+from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.state.progress import QueuedDdl, TableState
 from ticdc_spark.sinks.base import TableName
 
@@ -15,18 +17,31 @@ Bounds = dict[TableName, int]
 """The commit_ts up to which a table may go, for the tables that may not go as far as the others."""
 
 
-def bounds_of(states: Mapping[TableName, TableState], ddls: Sequence[QueuedDdl]) -> tuple[Bounds, list[QueuedDdl]]:
-    """The bounds of tables, and the DDLs that wait, in order. ``ddls``: those queued, with their schemas."""
-    bounds: Bounds = {name: state.applied for name, state in states.items() if state.quarantined}
+def bounds_of(
+    states: Mapping[TableName, TableState],
+    ddls: Sequence[QueuedDdl],
+    behind: Mapping[TableName, int] | None = None,
+    stopped: Sequence[QueuedDdl] = (),
+) -> tuple[Bounds, list[QueuedDdl]]:
+    """The bounds of tables, and the DDLs that wait, in order.
+
+    ``ddls``: those queued, with their schemas. ``behind``: tables that catch up, with how far they may go.
+    ``stopped``: DDLs that wait in any case, one that cannot be replayed for one.
+    """
+    still = {name for name, state in states.items() if state.quarantined}
+    bounds: Bounds = {**(behind or {}), **{name: states[name].applied for name in still}}
     held: list[QueuedDdl] = []
-    if not bounds:
+    if not bounds and not stopped:
         return bounds, held
-    for ddl in in_order(ddls):
-        members = names(action(ddl.change), {**states, **dict.fromkeys(bounds)})
-        if any(name in bounds for name in members):
+    waits = {identity(ddl.change) for ddl in stopped}
+    others = [ddl for ddl in ddls if identity(ddl.change) not in waits]
+    for ddl in in_order([*others, *stopped]):
+        ts = ddl.change.commit_ts
+        members = names(action(ddl.change), {**states, **dict.fromkeys(bounds)}) or tuple(tables_of(ddl.change))
+        if identity(ddl.change) in waits or any(name in still or bounds.get(name, ts) < ts for name in members):
             held.append(ddl)
-            for name in members:
-                bounds.setdefault(name, ddl.change.commit_ts - 1)
+            still.update(members)
+            bounds |= {name: min(bounds.get(name, ts - 1), ts - 1) for name in members}
     return bounds, held
 
 

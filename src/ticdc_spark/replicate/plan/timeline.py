@@ -11,7 +11,7 @@ import msgspec
 
 from ticdc_spark.model import SchemaChange
 from ticdc_spark.replicate.plan.evolve import Action, Refused, action, names
-from ticdc_spark.replicate.plan.names import tables_before_and_after, tables_of
+from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.state.progress import Mark, Pending, QueuedDdl, TableState
 from ticdc_spark.sinks.base import TableName
 
@@ -88,8 +88,6 @@ def timelines(
     steps: dict[TableName, list[Step]] = {}
     loose: list[list[Step]] = []
     at: dict[int, int] = {}
-    freed: set[TableName] = set()
-    """Names that an earlier DDL left: the rows before it are cut there, and the name has none until it is taken."""
     for ddl, act, members in bound:
         ts = ddl.change.commit_ts
         at[ts] = at.get(ts, 0) + 1
@@ -98,10 +96,8 @@ def timelines(
             loose.append([step])
             continue
         line = steps.setdefault(groups.root(members[0]), [])
-        line += [Rows(table=name, upto=ts) for name in members if name in waiting and name not in freed]
+        line += [Rows(table=name, upto=ts) for name in members if name in waiting]
         line.append(step)
-        before, after = tables_before_and_after(ddl.change)
-        freed = (freed | (before - after)) - after
     for name in sorted(waiting):
         end = min(resolved, ends.get(name, resolved))
         steps.setdefault(groups.root(name), []).append(Rows(table=name, upto=end))

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from ticdc_spark.ddl import apply_ddl, ddl_tables, fold
+from ticdc_spark.ddl.parse import parse
+from ticdc_spark.ddl.statements import CreateTable
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import SchemaChange, Table
 from ticdc_spark.protocols.shared.avro_names import sanitized
@@ -29,14 +31,21 @@ def with_schemas(
     One whose table is not known, or whose SQL is not understood, stays without schemas, and is refused later on. So is,
     with ``sanitised``, one that names what rows call otherwise (Avro).
     """
-    tables: dict[TableName, Table] = {
+    files: dict[TableName, Table] = {
         (schema.schema, schema.name): schema.table for schema in known if schema.key == ANY_VERSION
     }
+    tables = {**files}
     tables |= {name: state.table for name, state in states.items() if state.table is not None and not state.dropped}
     filled = []
     for ddl in ddls:
         change = ddl.change
-        if change.table is None:
+        model = _model(change)
+        if change.table is None and model is not None and tables.get(model) is files.get(model):
+            # Only a file has the table that it is made like, which may have changed since without the job.
+            change = msgspec.structs.replace(change, table=files.get((change.schema, change.name)))
+            if change.table is not None:
+                tables = {**tables, (change.schema, change.name): change.table}
+        elif change.table is None:
             change, tables = _filled(change, tables)
         else:
             if change.pre_table is not None:
@@ -46,6 +55,18 @@ def with_schemas(
             change = msgspec.structs.replace(change, kind=NAMED_OTHERWISE)
         filled.append(msgspec.structs.replace(ddl, change=change))
     return filled
+
+
+def _model(change: SchemaChange) -> TableName | None:
+    """The table that a CREATE TABLE … LIKE names."""
+    try:
+        statement = parse(change.query)
+    except MessageError:
+        return None
+    if not isinstance(statement, CreateTable) or statement.like is None:
+        return None
+    schema, name = statement.like
+    return schema or change.schema, name
 
 
 def _names(change: SchemaChange) -> set[str]:

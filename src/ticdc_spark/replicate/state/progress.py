@@ -143,6 +143,17 @@ class DdlFloor(msgspec.Struct, frozen=True, kw_only=True):
     commit_ts: int
 
 
+class CatchUp(msgspec.Struct, frozen=True, kw_only=True):
+    """A table that was first seen by messages below what the job had applied: its topic was added or found later, or
+    the changefeed began to send it from an older checkpoint. It goes as far as its own partitions show."""
+
+    schema: str
+    name: str
+    needs: tuple[tuple[str, int, int], ...]
+    """(topic, partition, watermark): the partitions of its topics, each with the watermark that it must exceed to
+    bound the table: the one that it had passed already when older messages of the table came; 0: none."""
+
+
 class BatchTime(msgspec.Struct, frozen=True, kw_only=True):
     """When a batch was committed, seconds since the epoch."""
 
@@ -188,6 +199,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     schemas: tuple[KnownSchema, ...] = ()
     ddls: tuple[QueuedDdl, ...] = ()
     pending: tuple[Pending, ...] = ()
+    catching_up: tuple[CatchUp, ...] = ()
     hold: Hold = Hold(kind="none", what="")
     schema_wait_since: float = 0.0
     """When rows began to wait for a schema; 0: none wait."""

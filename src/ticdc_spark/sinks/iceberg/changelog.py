@@ -181,6 +181,11 @@ class IcebergChangeLog:
             found = found.where(sf.col("schema_key").isin(list(wanted.keys)))
         return found.select(*LOG_COLUMNS)
 
+    def has_rows(self, scan: LogScan) -> bool:
+        """See ``ChangeLog``."""
+        with faults("the change log cannot be read"):
+            return bool(self.rows(self.spark, scan).limit(1).collect())
+
     def can_map_in_one(self, wanted: LogScan) -> bool:
         """Whether ``map_rows`` can give all such rows to one task, which holds their net changes in memory."""
         files = self._find(wanted)

@@ -98,6 +98,10 @@ class MemoryChangeLog:
         ]
         return pa.RecordBatch.from_pylist(found, schema=_SCANNED)
 
+    def has_rows(self, scan: LogScan) -> bool:
+        """See ``ChangeLog``."""
+        return bool(self.scan(scan).num_rows)
+
     def late_rows(self, generation: int, batch: int) -> list[LateRows]:
         """See ``ChangeLog``."""
         rows = self.held.batches[generation, batch]
