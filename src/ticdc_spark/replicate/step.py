@@ -11,6 +11,7 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.replicate.apply.batch import Batch
 from ticdc_spark.replicate.apply.timelines import TimelineResult, apply, settle
 from ticdc_spark.replicate.decide import Decided, Decider
+from ticdc_spark.replicate.first_messages import refuse_other
 from ticdc_spark.replicate.landing import landing_plan
 from ticdc_spark.replicate.modes.arrival import position
 from ticdc_spark.replicate.modes.base import Advanced, LandedBatch, ModeName
@@ -99,6 +100,7 @@ class Steps:
         with Timer(self.seconds, "land"):
             controls = self._land(number, starts, ends)
         failpoints.point("land")
+        refuse_other(self.job, self.source, self.progress, starts, ends, controls, self.protocol)
         latest = self.source.ends()
         beat("advance", number)
         with Timer(self.seconds, "advance"):
