@@ -8,11 +8,11 @@ from typing import Any
 from tests.reference.arrival import ArrivalApplier
 from tests.reference.state import Landed, Name, Progress, Read
 from ticdc_spark.model import Column, Envelope, Row, Table, Value
-from ticdc_spark.mysql import NO_CONSTANT, handle_key
+from ticdc_spark.mysql import NO_CONSTANT, default_value, handle_key
 from ticdc_spark.protocols.avro.decode import table_from_schemas
 from ticdc_spark.protocols.base import RowReader
 from ticdc_spark.protocols.debezium_avro import decode as debezium_avro
-from ticdc_spark.replicate.schemas.inferred import Policy, fill_of, follow
+from ticdc_spark.replicate.schemas.inferred import Policy, follow
 from ticdc_spark.wire.confluent import schema_id
 
 
@@ -30,7 +30,7 @@ class RegistryApplier(ArrivalApplier):
         self.readers: dict[Name, tuple[Table, RowReader]] = {}
 
     def fill(self, column: Column) -> Value:
-        value = fill_of(column)
+        value = default_value(column, literal=True)
         return super().fill(column) if value is NO_CONSTANT else value
 
     def has_schema(self, progress: Progress, envelope: Envelope) -> bool:

@@ -98,10 +98,12 @@ def test_a_new_column_fills_old_rows_with_its_default_and_no_other_does() -> Non
     assert [(one.column.name, one.value) for one in found.fills] == [("c", "5")]
 
 
-def test_old_rows_do_not_get_the_default_of_a_column_that_avro_calls_text() -> None:
-    found = evolved(LIVE, column("id"), column("b"), column("c", "text", default="USD"))
+@pytest.mark.parametrize(("literal", "filled"), [(True, ["USD"]), (False, [])])
+def test_old_rows_get_the_default_of_a_text_where_it_is_no_expression(literal: bool, filled: list[str]) -> None:
+    table = Table(schema="s", name="a", columns=(column("id"), column("b"), column("c", "longtext", default="USD")))
+    found = evolution(LIVE, lake_columns(table, (), LakeOptions()), {}, literal_defaults=literal)
     assert [one.name for one in found.changes.add] == ["c"]
-    assert not found.fills
+    assert [one.value for one in found.fills] == filled
 
 
 def test_a_renamed_column_with_a_default_is_not_filled() -> None:

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from ticdc_spark.errors import UnsupportedDdl
 from ticdc_spark.model import Column, Index, Table
-from ticdc_spark.mysql import NO_CONSTANT, parse_type
-from ticdc_spark.replicate.schemas.inferred import Additions, Other, fill_of, follow, schema_change
+from ticdc_spark.mysql import NO_CONSTANT, default_value, parse_type
+from ticdc_spark.replicate.schemas.inferred import Additions, Other, follow, schema_change
 
 TYPES = ("int", "bigint", "longtext", "longblob", "decimal(10,2)", "enum('a','b')", "datetime(6)")
 
@@ -108,17 +108,18 @@ def test_what_is_kept_holds_the_columns_of_every_schema(first: Table, second: Ta
 
 
 @pytest.mark.parametrize(
-    ("kind", "nullable", "default", "value"),
+    ("kind", "default", "expected"),
     [
-        ("longtext", True, "it's", "it's"),
-        ("longtext", False, None, ""),
-        ("longblob", True, "ab", b"ab"),
-        ("int", True, "5", "5"),
-        ("int", True, None, None),
-        ("int", False, None, "0"),
-        ("enum('a','b')", True, "b", "2"),
-        ("datetime(6)", True, "CURRENT_TIMESTAMP", NO_CONSTANT),
+        ("longtext", "it's", "it's"),
+        ("longtext", "", ""),
+        ("longtext", "CURRENT_TIMESTAMP", "CURRENT_TIMESTAMP"),
+        ("longblob", "ab", b"ab"),
+        ("longblob", "a\ufffd", NO_CONSTANT),
+        ("json", "{}", NO_CONSTANT),
+        ("enum('a','b')", "b", "2"),
+        ("datetime(6)", "CURRENT_TIMESTAMP", NO_CONSTANT),
     ],
 )
-def test_what_a_new_column_gives_to_old_rows(kind: str, nullable: bool, default: str | None, value: object) -> None:
-    assert fill_of(Column(name="c", type=parse_type(kind), nullable=nullable, default=default)) == value
+def test_literal_defaults_of_texts(kind: str, default: str, expected: object) -> None:
+    column = Column(name="c", type=parse_type(kind), default=default)
+    assert default_value(column, literal=True) == expected

@@ -78,6 +78,17 @@ def test_a_timestamp_default_is_read_in_the_zone_of_the_sql(zone: str | None, ho
     assert rows[0]["ts"] == datetime(2010, 10, 10, hour, 10, 10, tzinfo=UTC)
 
 
+@pytest.mark.parametrize(("literal", "expected"), [(True, ("USD", b"ab")), (False, (None, None))])
+def test_the_default_of_a_text_is_a_constant_where_a_registry_says_so(literal: bool, expected: tuple[Any, Any]) -> None:
+    text = Column(name="c", type=parse_type("longtext charset utf8mb4"), default="USD")
+    blob = Column(name="d", type=parse_type("longblob"), default="ab")
+    new = Table(schema="s", name="t", columns=(ID, NAME, text, blob), indexes=KEY, version=2)
+    rows = read(
+        [("insert", "1", None, b'{"id":"1","name":"a"}')], new=new, options=ReadOptions(literal_defaults=literal)
+    )
+    assert (rows[0]["c"], rows[0]["d"]) == expected
+
+
 def test_deletes_and_moved_keys_stand_among_other_rows() -> None:
     image = b'{"age":"%d","id":"%d","name":"x"}'
     rows = read(

@@ -5,6 +5,7 @@ sqlglot's MySQL dialect leaves 34 of the 223 different DDLs of the vectors unpar
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TypeVar
 
 from ticdc_spark.ddl.alter import alteration
@@ -30,8 +31,11 @@ from ticdc_spark.ddl.statements import (
 from ticdc_spark.model import Index
 
 T = TypeVar("T")
+_STATEMENTS_KEPT = 512
+"""A DDL is asked about many times on its way to the lake: its tables, its names, its effect on each of them."""
 
 
+@lru_cache(_STATEMENTS_KEPT)
 def parse(sql: str, backslash: Backslash = "literal") -> Statement:
     """Parse one statement; ``;`` may follow.
 

@@ -168,26 +168,29 @@ def set_mask(column_type: ColumnType, names: str) -> str:
     return str(bits)
 
 
-def default_value(column: Column) -> Default:
+def default_value(column: Column, *, literal: bool = False) -> Default:
     """The canonical value that ADD COLUMN gives to rows that were there before.
 
     ``NO_CONSTANT`` stands for CURRENT_TIMESTAMP, expressions (recognised where the text is no value of the type;
     TiDB allows no others in ADD COLUMN), and binary defaults that JSON has spoilt (U+FFFD). A TIMESTAMP default is
     taken as UTC, as Simple sends it. NOT NULL without a default gives MySQL's implicit value.
+
+    ``literal``: the default of a TEXT or BLOB is a constant. In SQL it can only be an expression; but the schemas of a
+    registry, and Debezium's blocks, have one type for all texts and one for all bytes, which are read as these.
     """
     if column.default is None:
         return None if column.nullable else implicit_value(column.type)
     try:
-        return _constant(column.type, column.default)
+        return _constant(column.type, column.default, literal)
     except MessageError:
         return NO_CONSTANT
 
 
-def _constant(column_type: ColumnType, default: str | bytes | int) -> Default:
+def _constant(column_type: ColumnType, default: str | bytes | int, literal: bool) -> Default:
     if isinstance(default, bytes):
         return default if is_bytes(column_type) else default.decode("utf-8", "replace")
     name, text = column_type.name, str(default)
-    if name.endswith(("text", "blob")) or name in ("json", "vector"):
+    if (name.endswith(("text", "blob")) and not literal) or name in ("json", "vector"):
         return NO_CONSTANT  # these can only have an expression
     if is_bytes(column_type):
         if "\ufffd" in text:

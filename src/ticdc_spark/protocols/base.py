@@ -34,6 +34,9 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Which instant a local time means that happens twice when clocks go back."""
     default_timezone: str | None = None
     """Time zone of TIMESTAMP defaults in tables that come from SQL; ``None``: UTC, as schemas in messages have it."""
+    literal_defaults: bool = False
+    """Whether a TEXT's or BLOB's default is a constant, as in tables that the schemas of rows tell; see
+    ``mysql.default_value``."""
     verify_checksum: bool = False
     """Whether a row whose checksum (changefeed integrity) is not that of its values is bad; see ``checksums``."""
 

@@ -51,7 +51,8 @@ def apply_arrived(work: TimelineWork, step: Rows) -> None:
     if target is None:
         log.warning("`%s`.`%s`: deletes of a table that has had no row; there is nothing to delete", *name)
         return
-    state = _prepared(work, name, state, target, mark)
+    inferred = bool(followed)
+    state = _prepared(work, name, state, target, mark, inferred=inferred)
     columns = batch.columns(target)
     data = tuple(column for column in columns if column.name != COMMIT_TS)
     if not any(column.key for column in data):
@@ -62,7 +63,9 @@ def apply_arrived(work: TimelineWork, step: Rows) -> None:
         raise DecisionNeeded(message)
     newest = max(min(rows.max_ts, step.upto) for rows in waiting)
     if work.mark(name) < mark:
-        plan = batch.read_plan({key: _version(batch, name, key, target, followed) for key in keys}, data)
+        plan = batch.read_plan(
+            {key: _version(batch, name, key, target, followed) for key in keys}, data, inferred=inferred
+        )
         scan = LogScan(
             generation=batch.generation,
             batches=frozenset(rows.batch for rows in waiting),
@@ -75,7 +78,7 @@ def apply_arrived(work: TimelineWork, step: Rows) -> None:
         hidden = PROTOCOLS[batch.protocol].traits.hidden_deletes
         every = None
         if not hidden and scan.above < batch.commit_ts_of(state):
-            every = batch.read_plan(_every_version(batch, name, target), data)
+            every = batch.read_plan(_every_version(batch, name, target), data, inferred=inferred)
         changes = NewestChanges(
             table=name,
             scan=scan,
@@ -127,7 +130,9 @@ def _version(batch: Batch, name: TableName, key: str, target: Table, followed: S
     return target if known is None else held_of(known, target)
 
 
-def _prepared(work: TimelineWork, name: TableName, state: TableState, target: Table, mark: Mark) -> TableState:
+def _prepared(
+    work: TimelineWork, name: TableName, state: TableState, target: Table, mark: Mark, *, inferred: bool
+) -> TableState:
     """Create the table, or give it the columns that it lacks, with marks before that of the rows."""
     if work.mark(name) == NO_MARK and state.table is not None and not state.dropped:
         raise DecisionNeeded(vanished(work.batch.job, name))
@@ -136,7 +141,7 @@ def _prepared(work: TimelineWork, name: TableName, state: TableState, target: Ta
     if state.table is not None:
         log.warning("`%s`.`%s`: columns without a DDL, by a new schema", *name)
     newest = max((rows.max_ts for rows in work.batch.pending if (rows.schema, rows.name) == name), default=0)
-    alter(work, Alter(name, target, {}), (mark[0], mark[1] - DDL_STEPS // 2), newest)
+    alter(work, Alter(name, target, {}), (mark[0], mark[1] - DDL_STEPS // 2), newest, inferred=inferred)
     if COMMIT_TS not in work.batch.sink.columns(name):
         message = (
             f"the lake's `{name[0]}`.`{name[1]}` has no column `{COMMIT_TS}`, by which older changes are told from "

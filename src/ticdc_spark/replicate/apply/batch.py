@@ -50,23 +50,25 @@ class Batch:
     job_applied: int = 0
     """What all tables had applied before this batch."""
 
-    @property
-    def options(self) -> ReadOptions:
-        """How values are read."""
-        return ReadOptions(
+    def read_plan(
+        self, tables: Mapping[str, Table], columns: Sequence[LakeColumn], *, inferred: bool = False
+    ) -> ReadPlan:
+        """How the rows of these versions of a table (by schema key) are read into columns.
+
+        ``inferred``: the table came from the schemas of rows.
+        """
+        options = ReadOptions(
             source_timezone=self.job.source_timezone,
             ambiguous_timestamp=self.job.ambiguous_timestamp,
             verify_checksum=self.job.verify_checksum,
-            default_timezone=self.job.ddl_zone if self.local_defaults else None,
+            default_timezone=self.job.ddl_zone if self.local_defaults(inferred=inferred) else None,
+            literal_defaults=inferred,
         )
-
-    def read_plan(self, tables: Mapping[str, Table], columns: Sequence[LakeColumn]) -> ReadPlan:
-        """How the rows of these versions of a table (by schema key) are read into columns."""
         return ReadPlan(
             protocol=self.protocol,
             tables=dict(tables),
             columns=tuple(columns),
-            options=self.options,
+            options=options,
             lake=self.lake,
             schemas=None if self.registry is None else self.registry.texts(tuple(tables)),
             upstream=self.job.source.upstream,
@@ -82,11 +84,10 @@ class Batch:
         """The time zone of the sessions that run DDLs."""
         return SessionZone(self.job.ddl_zone, self.job.ambiguous_timestamp)
 
-    @property
-    def local_defaults(self) -> bool:
-        """Whether a TIMESTAMP's default is local text, since the schema came from SQL."""
-        traits = PROTOCOLS[self.protocol].traits
-        return not traits.versioned_tables and not traits.registry
+    def local_defaults(self, *, inferred: bool) -> bool:
+        """Whether a TIMESTAMP's default is local text, since the schema came from SQL. ``inferred``: it came from the
+        schemas of rows, where it is in UTC."""
+        return not inferred and not PROTOCOLS[self.protocol].traits.versioned_tables
 
     def columns(self, table: Table) -> tuple[LakeColumn, ...]:
         """The lake's columns of a table, its handle key marked.
@@ -110,12 +111,19 @@ class Batch:
 
     def stamp(self, state: TableState, mark: Mark, floor: int) -> Stamp:
         """A stamp of this job: ``mark``, and what the table is then."""
-        about = msgspec.structs.replace(state, **_VOLATILE, job_applied=self.job_applied)
-        return Stamp(self.job.name, mark, floor, msgspec.json.encode(about).decode())
+        about = msgspec.json.encode(msgspec.structs.replace(state, **_VOLATILE)).decode()
+        return Stamp(self.job.name, mark, floor, about, self.job_applied)
 
 
-_VOLATILE: dict[str, Any] = {"applied": 0, "mark": NO_MARK, "snapshot_id": None, "rows": 0, "topics": ()}
-"""What of a table's state is not written with it: it changes without a commit, or stands in the mark."""
+_VOLATILE: dict[str, Any] = {
+    "applied": 0,
+    "mark": NO_MARK,
+    "snapshot_id": None,
+    "rows": 0,
+    "topics": (),
+    "job_applied": 0,
+}
+"""What of a table's state is not in ``Stamp.about``: it changes without a commit, or stands in the stamp."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -133,6 +141,8 @@ class TimelineWork:
     """What the tables have become, of those that were looked at; ``None``: nothing is known of such a table."""
     stamps: dict[TableName, Stamp | None] = field(default_factory=dict)
     """Of those that were looked at; ``None``: the table is not there."""
+    seen: dict[TableName, int | None] = field(default_factory=dict)
+    """The snapshots at which tables were looked at."""
     rejected: int = 0
     zero_dates: int = 0
     taken: dict[TableName, int] = field(default_factory=dict)
@@ -168,10 +178,11 @@ class TimelineWork:
 
     def commit(self, state: TableState, mark: Mark, floor: int, write: Callable[[Stamp], T]) -> T:
         """Commit to a table, with a stamp that says that it is ``state`` now."""
-        stamp = self.batch.stamp(state, mark, floor)
+        name = (state.schema, state.name)
+        stamp = msgspec.structs.replace(self.batch.stamp(state, mark, floor), seen=self.seen.get(name))
         result = write(stamp)
-        self.stamps[state.schema, state.name] = stamp
-        self.known[state.schema, state.name] = msgspec.structs.replace(state, mark=mark)
+        self.stamps[name] = stamp
+        self.known[name] = msgspec.structs.replace(state, mark=mark)
         return result
 
     def count(self, table: TableName, upto: int, rows: int | None) -> None:
@@ -213,3 +224,4 @@ class TimelineWork:
             raise SinkFault(f"{looked.behind}, while the job ran. Start the job again: it applies what the table lacks")
         self.stamps[table] = looked.stamp
         self.known[table] = looked.state
+        self.seen[table] = looked.snapshot

@@ -277,9 +277,12 @@ def _create_missing(
     failpoints.point("ddl")
 
 
-def alter(work: TimelineWork, act: Alter, mark: Mark, ts: int, pre_table: Table | None = None) -> None:
+def alter(
+    work: TimelineWork, act: Alter, mark: Mark, ts: int, pre_table: Table | None = None, *, inferred: bool = False
+) -> None:
     """Bring a table to the columns of ``act.table``, and to its name. ``mark`` is that of the first commit, ``ts`` the
     commit_ts, which a default like CURRENT_TIMESTAMP means. ``pre_table``: the source's schema before, if it is known.
+    ``inferred``: the new schema came from those of rows, and from no DDL.
 
     Raises: DecisionNeeded, SinkFault
     """
@@ -301,7 +304,7 @@ def alter(work: TimelineWork, act: Alter, mark: Mark, ts: int, pre_table: Table 
         return  # It has been through this and more.
     if work.mark(new) < (at, step):
         stop_if_columns_are_gone(work, state)
-    commits, inexact = _commits(work, state, act, (at, step), ts, pre_table)
+    commits, inexact = _commits(work, state, act, (at, step), ts, pre_table, inferred=inferred)
     after = msgspec.structs.replace(state, table=act.table, applied=ts, ddl_ts=ts, schema_keys=())
     if state.table is None:  # adopted
         after = msgspec.structs.replace(after, clean=False)
@@ -326,7 +329,7 @@ class _Commit(msgspec.Struct, frozen=True):
 
 
 def _commits(
-    work: TimelineWork, state: TableState, act: Alter, mark: Mark, ts: int, pre_table: Table | None
+    work: TimelineWork, state: TableState, act: Alter, mark: Mark, ts: int, pre_table: Table | None, *, inferred: bool
 ) -> tuple[list[_Commit], str]:
     """The commits that bring the lake's columns to those of the source, and what of it is not exact."""
     sink, batch, name = work.batch.sink, work.batch, (act.table.schema, act.table.name)
@@ -336,8 +339,15 @@ def _commits(
     old = () if known is None else batch.columns(known)
     live = sink.columns(name) if state.table is None else {column.name: column.type.spark for column in old}
     renames = {escape(before): escape(other) for before, other in act.renames.items()}
-    session, local = batch.session_zone, batch.local_defaults
-    plan = evolution(live, wanted, renames, old=old, session=session, local_defaults=local)
+    plan = evolution(
+        live,
+        wanted,
+        renames,
+        old=old,
+        session=batch.session_zone,
+        local_defaults=batch.local_defaults(inferred=inferred),
+        literal_defaults=inferred,
+    )
     commits = []
     if plan.changes:
         changes = plan.changes

@@ -246,12 +246,15 @@ def evolution(
     old: Sequence[LakeColumn] = (),
     session: SessionZone = _NO_SESSION,
     local_defaults: bool = False,
+    literal_defaults: bool = False,
 ) -> Evolution:
     """Compare the live columns of a table (name to Spark type, in the lake's order) with the wanted ones.
 
     ``renames``: lake names, old to new. ``old``: the table's columns before, whose source types say how values convert;
     a live column that is not among them, or has another type there, is converted by its lake type alone.
     ``local_defaults``: the schema came from SQL, so a TIMESTAMP default is local time of ``session`` (Simple: UTC).
+    ``literal_defaults``: it came from the schemas of rows, so a TEXT or BLOB may have any default; see
+    ``mysql.default_value``.
 
     Raises: UsageError when such a default is needed for old rows and no zone is set.
     """
@@ -285,7 +288,8 @@ def evolution(
             promote.append(column)
         elif rewrite is not None:
             rewrites.append(rewrite)
-    fills = tuple(fill for column in add if (fill := _fill(column, session, local_defaults)) is not None)
+    found = (_fill(column, session, local_defaults, literal_defaults) for column in add)
+    fills = tuple(fill for fill in found if fill is not None)
     order = _order(live, wanted, dict(rename), drop)
     return Evolution(
         ColumnChanges(rename=tuple(rename), add=add, drop=drop, promote=tuple(promote), order=order),
@@ -324,8 +328,8 @@ def set_aside(rewrite: Rewrite, evolved: Evolution, aside: str) -> ColumnChanges
     return ColumnChanges(rename=((name, aside),), add=(rewrite.column,), order=order)
 
 
-def _fill(column: LakeColumn, session: SessionZone, local_defaults: bool) -> Fill | None:
-    value = default_value(column.column)
+def _fill(column: LakeColumn, session: SessionZone, local_defaults: bool, literal_defaults: bool) -> Fill | None:
+    value = default_value(column.column, literal=literal_defaults)
     if value is NO_CONSTANT:
         return Fill(column, None, moment=True) if column.type.arrow in {"date", "local", "instant"} else None
     if value is None:

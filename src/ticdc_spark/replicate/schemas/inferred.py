@@ -20,7 +20,7 @@ import msgspec
 
 from ticdc_spark.errors import UnsupportedDdl
 from ticdc_spark.model import Column, ColumnType, Table
-from ticdc_spark.mysql import Default, default_value, format_type, handle_key, is_bytes, is_text
+from ticdc_spark.mysql import format_type, handle_key
 
 Policy: TypeAlias = Literal["stop", "keep"]
 
@@ -89,17 +89,3 @@ def _continues(old: ColumnType, new: ColumnType) -> bool:
         and new.elements[: len(old.elements)] == old.elements
         and msgspec.structs.replace(old, elements=new.elements) == new
     )
-
-
-def fill_of(column: Column) -> Default:
-    """What rows that were there before have in a new column; ``NO_CONSTANT`` as in ``mysql.default_value``.
-
-    A registry's schema has one type for all texts and one for all bytes, TEXT and BLOB, whose defaults MySQL takes for
-    expressions; here they are literals.
-    """
-    text = column.default
-    if isinstance(text, str) and is_text(column.type):
-        return text
-    if isinstance(text, str) and is_bytes(column.type):
-        return text.encode()
-    return default_value(column)

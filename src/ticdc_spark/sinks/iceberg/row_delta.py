@@ -16,14 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from py4j.protocol import Py4JJavaError
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as sf
 
 from ticdc_spark.sinks.base import Stamp, TableName
 from ticdc_spark.sinks.iceberg.data_files import DataFiles, Written
 from ticdc_spark.sinks.iceberg.faults import faults, quote
 from ticdc_spark.sinks.iceberg.log_table import local_folder
-from ticdc_spark.sinks.iceberg.stamps import summary
+from ticdc_spark.sinks.iceberg.stamps import read_note, summary, unseen
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
 from ticdc_spark.spark.session.session import runs_here
 from ticdc_spark.spark.tasks import files_at
@@ -40,6 +40,10 @@ _POSITIONS = pa.schema(
     ]
 )
 """A file of position deletes (Iceberg's specification, version 2)."""
+_ORDERED = frozenset({"int32", "int64", "decimal", "string"})
+"""Types that Arrow, Spark and Iceberg order alike, and whose values Spark takes as literals as they are."""
+_MOST_LISTED = 200
+"""So many keys are looked for one by one; Iceberg does no more with a longer list."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,9 +55,13 @@ class Target:
     files: DataFiles
     snapshot_id: int | None
     is_empty: bool
+    is_touched: bool
+    """Somebody else wrote to it since the job looked at it."""
 
 
-def target(sink: IcebergTables, table: TableName, columns: Sequence[LakeColumn]) -> Target | None:
+def target(
+    sink: IcebergTables, table: TableName, columns: Sequence[LakeColumn], seen: int | None = None
+) -> Target | None:
     """How ``table`` takes row deltas of exactly these columns; ``None``: it does not, a MERGE must do."""
     if not runs_here(sink.spark):
         return None
@@ -73,10 +81,11 @@ def target(sink: IcebergTables, table: TableName, columns: Sequence[LakeColumn])
             and properties.get("write.merge.mode") == "merge-on-read"
             and sink.format_version(loaded) == 2  # version 3 has deletion vectors instead
         )
-        if not plain or sink.columns(table) != {column.name: column.type.spark for column in columns}:
+        if not plain or sink.columns_of(loaded) != {column.name: column.type.spark for column in columns}:
             return None
         fields = list(loaded.schema().columns())
         snapshot = loaded.currentSnapshot()
+        others = unseen(sink.iceberg, loaded, read_note(loaded), seen)
         data = 0 if snapshot is None else int(snapshot.summary().getOrDefault("total-data-files", "1"))
     return Target(
         table=table,
@@ -91,6 +100,7 @@ def target(sink: IcebergTables, table: TableName, columns: Sequence[LakeColumn])
         ),
         snapshot_id=None if snapshot is None else int(snapshot.snapshotId()),
         is_empty=data == 0,
+        is_touched=bool(others),
     )
 
 
@@ -105,6 +115,8 @@ def positions(
     with faults(f"the rows to replace in {to.table} cannot be found"):
         wanted = session.read.schema(schema).parquet(f"file:{keys_path}")
         table = session.read.option("snapshot-id", str(to.snapshot_id)).table(sink.sql_name(to.table))
+        for condition in _bounds(pq.read_table(keys_path, columns=[keys[0].name]).column(0), keys[0]):
+            table = table.where(condition)
         found = (
             table.select("_file", "_pos", *(quote(column.name) for column in keys))
             .join(sf.broadcast(wanted), [column.name for column in keys], "left_semi")
@@ -113,6 +125,18 @@ def positions(
         )
     found = found.rename_columns(["file_path", "pos"])
     return found.take(pc.sort_indices(found, [("file_path", "ascending"), ("pos", "ascending")])).cast(_POSITIONS)
+
+
+def _bounds(values: pa.ChunkedArray, column: LakeColumn) -> list[Column]:
+    """Conditions on the first key column that let Iceberg leave out files and row groups by their statistics."""
+    if column.type.arrow not in _ORDERED:
+        return []
+    key = sf.col(quote(column.name))
+    distinct = pc.unique(values)
+    if len(distinct) <= _MOST_LISTED:
+        return [key.isin(distinct.to_pylist())]
+    ends = pc.min_max(values).as_py()
+    return [key >= sf.lit(ends["min"]), key <= sf.lit(ends["max"])]
 
 
 def commit(sink: IcebergTables, to: Target, written: Written, old: pa.Table, stamp: Stamp) -> bool:
@@ -149,7 +173,7 @@ def commit(sink: IcebergTables, to: Target, written: Written, old: pa.Table, sta
             delta.set(key, value)
         try:
             delta.commit()
-            sink.commit(transaction, stamp)
+            sink.commit(to.table, transaction, stamp, read_note(loaded))
         except Py4JJavaError as error:
             if not str(error.java_exception.getClass().getName()).endswith(".ValidationException"):
                 raise

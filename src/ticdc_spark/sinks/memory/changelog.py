@@ -1,54 +1,39 @@
-"""A change log in memory. It opens messages with the same code as the log of a lake, in this process."""
+"""A change log in memory. It opens messages with the same decoders as the log of a lake, in this process."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-import pyarrow as pa
+import msgspec
 
 from ticdc_spark.model import Message
 from ticdc_spark.sinks.changelog_base import LateRows
 from ticdc_spark.sinks.memory.lake import Lake
-from ticdc_spark.spark.decode.control import Control, ControlEvent, Reject, read_control
-from ticdc_spark.spark.decode.envelopes import CONTROL_SLOT, LandingPlan, land
-from ticdc_spark.spark.decode.log_files import CONTROL_COLUMNS, LogScan
-from ticdc_spark.spark.decode.rows import LOG_COLUMNS
+from ticdc_spark.sinks.memory.landing import LoggedRow, land_messages
+from ticdc_spark.spark.decode.control import ControlEvent, Reject, WatermarkRead
+from ticdc_spark.spark.decode.envelopes import LandingPlan
+from ticdc_spark.spark.decode.log_files import LogScan
 
-LogRow: TypeAlias = dict[str, Any]
-MESSAGES = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.int64()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-    ]
-)
-_SCANNED = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("seq", pa.int32()),
-        ("op", pa.string()),
-        ("schema_key", pa.string()),
-        ("commit_ts", pa.int64()),
-        ("partial", pa.bool_()),
-        ("before", pa.binary()),
-        ("after", pa.binary()),
-        ("checksum", pa.int64()),
-        ("corrupted", pa.bool_()),
-    ]
-)
-assert _SCANNED.names == list(LOG_COLUMNS)
+TableName: TypeAlias = tuple[str, str]
+
+
+class LoggedBatch(msgspec.Struct, frozen=True):
+    """One batch: its rows by table, and its watermarks."""
+
+    rows: dict[TableName, tuple[LoggedRow, ...]]
+    watermarks: tuple[WatermarkRead, ...]
+    is_empty: bool = False
+    """Whether no message of it left anything."""
 
 
 @dataclass(slots=True)
 class Logged:
-    """What a job's log holds: rows by (generation, batch), dead letters by (generation, batch, stage)."""
+    """What a job's log holds: batches by (generation, batch), dead letters by (generation, batch, stage).
 
-    batches: dict[tuple[int, int], list[LogRow]] = field(default_factory=dict)
+    What is in it never changes: a copy of the two dicts is a copy of the log.
+    """
+
+    batches: dict[tuple[int, int], LoggedBatch] = field(default_factory=dict)
     letters: dict[tuple[int, int, str], tuple[Reject, ...]] = field(default_factory=dict)
 
 
@@ -63,21 +48,31 @@ class MemoryChangeLog:
 
     def newest_generation(self) -> int:
         """See ``ChangeLog``."""
-        return max((generation for generation, _ in self.held.batches), default=0)
+        kept = [at for at, landed in self.held.batches.items() if not landed.is_empty]
+        return max((generation for generation, _ in kept), default=0)
 
     def batches(self, generation: int) -> frozenset[int]:
         """See ``ChangeLog``."""
-        return frozenset(batch for held, batch in self.held.batches if held == generation)
+        return frozenset(
+            batch for (held, batch), landed in self.held.batches.items() if held == generation and not landed.is_empty
+        )
 
     def land(self, messages: Sequence[Message], plan: LandingPlan) -> list[ControlEvent]:
         """See ``ChangeLog``."""
-        rows = [row for part in land(plan)(_batches(messages)) for row in part.to_pylist()] if messages else []
-        self._durable("land", lambda: self._replace(plan.generation, plan.batch, rows))
-        controls = (row for row in rows if row["slot"] == CONTROL_SLOT)
-        return [read_control(Control(**{name: row[name] for name in CONTROL_COLUMNS})) for row in controls]
+        rows, controls = land_messages(messages, plan)
+        by_table: dict[TableName, list[LoggedRow]] = {}
+        for row in rows:
+            by_table.setdefault((row.schema, row.table), []).append(row)
+        landed = LoggedBatch(
+            {name: tuple(found) for name, found in by_table.items()},
+            tuple(event for event in controls if isinstance(event, WatermarkRead)),
+            not rows and not controls,
+        )
+        self._durable("land", lambda: self._replace(plan.generation, plan.batch, landed))
+        return controls
 
-    def _replace(self, generation: int, batch: int, rows: list[LogRow]) -> None:
-        self.held.batches[generation, batch] = rows
+    def _replace(self, generation: int, batch: int, landed: LoggedBatch) -> None:
+        self.held.batches[generation, batch] = landed
 
     def keep_rejects(self, generation: int, batch: int, stage: str, rejects: Sequence[Reject], job_time: float) -> None:
         """See ``ChangeLog``."""
@@ -87,36 +82,40 @@ class MemoryChangeLog:
     def _keep(self, generation: int, batch: int, stage: str, kept: tuple[Reject, ...]) -> None:
         self.held.letters[generation, batch, stage] = kept
 
-    def scan(self, scan: LogScan) -> pa.RecordBatch:
-        """The rows of a scan, as ``LOG_COLUMNS``."""
-        found = [
-            {name: row[name] for name in LOG_COLUMNS}
-            for (generation, batch), rows in self.held.batches.items()
+    def scan(self, scan: LogScan) -> list[LoggedRow]:
+        """The rows of a scan."""
+        name = (scan.schema, scan.table)
+        return [
+            row
+            for (generation, batch), landed in self.held.batches.items()
             if generation == scan.generation and (scan.batches is None or batch in scan.batches)
-            for row in rows
-            if row["slot"] != CONTROL_SLOT and _is_wanted(row, scan)
+            for row in landed.rows.get(name, ())
+            if row.kind in scan.kinds
+            and scan.above < row.commit_ts <= scan.upto
+            and (scan.keys is None or row.schema_key in scan.keys)
         ]
-        return pa.RecordBatch.from_pylist(found, schema=_SCANNED)
 
     def has_rows(self, scan: LogScan) -> bool:
         """See ``ChangeLog``."""
-        return bool(self.scan(scan).num_rows)
+        return bool(self.scan(scan))
 
     def late_rows(self, generation: int, batch: int) -> list[LateRows]:
         """See ``ChangeLog``."""
-        rows = self.held.batches[generation, batch]
-        marks = [row for row in rows if row["kind"] == "watermark"]
-        older = {
-            _identity(row)
-            for (other, number), landed in self.held.batches.items()
-            if other == generation and number < batch
-            for row in landed
-            if row["slot"] != CONTROL_SLOT
-        }
-        found: dict[tuple[str, str, str], list[LogRow]] = {}
-        for row in rows:
-            if row["kind"] == "late" and _identity(row) not in older and not any(_passed(row, mark) for mark in marks):
-                found.setdefault((row["schema"], row["table"], row["schema_key"]), []).append(row)
+        landed = self.held.batches[generation, batch]
+        found: dict[tuple[str, str, str], list[LoggedRow]] = {}
+        for name, rows in landed.rows.items():
+            may_be = [row for row in rows if row.kind == "late"]
+            if not may_be:
+                continue
+            older = {
+                _identity(row)
+                for (other, number), earlier in self.held.batches.items()
+                if other == generation and number < batch
+                for row in earlier.rows.get(name, ())
+            }
+            for row in may_be:
+                if _identity(row) not in older and not any(_passed(row, mark) for mark in landed.watermarks):
+                    found.setdefault((*name, row.schema_key), []).append(row)
         return [_late_rows(*name, late) for name, late in found.items()]
 
     def forget(self, generation: int, before: int) -> None:
@@ -128,38 +127,30 @@ class MemoryChangeLog:
             del self.held.batches[at]
 
 
-def _batches(messages: Sequence[Message]) -> Iterable[pa.RecordBatch]:
-    columns = [[getattr(message, name) for message in messages] for name in MESSAGES.names]
-    yield pa.RecordBatch.from_arrays(
-        [pa.array(cells, kind.type) for cells, kind in zip(columns, MESSAGES, strict=True)], schema=MESSAGES
-    )
+def _identity(row: LoggedRow) -> tuple[int, str, bytes | None, bytes | None]:
+    return row.commit_ts, row.op, row.before, row.after
 
 
-def _is_wanted(row: LogRow, scan: LogScan) -> bool:
+def _passed(row: LoggedRow, mark: WatermarkRead) -> bool:
     return (
-        (row["schema"], row["table"]) == (scan.schema, scan.table)
-        and row["kind"] in scan.kinds
-        and scan.above < row["commit_ts"] <= scan.upto
-        and (scan.keys is None or row["schema_key"] in scan.keys)
+        (row.topic, row.partition) == (mark.topic, mark.partition)
+        and mark.offset < row.offset
+        and mark.commit_ts > row.commit_ts
     )
 
 
-def _identity(row: LogRow) -> tuple[Any, ...]:
-    return tuple(row[name] for name in ("schema", "table", "commit_ts", "op", "before", "after"))
-
-
-def _passed(row: LogRow, mark: LogRow) -> bool:
-    return (
-        (row["topic"], row["partition"]) == (mark["topic"], mark["partition"])
-        and mark["offset"] < row["offset"]
-        and mark["commit_ts"] > row["commit_ts"]
+def _late_rows(schema: str, table: str, key: str, rows: list[LoggedRow]) -> LateRows:
+    first = min(rows, key=lambda row: (row.commit_ts, row.topic, row.partition, row.offset))
+    return LateRows(
+        schema=schema,
+        table=table,
+        schema_key=key,
+        rows=len(rows),
+        commit_ts=first.commit_ts,
+        topic=first.topic,
+        partition=first.partition,
+        offset=first.offset,
     )
 
 
-def _late_rows(schema: str, table: str, key: str, rows: list[LogRow]) -> LateRows:
-    first = min(rows, key=lambda row: (row["commit_ts"], row["topic"], row["partition"], row["offset"]))
-    place = {name: first[name] for name in ("commit_ts", "topic", "partition", "offset")}
-    return LateRows(schema=schema, table=table, schema_key=key, rows=len(rows), **place)
-
-
-__all__ = ["Logged", "MemoryChangeLog"]
+__all__ = ["Logged", "LoggedBatch", "LoggedRow", "MemoryChangeLog"]

@@ -1,10 +1,9 @@
 """The sink in memory: the contract of ``sinks.base`` in plain Python, for simulation and for tests of a job."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
-import pyarrow as pa
 
 from ticdc_spark.errors import DecisionNeeded, MessageError, SinkFault
 from ticdc_spark.sinks.base import (
@@ -22,19 +21,12 @@ from ticdc_spark.sinks.base import (
 from ticdc_spark.sinks.memory.changelog import MemoryChangeLog
 from ticdc_spark.sinks.memory.convert import convert_values
 from ticdc_spark.sinks.memory.lake import Field, Lake, LakeRow, MemoryTable
+from ticdc_spark.sinks.memory.landing import LoggedRow
+from ticdc_spark.sinks.memory.newest import deletes, merged, newest
+from ticdc_spark.sinks.memory.reading import TypedRow, read_logged
 from ticdc_spark.spark.decode.log_files import LogScan
-from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, SEQ, TS, BadRow, ReadPlan, read_rows
+from ticdc_spark.spark.decode.rows import BadRow, ReadPlan
 from ticdc_spark.spark.types import LakeColumn, to_arrow
-
-
-class _Counter:
-    """Counts as Spark's accumulators do."""
-
-    def __init__(self) -> None:
-        self.value = 0
-
-    def add(self, number: int) -> None:
-        self.value += number
 
 
 class MemorySink:
@@ -98,11 +90,18 @@ class MemorySink:
 
     def truncate(self, table: TableName, stamp: Stamp) -> None:
         """See ``Tables``."""
-        self._commit(table, f"truncate {_plain(table)}", (), "delete", stamp)
+        held = self.lake.table(table)
+
+        def commit() -> None:
+            self.lake.add_snapshot(held, (), "delete", stamp)
+            self.lake.set_stamp(held, stamp, emptied=True)
+
+        self._durable(f"truncate {_plain(table)}", commit)
 
     def stamp(self, table: TableName, stamp: Stamp) -> None:
         """See ``Tables``."""
-        self._commit(table, f"stamp {_plain(table)}", self.lake.table(table).rows, "append", stamp)
+        held = self.lake.table(table)
+        self._durable(f"stamp {_plain(table)}", lambda: self._put(held, held.rows, "append", stamp))
 
     def create_database(self, schema: str) -> None:
         """See ``Tables``."""
@@ -135,10 +134,13 @@ class MemorySink:
         if len({column.name.casefold() for column in fields}) < len(fields):
             raise SinkFault(f"the columns of {table} cannot be changed: two have one name")
 
+        before = held.fields
+
         def commit() -> None:
+            if held.fields != before:
+                raise SinkFault(f"the columns of {table} cannot be changed: somebody else changed them meanwhile")
             held.fields = tuple(fields)
-            self.lake.add_snapshot(held, held.rows, "append", stamp)
-            self.lake.set_stamp(held, stamp)
+            self._put(held, held.rows, "append", stamp)
 
         self._durable(f"change columns of {_plain(table)}", commit)
 
@@ -159,10 +161,16 @@ class MemorySink:
         self._set(table, column.name, convert_values(conversion, source.type, column, values), stamp)
 
     def _set(self, table: TableName, column: str, values: Sequence[Any], stamp: Stamp) -> None:
-        target = self._field(table, column)
-        held = self.lake.table(table).rows
-        rows = tuple({**row, target.id: value} for row, value in zip(held, values, strict=True))
-        self._commit(table, f"set column {column} of {_plain(table)}", rows, "overwrite", stamp)
+        target, held = self._field(table, column), self.lake.table(table)
+        before = held.rows
+        rows = tuple({**row, target.id: value} for row, value in zip(before, values, strict=True))
+
+        def commit() -> None:
+            if held.rows is not before:
+                raise SinkFault(f"column {column} of {table} cannot be set: somebody else wrote to it meanwhile")
+            self._put(held, rows, "overwrite", stamp)
+
+        self._durable(f"set column {column} of {_plain(table)}", commit)
 
     def _field(self, table: TableName, name: str) -> Field:
         for column in self.lake.table(table).fields:
@@ -175,25 +183,30 @@ class MemorySink:
     def apply_net_changes(self, changes: NetChanges) -> Applied:
         """See ``Changes``. New keys are appended without looking for old rows of theirs."""
         typed, zeros, count = self._read(changes.scan, changes.plan, leave_out=changes.leave_out_unreadable)
-        keys = [column.name for column in changes.plan.columns if column.key]
-        by_key: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-        for row in sorted(typed, key=lambda row: (row[TS], row[OP] != "d", row[ORDER], row[SEQ])):
-            by_key.setdefault(tuple(row[name] for name in keys), []).append(row)
-        new = {key for key, rows in by_key.items() if changes.new_keys and rows[0][OP] == "i"}
+        keys = [at for at, column in enumerate(changes.plan.columns) if column.key]
+        names = [column.name for column in changes.plan.columns]
+        by_key: dict[tuple[Any, ...], list[TypedRow]] = {}
+        for row in sorted(typed, key=lambda row: (row.ts, row.op != "d", row.offset, row.seq)):
+            by_key.setdefault(tuple([row.cells[at] for at in keys]), []).append(row)
+        new = {key for key, rows in by_key.items() if changes.new_keys and rows[0].op == "i"}
         net = {key: rows[-1] for key, rows in by_key.items()}
-        seen = self.lake.table(changes.table).current
+        seen = self.lake.table(changes.table)
+        touched = bool(self.lake.unseen(seen, changes.stamp))
+        at_start = seen.current
 
         def commit() -> None:
             held = self.lake.table(changes.table)
             ids = self._ids(held, changes.plan.columns)
             # Where somebody else wrote meanwhile, nothing is appended without looking for old rows.
-            unseen = new if held.current == seen else set()
-            key_ids = [ids[name] for name in keys]
-            old = {row_at: tuple(row.get(at) for at in key_ids) for row_at, row in enumerate(held.rows)}
-            kept: list[LakeRow] = [row for at, row in enumerate(held.rows) if old[at] in unseen or old[at] not in net]
-            kept += [{ids[name]: row[name] for name in ids} for row in net.values() if row[OP] != "d"]
-            self.lake.add_snapshot(held, tuple(kept), "overwrite", changes.stamp)
-            self.lake.set_stamp(held, changes.stamp)
+            unseen = new if held.current == at_start and not touched else set()
+            key_ids = [ids[names[at]] for at in keys]
+            old = [tuple([row.get(at) for at in key_ids]) for row in held.rows]
+            kept: list[LakeRow] = [
+                row for row, key in zip(held.rows, old, strict=True) if key in unseen or key not in net
+            ]
+            fields = [ids[name] for name in names]
+            kept += [dict(zip(fields, row.cells, strict=True)) for row in net.values() if row.op != "d"]
+            self._put(held, tuple(kept), "overwrite", changes.stamp)
 
         self._ids(self.lake.table(changes.table), changes.plan.columns)
         self._durable(f"apply rows of {_plain(changes.table)}", commit)
@@ -201,29 +214,54 @@ class MemorySink:
 
     def apply_newest(self, changes: NewestChanges) -> Applied:
         """See ``Changes``."""
-        raise NotImplementedError
+        typed, zeros, _ = self._read(changes.scan, changes.plan, leave_out=changes.leave_out_unreadable)
+        keys = [column.name for column in changes.plan.columns if column.key]
+        places = [at for at, column in enumerate(changes.plan.columns) if column.key]
+        net = newest(typed, places)
+        if changes.deletes is not None:
+            gone = deletes(self._deleted(changes.scan, changes.deletes), places)
+            net = {key: row for key, row in net.items() if row.ts >= gone.get(key, 0)}
+
+        def commit() -> None:
+            held = self.lake.table(changes.table)
+            ids = self._ids(held, changes.columns)
+            names = [column.name for column in changes.plan.columns]
+            rows = merged(held.rows, net, ids, keys, names, changes.columns[-1].name)
+            self._put(held, tuple(rows), "overwrite", changes.stamp)
+
+        self._ids(self.lake.table(changes.table), changes.columns)
+        self._durable(f"apply the newest rows of {_plain(changes.table)}", commit)
+        return Applied(zero_dates=zeros)
+
+    def _deleted(self, scan: LogScan, plan: ReadPlan) -> list[TypedRow]:
+        """The deletes, moves of keys among them, that the whole log has in the range of a scan."""
+        assert self._log is not None, "the change log is opened before rows of it are applied"
+        found = self._log.scan(msgspec.structs.replace(scan, batches=None, keys=None))
+        rows = [row for row in found if row.op in {"delete", "update"}]
+        if plan.schemas is None:  # keys are read by the table as it is now, whatever rows were made of
+            rows = [msgspec.structs.replace(row, schema_key=next(iter(plan.tables))) for row in rows]
+        rows = [row for row in rows if row.schema_key in plan.tables]
+        return [row for row in read_logged(plan, rows).typed if row.op == "d"]
 
     def unreadable_rows(self, scan: LogScan, plan: ReadPlan, limit: int) -> list[BadRow]:
         """See ``Changes``."""
-        loosely = msgspec.structs.replace(plan, strict=False)
-        typed = [row for part in read_rows(loosely)(self._batches(scan)) for row in part.select([BAD]).to_pylist()]
-        bad = [msgspec.json.decode(row[BAD], type=BadRow) for row in typed if row[BAD] is not None]
-        return list({(row.topic, row.partition, row.offset, row.seq): row for row in bad[:limit]}.values())
+        bad = read_logged(plan, self._rows(scan)).bad[:limit]
+        return list({(row.topic, row.partition, row.offset, row.seq): row for row in bad}.values())
 
-    def _read(self, scan: LogScan, plan: ReadPlan, *, leave_out: bool) -> tuple[list[dict[str, Any]], int, int]:
+    def _read(self, scan: LogScan, plan: ReadPlan, *, leave_out: bool) -> tuple[list[TypedRow], int, int]:
         """The readable rows, how many zero dates are in them, and how many changes the scan has."""
-        zeros, batches = _Counter(), list(self._batches(scan))
-        read = read_rows(msgspec.structs.replace(plan, strict=not leave_out), zeros)
+        rows = self._rows(scan)
         try:
-            typed = [row for part in read(batches) for row in part.to_pylist()]
+            read = read_logged(plan, rows)
         except MessageError as error:
             raise UnreadableRows(str(error)) from error
-        return [row for row in typed if row[BAD] is None], zeros.value, sum(part.num_rows for part in batches)
+        if read.bad and not leave_out:
+            raise UnreadableRows(read.bad[0].reason)
+        return read.typed, read.zero_dates, len(rows)
 
-    def _batches(self, scan: LogScan) -> Iterable[pa.RecordBatch]:
+    def _rows(self, scan: LogScan) -> list[LoggedRow]:
         assert self._log is not None, "the change log is opened before rows of it are applied"
-        found = self._log.scan(scan)
-        return [found] if found.num_rows else []
+        return self._log.scan(scan)
 
     def _ids(self, table: MemoryTable, columns: Sequence[LakeColumn]) -> dict[str, int]:
         ids = {column.name: column.id for column in table.fields}
@@ -232,14 +270,9 @@ class MemorySink:
             raise SinkFault(f"there is no column {missing[0]}")
         return {column.name: ids[column.name] for column in columns}
 
-    def _commit(self, table: TableName, what: str, rows: tuple[LakeRow, ...], operation: str, stamp: Stamp) -> None:
-        held = self.lake.table(table)
-
-        def commit() -> None:
-            self.lake.add_snapshot(held, rows, operation, stamp)
-            self.lake.set_stamp(held, stamp)
-
-        self._durable(what, commit)
+    def _put(self, table: MemoryTable, rows: tuple[LakeRow, ...], operation: str, stamp: Stamp) -> None:
+        self.lake.add_snapshot(table, rows, operation, stamp)
+        self.lake.set_stamp(table, stamp)
 
     def _durable(self, what: str, action: Callable[[], None]) -> None:
         def fenced() -> None:

@@ -5,6 +5,7 @@ one summary row a task, partition, table and schema key, so that the driver lear
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
 from zlib import crc32
 
 import msgspec
@@ -92,10 +93,10 @@ def land(plan: LandingPlan) -> ArrowTask:
             if plan.schemas is not None:
                 heads |= dict.fromkeys(zip(map(head, keys), map(head, values), strict=True))
             opened = [open_message(key, value) for key, value in zip(keys, values, strict=True)]
-            envelopes, origin, seqs, others = _sides(opened)
+            envelopes, origin, seqs, others = split_events(opened)
             if any(event.claim_check for event in envelopes):
                 whole = whole_messages(protocol, opened, None if stored is None else stored.fetch)
-                envelopes, origin, seqs, others = _sides(whole)
+                envelopes, origin, seqs, others = split_events(whole)
             if blocks is not None and (told := blocks.of(envelopes, origin, values)):
                 yield block_rows(plan.generation, plan.batch, told)
             if envelopes:
@@ -127,7 +128,7 @@ _Places = list[int] | None
 _Others = list[tuple[int, int, Event]]
 
 
-def _sides(opened: list[Sequence[Event]]) -> tuple[list[Envelope], _Places, _Places, _Others]:
+def split_events(opened: list[Sequence[Event]]) -> tuple[list[Envelope], _Places, _Places, _Others]:
     """Part a batch in two.
 
     Returns: its row changes, the message each comes from (``None``: all, in order), its place there (``None``: each is
@@ -201,7 +202,7 @@ def _sort_out(plan: LandingPlan, rows: pa.RecordBatch, summaries: _Summaries) ->
     for group in groups.to_pylist():
         key = tuple(group[name] for name in _GROUP)
         summary = summaries.setdefault(key, Summary())
-        floor = plan.floors.get(table_id_key(key[2], key[3]), -1 if plan.arrival else plan.replay_below)
+        floor = floor_of(plan, key[2], key[3])
         summary.hidden |= not group["commit_ts_min"]
         if group["commit_ts_min"] > floor:
             summary.rows += group["commit_ts_count"]
@@ -209,14 +210,40 @@ def _sort_out(plan: LandingPlan, rows: pa.RecordBatch, summaries: _Summaries) ->
             summary.min_ts = min(summary.min_ts, group["commit_ts_min"])
             summary.max_ts = max(summary.max_ts, group["commit_ts_max"])
         else:
-            passed = _HIGHEST if plan.arrival else plan.watermarks.get(partition_key(key[0], key[1]), 0)
-            passed = max(passed, plan.replay_below + 1)
-            rows = _below_floor(rows, key, floor, passed, summary)
+            rows = _below_floor(rows, key, floor, passed_of(plan, key[0], key[1]), summary)
     return rows
 
 
+def floor_of(plan: LandingPlan, schema: str, table: str) -> int:
+    """The commit_ts at or below which a row of a table was applied before, or is late."""
+    return plan.floors.get(table_id_key(schema, table), -1 if plan.arrival else plan.replay_below)
+
+
+def passed_of(plan: LandingPlan, topic: str, partition: int) -> int:
+    """The commit_ts below which a partition had sent everything before this batch."""
+    passed = _HIGHEST if plan.arrival else plan.watermarks.get(partition_key(topic, partition), 0)
+    return max(passed, plan.replay_below + 1)
+
+
+def kind_of(ts: int, floor: int, passed: int, summary: Summary) -> Literal["row", "late"] | None:
+    """What a row is in a group that has rows at or below its table's floor; counts it.
+
+    Returns: ``None`` for a certain replay, which does not stay in the log.
+    """
+    if ts > floor:
+        summary.rows += 1
+        summary.min_ts = min(summary.min_ts, ts)
+        summary.max_ts = max(summary.max_ts, ts)
+        return "row"
+    if ts < passed:
+        summary.replays += 1
+        return None
+    summary.late += 1
+    return "late"
+
+
 def _below_floor(
-    rows: pa.RecordBatch, key: Sequence[str | int], floor: int, watermark: int, summary: Summary
+    rows: pa.RecordBatch, key: Sequence[str | int], floor: int, passed: int, summary: Summary
 ) -> pa.RecordBatch:
     """Sort out one group that has rows at or below its table's floor: its partition may have passed them before."""
     kinds, stamps = rows.column("kind").to_pylist(), rows.column("commit_ts").to_pylist()
@@ -229,17 +256,11 @@ def _below_floor(
     for at, is_mine in enumerate(pc.and_(mine, here).to_pylist()):
         if not is_mine:
             continue
-        ts = stamps[at]
-        if ts > floor:
-            summary.rows += 1
-            summary.min_ts = min(summary.min_ts, ts)
-            summary.max_ts = max(summary.max_ts, ts)
-        elif ts < watermark:
-            summary.replays += 1
+        kind = kind_of(stamps[at], floor, passed, summary)
+        if kind is None:
             keep[at] = False
         else:
-            summary.late += 1
-            kinds[at] = "late"
+            kinds[at] = kind
     place = rows.schema.get_field_index("kind")
     named = rows.set_column(place, rows.schema.field(place), pa.array(kinds, pa.string()))
     return named.filter(pa.array(keep))
@@ -317,8 +338,12 @@ __all__ = [
     "LandingPlan",
     "SchemaIds",
     "Summary",
+    "floor_of",
+    "kind_of",
     "land",
     "partition_key",
+    "passed_of",
     "slot_of",
+    "split_events",
     "table_id_key",
 ]

@@ -5,7 +5,6 @@ in front (``META_DDL``) carry what the net change needs; a change that cannot be
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Literal
 
 import msgspec
 import pyarrow as pa
@@ -13,16 +12,10 @@ import pyarrow.compute as pc
 
 from ticdc_spark.clients.upstream import Upstream
 from ticdc_spark.errors import MessageError
-from ticdc_spark.model import Table, Value
-from ticdc_spark.mysql import NO_CONSTANT, default_value, fsp, utc_timestamp
-from ticdc_spark.protocols import PROTOCOLS, canonical, decoder
-from ticdc_spark.protocols.base import Columns, ReadOptions, RowReader
-from ticdc_spark.protocols.checksums import verifier
+from ticdc_spark.spark.decode.versions import ReadPlan, Version, cells_of, moved_rows, read_new, read_old
 from ticdc_spark.spark.tasks import ArrowTask, Counter, in_worker
-from ticdc_spark.spark.types import HIDDEN_PREFIX, Cells, LakeColumn, LakeOptions, Typed, arrow_type, to_arrow
-from ticdc_spark.streams.handle_keys import Lookup, complete_columns
+from ticdc_spark.spark.types import Cells, LakeColumn, Typed, arrow_type, to_arrow
 
-INCOMPLETE = "the row is not complete (large-message-handle = handle-key-only): upstream says which database to ask"
 OP, TS, ORDER, SEQ, BAD = "_ticdc_op", "_ticdc_ts", "_ticdc_offset", "_ticdc_seq", "_ticdc_bad"
 META_DDL = f"`{OP}` string, `{TS}` bigint, `{ORDER}` bigint, `{SEQ}` int, `{BAD}` string"
 """``op``: d, i or u (u where the protocol cannot tell); ``bad``: JSON of ``BadRow``."""
@@ -46,24 +39,6 @@ class BadRow(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class ReadPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reading task must know; sent to every task."""
-
-    protocol: str
-    tables: dict[str, Table]
-    """Schema key to the version of the table that reads the images with that key."""
-    columns: tuple[LakeColumn, ...]
-    """The lake's columns to fill, keys marked."""
-    options: ReadOptions
-    lake: LakeOptions
-    strict: bool = False
-    """A change that cannot be read fails the task (with ``UNREADABLE`` in the text) instead of standing in ``BAD``."""
-    schemas: dict[int, str] | None = None
-    """Registered schemas by id, for Avro: a task asks no registry."""
-    upstream: str | None = None
-    """URI of the database that is asked for rows of which only the key was sent."""
-
-
 def rows_ddl(columns: Sequence[LakeColumn]) -> str:
     """The output's schema in Spark's words."""
     quoted = (f"`{column.name.replace('`', '``')}` {column.type.spark}" for column in columns)
@@ -77,7 +52,7 @@ def read_rows(plan: ReadPlan, zeros: Counter | None = None) -> ArrowTask:
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        versions: dict[str, _Version] = {}
+        versions: dict[str, Version] = {}
         upstream = None if plan.upstream is None else Upstream(plan.upstream)
         converters = [to_arrow(column, plan.lake) for column in plan.columns]
         for batch in batches:
@@ -86,7 +61,7 @@ def read_rows(plan: ReadPlan, zeros: Counter | None = None) -> ArrowTask:
             for key in found:
                 version = versions.get(key)
                 if version is None:
-                    version = versions[key] = _Version(plan, key, None if upstream is None else upstream.lookup)
+                    version = versions[key] = Version(plan, key, None if upstream is None else upstream.lookup)
                 part = batch if len(found) == 1 else batch.filter(pc.equal(keys, key))
                 typed, nulled = _typed(plan, version, converters, part)
                 if nulled and zeros is not None:
@@ -98,65 +73,31 @@ def read_rows(plan: ReadPlan, zeros: Counter | None = None) -> ArrowTask:
     return in_worker(run)
 
 
-_UTC_DEFAULTS = ReadOptions()
-
-
-class _Version:
-    """A compiled reader of one version of the table."""
-
-    def __init__(self, plan: ReadPlan, key: str, lookup: Lookup | None) -> None:
-        self.table = plan.tables[key]
-        self.lookup = lookup
-        self.verify = verifier(self.table) if plan.options.verify_checksum else None
-        protocol = decoder(plan.protocol, plan.schemas)
-        self.keys = [column.source for column in plan.columns if column.key]
-        self.read: RowReader = protocol.row_reader(self.table, plan.options)
-        by_name = {column.name: column for column in self.table.columns}
-        local = PROTOCOLS[canonical(plan.protocol)].traits.local_timestamps
-        self.exact_keys = local and any(by_name[name].type.name == "timestamp" for name in self.keys if name in by_name)
-        """Whether keys hold local times: one that happens twice would fold two rows into one, so it is refused."""
-        of_keys = (
-            msgspec.structs.replace(plan.options, ambiguous_timestamp="reject") if self.exact_keys else plan.options
-        )
-        self.read_keys: RowReader = protocol.row_reader(self.table, of_keys, frozenset(self.keys))
-        self.places = {column.name: at for at, column in enumerate(self.table.columns)}
-        absent = [column for column in plan.columns if column.source not in self.places]
-        self.fill = {column.source: _fill(column, plan.options) for column in absent}
-
-
-def _fill(column: LakeColumn, options: ReadOptions = _UTC_DEFAULTS) -> Value:
-    """What a row of a version without the column gets: the column's default, as the source gives to older rows."""
-    value = default_value(column.column)
-    if value is NO_CONSTANT:
-        return None
-    kind, zone = column.column.type, options.default_timezone
-    if zone is None or kind.name != "timestamp" or not isinstance(value, str):
-        return value
-    # what `reject` refuses was refused when the DDL was applied
-    return utc_timestamp(value, zone, fsp(kind), "later" if options.ambiguous_timestamp == "later" else "earlier")
-
-
 def _typed(
-    plan: ReadPlan, version: _Version, converters: Sequence[Callable[[Cells], Typed]], batch: pa.RecordBatch
+    plan: ReadPlan, version: Version, converters: Sequence[Callable[[Cells], Typed]], batch: pa.RecordBatch
 ) -> tuple[pa.RecordBatch, int]:
     """Type one batch of images of one version; also how many dates became NULL."""
     batch, first_old, end_new = _by_images(batch)
     size = batch.num_rows
     bad: dict[int, str] = {}
-    new = _read(version, batch.slice(0, end_new), "after", bad)
-    old = _read(version, batch.slice(first_old), "before", bad, first_old)
+    new = old = None
+    if end_new:
+        of_new = batch.slice(0, end_new)
+        new = read_new(version, of_new.column("after").to_pylist(), bad, _partial(of_new))
+    if first_old < size:
+        old = read_old(version, batch.slice(first_old).column("before").to_pylist(), bad, first_old)
     if new is not None and version.verify is not None:
         found = batch.slice(0, end_new)
         marks = found.column("corrupted").fill_null(False).to_pylist()
         for at, reason in version.verify(new.values, found.column("checksum").to_pylist(), marks).items():
             bad.setdefault(at, reason)
     letters = pc.utf8_slice_codeunits(batch.column("op"), 0, 1)
-    moved = _moved(version, letters, new, old, first_old) if new and old else []
+    moved = moved_rows(version, letters.to_pylist(), new, old, first_old) if new and old else []
     source = [*range(size), *moved]
     arrays: list[pa.Array] = []
     nulled = 0
     for column, convert in zip(plan.columns, converters, strict=True):
-        array, failed, zeros = convert(_cells(version, column, size, new, old, moved))
+        array, failed, zeros = convert(cells_of(version, column, size, new, old, moved))
         nulled += zeros
         for at, reason in failed.items():
             bad.setdefault(source[at], reason)
@@ -186,76 +127,13 @@ def _by_images(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int, int]:
     return batch, first_old, batch.num_rows - count_old
 
 
-def _cells(
-    version: _Version, column: LakeColumn, size: int, new: Columns | None, old: Columns | None, moved: Sequence[int]
-) -> Cells:
-    """The values of a lake column: of the new image; a key where there is none, or that moved away, of the old one."""
-    place = version.places.get(column.source)
-    if place is None:
-        return [version.fill[column.source]] * (size + len(moved))
-    mine: Cells = new.values[place] if new else []
-    if not column.key or old is None:
-        return [*mine, *([None] * (size + len(moved) - len(mine)))] if len(mine) < size or moved else mine
-    theirs = old.values[place]
-    lacking = size - len(mine)
-    first_old = size - len(theirs)
-    return [*mine, *theirs[len(theirs) - lacking :], *(theirs[at - first_old] for at in moved)]
-
-
-def _read(
-    version: _Version, rows: pa.RecordBatch, side: Literal["after", "before"], bad: dict[int, str], first: int = 0
-) -> Columns | None:
-    """Read one side; ``None`` when no row has it. A column that a new image lacks must be nullable (virtual).
-
-    ``first``: the place of the first of ``rows`` in the batch.
-    """
-    images = rows.column(side)
-    if images.null_count == len(images):
-        return None
-    raw = images.to_pylist()
-    if side == "before":
-        columns = version.read_keys(raw)
-    else:
-        columns = version.read(raw)
-        if version.exact_keys:
-            for at, reason in version.read_keys(raw).bad.items():
-                bad.setdefault(at + first, f"{reason}; ambiguous-timestamp does not decide for keys")
-        _complete(version, rows, columns, bad)
-    for at, reason in columns.bad.items():
-        bad.setdefault(at + first, reason)
-    if side == "after":
-        for name, lacking in columns.absent.items():
-            column = version.table.columns[version.places[name]]
-            may_lack = column.nullable or column.virtual or name.startswith(HIDDEN_PREFIX)
-            if not may_lack or name in version.keys:
-                for at in lacking:
-                    if raw[at] is not None:
-                        bad.setdefault(at, f"the row has no column `{name}`")
-    return columns
-
-
-def _complete(version: _Version, rows: pa.RecordBatch, columns: Columns, bad: dict[int, str]) -> None:
-    """Ask the upstream for new rows of which only the key was sent; of a delete the key is enough."""
+def _partial(rows: pa.RecordBatch) -> dict[int, int]:
+    """New rows of which only the key was sent: place to commit_ts."""
     lacking = pc.and_(rows.column("partial"), rows.column("after").is_valid())
     if not pc.any(lacking).as_py():
-        return
+        return {}
     stamps = rows.column("commit_ts").to_pylist()
-    partial = {at: stamps[at] for at, is_so in enumerate(lacking.to_pylist()) if is_so}
-    if version.lookup is None:
-        bad.update(dict.fromkeys(partial, INCOMPLETE))
-    else:
-        bad.update(complete_columns(version.table, columns, partial, version.lookup))
-
-
-def _moved(version: _Version, letters: pa.Array, new: Columns, old: Columns, first_old: int) -> list[int]:
-    """Rows of raw key changes: an update whose key differs between its images."""
-    moved: set[int] = set()
-    for place in (version.places[name] for name in version.keys if name in version.places):
-        mine, theirs = new.values[place][first_old:], old.values[place]
-        if mine != theirs[: len(mine)]:
-            pairs = enumerate(zip(mine, theirs, strict=False), first_old)
-            moved.update(at for at, (a, b) in pairs if a != b and b is not None)
-    return [at for at in sorted(moved) if letters[at].as_py() == "u"]
+    return {at: stamps[at] for at, is_so in enumerate(lacking.to_pylist()) if is_so}
 
 
 def _meta(batch: pa.RecordBatch, letters: pa.Array, source: Sequence[int], bad: Mapping[int, str]) -> pa.RecordBatch:
@@ -276,3 +154,20 @@ def _meta(batch: pa.RecordBatch, letters: pa.Array, source: Sequence[int], bad: 
         ],
         names=[OP, TS, ORDER, SEQ, BAD],
     )
+
+
+__all__ = [
+    "BAD",
+    "LOG_COLUMNS",
+    "META_DDL",
+    "OP",
+    "ORDER",
+    "SEQ",
+    "TS",
+    "UNREADABLE",
+    "BadRow",
+    "Counter",
+    "ReadPlan",
+    "read_rows",
+    "rows_ddl",
+]

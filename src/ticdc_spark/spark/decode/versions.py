@@ -1,0 +1,155 @@
+"""Rows of one version of a table: raw images to canonical values, a list for each column.
+
+What is done here needs no Arrow: ``rows`` puts it between batches of a change log, and other logs call it as it is.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache, partial
+
+import msgspec
+
+from ticdc_spark.model import Table, Value
+from ticdc_spark.mysql import NO_CONSTANT, default_value, fsp, utc_timestamp
+from ticdc_spark.protocols import PROTOCOLS, canonical, decoder
+from ticdc_spark.protocols.base import Columns, ReadOptions, RowReader
+from ticdc_spark.protocols.checksums import verifier
+from ticdc_spark.spark.types import HIDDEN_PREFIX, Cells, LakeColumn, LakeOptions
+from ticdc_spark.streams.handle_keys import Lookup, complete_columns
+
+INCOMPLETE = "the row is not complete (large-message-handle = handle-key-only): upstream says which database to ask"
+_READERS_KEPT = 128
+"""Compiled readers that a process keeps: a worker reads the same tables again in the next batch."""
+
+
+class ReadPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reading task must know; sent to every task."""
+
+    protocol: str
+    tables: dict[str, Table]
+    """Schema key to the version of the table that reads the images with that key."""
+    columns: tuple[LakeColumn, ...]
+    """The lake's columns to fill, keys marked."""
+    options: ReadOptions
+    lake: LakeOptions
+    strict: bool = False
+    """A change that cannot be read fails the task (with ``UNREADABLE`` in the text) instead of standing in ``BAD``."""
+    schemas: dict[int, str] | None = None
+    """Registered schemas by id, for Avro: a task asks no registry."""
+    upstream: str | None = None
+    """URI of the database that is asked for rows of which only the key was sent."""
+
+
+class Version:
+    """A compiled reader of one version of the table."""
+
+    def __init__(self, plan: ReadPlan, key: str, lookup: Lookup | None) -> None:
+        self.table = plan.tables[key]
+        self.lookup = lookup
+        self.verify = verifier(self.table) if plan.options.verify_checksum else None
+        compiled = _reader if plan.schemas is None else partial(_compile, schemas=plan.schemas)
+        self.keys = [column.source for column in plan.columns if column.key]
+        self.read: RowReader = compiled(plan.protocol, self.table, plan.options, None)
+        by_name = {column.name: column for column in self.table.columns}
+        local = PROTOCOLS[canonical(plan.protocol)].traits.local_timestamps
+        self.exact_keys = local and any(by_name[name].type.name == "timestamp" for name in self.keys if name in by_name)
+        """Whether keys hold local times: one that happens twice would fold two rows into one, so it is refused."""
+        of_keys = (
+            msgspec.structs.replace(plan.options, ambiguous_timestamp="reject") if self.exact_keys else plan.options
+        )
+        self.read_keys: RowReader = compiled(plan.protocol, self.table, of_keys, frozenset(self.keys))
+        self.places = {column.name: at for at, column in enumerate(self.table.columns)}
+        absent = [column for column in plan.columns if column.source not in self.places]
+        self.fill = {column.source: _fill(column, plan.options) for column in absent}
+
+
+def _compile(
+    protocol: str, table: Table, options: ReadOptions, only: frozenset[str] | None, schemas: dict[int, str] | None
+) -> RowReader:
+    return decoder(protocol, schemas).row_reader(table, options, only)
+
+
+@lru_cache(_READERS_KEPT)
+def _reader(protocol: str, table: Table, options: ReadOptions, only: frozenset[str] | None) -> RowReader:
+    return _compile(protocol, table, options, only, None)
+
+
+def _fill(column: LakeColumn, options: ReadOptions) -> Value:
+    """What a row of a version without the column gets: the column's default, as the source gives to older rows."""
+    value = default_value(column.column, literal=options.literal_defaults)
+    if value is NO_CONSTANT:
+        return None
+    kind, zone = column.column.type, options.default_timezone
+    if zone is None or kind.name != "timestamp" or not isinstance(value, str):
+        return value
+    # what `reject` refuses was refused when the DDL was applied
+    return utc_timestamp(value, zone, fsp(kind), "later" if options.ambiguous_timestamp == "later" else "earlier")
+
+
+def cells_of(
+    version: Version, column: LakeColumn, size: int, new: Columns | None, old: Columns | None, moved: Sequence[int]
+) -> Cells:
+    """The values of a lake column: of the new image; a key where there is none, or that moved away, of the old one."""
+    place = version.places.get(column.source)
+    if place is None:
+        return [version.fill[column.source]] * (size + len(moved))
+    mine: Cells = new.values[place] if new else []
+    if not column.key or old is None:
+        return [*mine, *([None] * (size + len(moved) - len(mine)))] if len(mine) < size or moved else mine
+    theirs = old.values[place]
+    lacking = size - len(mine)
+    first_old = size - len(theirs)
+    return [*mine, *theirs[len(theirs) - lacking :], *(theirs[at - first_old] for at in moved)]
+
+
+def read_new(
+    version: Version, images: Sequence[bytes | None], bad: dict[int, str], partial_rows: Mapping[int, int]
+) -> Columns | None:
+    """Read new images; ``None`` when there are none. A column that one lacks must be nullable (virtual).
+
+    ``bad``: gets the rows that cannot be read, with the reason. ``partial_rows``: those of which only the key was sent,
+    with their commit_ts; the upstream is asked for them.
+    """
+    if images.count(None) == len(images):
+        return None
+    columns = version.read(images)
+    if version.exact_keys:
+        for at, reason in version.read_keys(images).bad.items():
+            bad.setdefault(at, f"{reason}; ambiguous-timestamp does not decide for keys")
+    if partial_rows and version.lookup is None:
+        bad.update(dict.fromkeys(partial_rows, INCOMPLETE))
+    elif partial_rows and version.lookup is not None:
+        bad.update(complete_columns(version.table, columns, dict(partial_rows), version.lookup))
+    for at, reason in columns.bad.items():
+        bad.setdefault(at, reason)
+    for name, lacking in columns.absent.items():
+        column = version.table.columns[version.places[name]]
+        may_lack = column.nullable or column.virtual or name.startswith(HIDDEN_PREFIX)
+        if not may_lack or name in version.keys:
+            for at in lacking:
+                if images[at] is not None:
+                    bad.setdefault(at, f"the row has no column `{name}`")
+    return columns
+
+
+def read_old(version: Version, images: Sequence[bytes | None], bad: dict[int, str], first: int) -> Columns | None:
+    """Read the keys of old images; ``None`` when there are none. ``first``: the place of the first one in ``bad``."""
+    if images.count(None) == len(images):
+        return None
+    columns = version.read_keys(images)
+    for at, reason in columns.bad.items():
+        bad.setdefault(at + first, reason)
+    return columns
+
+
+def moved_rows(version: Version, letters: Sequence[str], new: Columns, old: Columns, first_old: int) -> list[int]:
+    """Rows of raw key changes: an update whose key differs between its images."""
+    moved: set[int] = set()
+    for place in (version.places[name] for name in version.keys if name in version.places):
+        mine, theirs = new.values[place][first_old:], old.values[place]
+        if mine != theirs[: len(mine)]:
+            pairs = enumerate(zip(mine, theirs, strict=False), first_old)
+            moved.update(at for at, (a, b) in pairs if a != b and b is not None)
+    return [at for at in sorted(moved) if letters[at] == "u"]
+
+
+__all__ = ["INCOMPLETE", "ReadPlan", "Version", "cells_of", "moved_rows", "read_new", "read_old"]
