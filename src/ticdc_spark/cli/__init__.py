@@ -15,6 +15,7 @@ _COMMANDS = {
     "replicate": "Replicate a changefeed's messages into lake tables.",
     "status": "Tell how a job stands, also while it does not run.",
     "resume": "Let quarantined tables go on at the job's next run.",
+    "dead-letters": "List what a job could not read, or left out.",
     "record": "Copy Kafka topics into a recorded topic.",
     "inspect": "Print the events of a recorded topic or of Kafka.",
     "convert": "Write a recorded topic or Kafka topics in another protocol.",
@@ -23,7 +24,7 @@ _COMMANDS = {
 
 
 class _Commands(click.Group):
-    """Loads ``ticdc_spark.cli.<name>.command`` for the command ``name``, and prints our errors."""
+    """Loads ``ticdc_spark.cli.<name>.command`` for the command ``name`` (``_`` for ``-``), and prints our errors."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -31,7 +32,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        return cast(click.Command, import_module(f"ticdc_spark.cli.{cmd_name}").command)
+        return cast(click.Command, import_module(f"ticdc_spark.cli.{cmd_name.replace('-', '_')}").command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         # Not through the commands themselves: that would load them all.

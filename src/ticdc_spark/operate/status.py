@@ -284,6 +284,8 @@ def _table(table: TableState, waiting: int) -> TableStatus:
         condition = "dropped"
     elif table.clean:
         condition = "clean"
+    elif table.cleared is not None:
+        detail = f"it had diverged since {table.cleared}, which a person has looked at and cleared"
     else:
         detail = _UNVERIFIED[table.origin]
     return TableStatus(

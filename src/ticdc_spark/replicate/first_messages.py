@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import UsageError
 from ticdc_spark.replicate.state.progress import Offsets, Progress
-from ticdc_spark.spark.decode.control import ControlEvent, MessageRejected
+from ticdc_spark.spark.decode.control import ControlEvent, MessageRejected, MessageSkipped
 from ticdc_spark.spark.sources.base import Source
 from ticdc_spark.streams.detect import ENOUGH, describe_other, detect
 
@@ -49,15 +49,17 @@ def refuse_other(
     anything = progress.tables or progress.pending or progress.ddls or progress.schemas
     if anything or any(state.watermark for state in progress.partitions):
         return
-    if not controls or not all(isinstance(event, MessageRejected) for event in controls):
+    read = [event for event in controls if not isinstance(event, MessageSkipped)]
+    rejected = [event for event in read if isinstance(event, MessageRejected)]
+    if not rejected or len(rejected) < len(read):
         return
     looks_like = describe_other(source.first_messages(starts, ends, _LOOKED_AT), protocol)
     if looks_like is None:
         return
-    first = min((e for e in controls if isinstance(e, MessageRejected)), key=lambda event: event.offset)
+    first = min(rejected, key=lambda event: event.offset)
     by = "[source] protocol" if job.source.protocol else "an earlier run"
     message = (
-        f"{job.file}: no message of the first {len(controls)} can be read as {protocol}: {looks_like}, and {by} says "
+        f"{job.file}: no message of the first {len(read)} can be read as {protocol}: {looks_like}, and {by} says "
         f"{protocol}. Nothing was applied or left out. The first reason: {first.reason}"
     )
     raise UsageError(message)

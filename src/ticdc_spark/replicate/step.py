@@ -24,6 +24,7 @@ from ticdc_spark.replicate.plan.source_check import check_source, source_notes
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.report import BatchReport
 from ticdc_spark.replicate.schemas.registered import Registered
+from ticdc_spark.replicate.skips import mark_new, warn_of_old
 from ticdc_spark.replicate.start import begin
 from ticdc_spark.replicate.state.lease import Fence, FencedStore
 from ticdc_spark.replicate.state.progress import Offsets, Plan, ProgressStore, TableState
@@ -69,6 +70,7 @@ class Steps:
         self.clock = clock
         self.changelog = sink.changelog(job.name)
         self.progress, redo = begin(job, source, sink, self.changelog, self.store, protocol)
+        warn_of_old(job, self.progress)
         if redo:
             self.progress = msgspec.structs.replace(self.progress, pending=(*self.progress.pending, *redo))
         self.decider = Decider(job, self.changelog, protocol, registry, bounded=bounded, until_ts=until_ts)
@@ -181,9 +183,13 @@ class Steps:
         lines = mode.timelines(self.progress, states, progress.pending, ddls, decided.resolved, bounds)
         result = apply(batch, states, lines, mode.apply_rows)
         states = self._touch_new(result.states, decided.advanced)
+        states, _ = mark_new(states, progress.tables, decided.skipped, progress.skipped)
         before = {(table.schema, table.name): table for table in self.progress.tables}
         changed = [name for name, state in states.items() if _is_judged(before.get(name), state)]
-        settled = settle(batch, states, changed)
+        changed += [name for name, state in states.items() if result.states.get(name) != state]
+        if self._first:
+            changed += [name for name, state in states.items() if state.cleared is not None]
+        settled = settle(batch, states, dict.fromkeys(changed))
         return msgspec.structs.replace(
             result, states=settled.states, touched=result.touched | settled.touched, left=(*held, *result.left)
         )
@@ -210,6 +216,7 @@ class Steps:
         counted = msgspec.structs.replace(
             before,
             mode=self.mode or "",
+            skipped=mark_new(states, (), (), before.skipped)[1],
             pending=counted_off(before.pending, result.taken, result.uncounted, decided.resolved),
             rows=before.rows + result.rows,
             ddls_applied=before.ddls_applied + result.ddls,

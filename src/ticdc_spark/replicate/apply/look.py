@@ -48,6 +48,7 @@ def look_at(sink: Sink, job: Job, name: TableName, promise: TableState | None, *
     if stamp.about:
         held = msgspec.json.decode(stamp.about.encode(), type=TableState)
     state = _merged(name, held, stamp, promise)
+    state = _cleared(state, promise)
     if arrival:
         state = msgspec.structs.replace(state, applied=0 if promise is None else promise.applied)
     if found.changed_by:
@@ -91,6 +92,16 @@ def _merged(name: TableName, held: TableState, stamp: Stamp, promise: TableState
         dropped=promise.dropped,
         kept=promise.kept,
     )
+
+
+def _cleared(state: TableState, promise: TableState | None) -> TableState:
+    """A person has looked at what the table says it lacks since then."""
+    if promise is None or promise.cleared is None:
+        return state
+    state = msgspec.structs.replace(state, cleared=promise.cleared)
+    if promise.diverged_since is not None or state.diverged_since != promise.cleared:
+        return state  # it has diverged anew
+    return msgspec.structs.replace(state, diverged_since=None, diverged_why="")
 
 
 def _touched(state: TableState, stamp: Stamp, operations: str) -> TableState:

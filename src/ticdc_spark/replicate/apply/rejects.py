@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from ticdc_spark.config.values import MessagePlace, skip_messages_line
 from ticdc_spark.errors import EnvironmentFault, RejectedMessage
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.state.progress import TableState
@@ -14,6 +15,8 @@ from ticdc_spark.spark.decode.log_files import LogScan
 from ticdc_spark.spark.decode.rows import BadRow, ReadPlan
 
 log = logging.getLogger(__name__)
+MOST_NAMED = 20
+"""Unreadable rows that the line of the job file names which leaves them out."""
 LOGGED = 5
 """Unreadable messages or rows of one batch, or of one table in it, that have a log line of their own."""
 
@@ -42,13 +45,19 @@ def apply_readable(
         bad = _bad_rows(work, scan, plan)
         if not bad:
             raise EnvironmentFault(f"rows of {name} could not be read, and then could: {unreadable}") from unreadable
+        job = work.batch.job
+        skipped = {(place.topic, place.partition, place.offset) for place in job.skip_messages}
+        others = [row for row in bad if (row.topic, row.partition, row.offset) not in skipped]
         reason = _keep(work, name, bad)
-        policy = work.batch.job.on_reject
+        policy = job.on_reject if others else "continue"
         if policy == "stop":
             kept = work.batch.log.dead_letters
+            places = [MessagePlace(row.topic, row.partition, row.offset) for row in others]
+            line = skip_messages_line([*job.skip_messages, *places[:MOST_NAMED]])
             message = (
                 f"{reason}; kept in {kept}; nothing of this table was applied past it. Mend the source, or set "
-                "on-reject under [job] to quarantine or continue"
+                "on-reject under [job] to quarantine or continue.\n"
+                f"  To leave out exactly these, under [job]: {line}"
             )
             raise RejectedMessage(message) from unreadable
         log_rejects([reason_of(name, row) for row in sorted(bad, key=lambda row: row.commit_ts)])

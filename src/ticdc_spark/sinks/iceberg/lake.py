@@ -1,6 +1,7 @@
 """Opens the lake of a job for reading: Spark with the job's catalog, and nothing of the job itself."""
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -10,6 +11,7 @@ from ticdc_spark.config.load import load_job
 from ticdc_spark.names import escape
 from ticdc_spark.sinks.base import TableName
 from ticdc_spark.sinks.iceberg.catalog import catalog_options
+from ticdc_spark.sinks.iceberg.changelog import dead_letters_of
 from ticdc_spark.sinks.iceberg.faults import faults, quote
 from ticdc_spark.spark.session.session import Part, coordinates, open_session
 
@@ -43,6 +45,20 @@ def read_table(session: SparkSession, table: TableName, catalog: str = "lake") -
         return session.table(name).toArrow()
 
 
+def read_dead_letters(session: SparkSession, job: str, catalog: str = "lake") -> list[dict[str, Any]]:
+    """What a job keeps of messages and rows that it could not read or left out; the columns are ``DEAD_LETTER_DDL``.
+
+    In the order of topics, partitions and offsets. Raises: SinkFault
+    """
+    name = dead_letters_of(catalog, job)
+    with faults(f"{name} cannot be read"):
+        if not session.catalog.tableExists(name):
+            return []
+        found = session.table(name).orderBy("topic", "partition", "offset", "seq", "batch")
+        rows: list[dict[str, Any]] = found.toArrow().to_pylist()
+        return rows
+
+
 def list_tables(session: SparkSession, catalog: str = "lake") -> set[tuple[str, str]]:
     """(namespace, table) of every table, by its name in the lake; the job's own are left out."""
     found = set()
@@ -55,4 +71,4 @@ def list_tables(session: SparkSession, catalog: str = "lake") -> set[tuple[str, 
     return found
 
 
-__all__ = ["list_tables", "open_lake", "read_table"]
+__all__ = ["list_tables", "open_lake", "read_dead_letters", "read_table"]
