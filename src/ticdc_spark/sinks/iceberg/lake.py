@@ -13,6 +13,7 @@ from ticdc_spark.names import escape
 from ticdc_spark.sinks.base import TableName
 from ticdc_spark.sinks.history import UPKEEP
 from ticdc_spark.sinks.iceberg.catalog import catalog_options
+from ticdc_spark.sinks.iceberg.changelog import dead_letters_of
 from ticdc_spark.sinks.iceberg.faults import faults, quote
 from ticdc_spark.spark.session.session import Part, coordinates, open_session
 
@@ -82,6 +83,20 @@ def _quoted(table: TableName, catalog: str) -> str:
     return ".".join(quote(part) for part in (catalog, escape(table[0]), escape(table[1])))
 
 
+def read_dead_letters(session: SparkSession, job: str, catalog: str = "lake") -> list[dict[str, Any]]:
+    """What a job keeps of messages and rows that it could not read or left out; the columns are ``DEAD_LETTER_DDL``.
+
+    In the order of topics, partitions and offsets. Raises: SinkFault
+    """
+    name = dead_letters_of(catalog, job)
+    with faults(f"{name} cannot be read"):
+        if not session.catalog.tableExists(name):
+            return []
+        found = session.table(name).orderBy("topic", "partition", "offset", "seq", "batch")
+        rows: list[dict[str, Any]] = found.toArrow().to_pylist()
+        return rows
+
+
 def list_tables(session: SparkSession, catalog: str = "lake") -> set[tuple[str, str]]:
     """(namespace, table) of every table, by its name in the lake; the job's own are left out."""
     found = set()
@@ -94,4 +109,4 @@ def list_tables(session: SparkSession, catalog: str = "lake") -> set[tuple[str, 
     return found
 
 
-__all__ = ["list_tables", "open_lake", "read_as_of", "read_table"]
+__all__ = ["list_tables", "open_lake", "read_as_of", "read_dead_letters", "read_table"]
