@@ -15,7 +15,7 @@ from ticdc_spark.replicate.state.processes import machine, process, runs
 from ticdc_spark.replicate.state.progress import Hold, Progress, Status, Store, TableState
 
 State: TypeAlias = Literal["normal", "warning", "pending", "failed", "stopped", "finished"]
-"""TiCDC's words. warning: it goes on, or has finished, but look. failed: it ended with an error. stopped: on request."""
+"""TiCDC's words. warning: it goes on, or has finished, but look. failed: it ended with an error. stopped: as asked."""
 
 _SILENT = 120.0
 """Seconds without a heartbeat after which a living process is suspicious, and an unseen one counts as gone."""
