@@ -67,6 +67,7 @@ def draw(seed: int, steps: int = _STEPS) -> Story:
     if rand.random() < 0.7:
         ddl = [name for name in ddl if name != "exchange_partition"] or ["add_column"]
     faulty = rand.random() < 0.6
+    meddling = rand.choice((0.05, 0.1, 0.3))
     calm = rand.random() < 0.35
     operator: list[MoveKind] = []
     for group in [] if calm else rand.sample(_OPERATOR, 1 + (rand.random() < 0.4) + (rand.random() < 0.2)):
@@ -76,7 +77,7 @@ def draw(seed: int, steps: int = _STEPS) -> Story:
     if setup.schema_file_late:
         operator.append("schema_file")
     moves = [Move(kind="ddl", word="create_table", dice=rand.getrandbits(30)) for _ in range(rand.randrange(1, 4))]
-    moves += [_move(rand, ddl, operator, faulty=faulty) for _ in range(steps // 2 + rand.randrange(steps))]
+    moves += [_move(rand, ddl, operator, meddling, faulty=faulty) for _ in range(steps // 2 + rand.randrange(steps))]
     return Story(seed=seed, setup=setup, moves=tuple(moves))
 
 
@@ -120,9 +121,10 @@ def _some(rand: Random, names: tuple[str, ...], most: int) -> list[str]:
     return [name for name in chosen for _ in range(_DDL_WEIGHTS[name])]
 
 
-def _move(rand: Random, ddl: list[str], operator: list[MoveKind], *, faulty: bool) -> Move:
+def _move(rand: Random, ddl: list[str], operator: list[MoveKind], meddling: float, *, faulty: bool) -> Move:
+    """``meddling``: the share of the operator's moves."""
     dice, chance = rand.getrandbits(30), rand.random()
-    if operator and chance < 0.08:
+    if operator and chance < meddling:
         return _operator_move(rand, rand.choice(operator), dice)
     chance = rand.random()
     if chance < 0.3:
