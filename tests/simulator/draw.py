@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
+from msgspec.structs import replace
+
 from tests.simulator.faults import FAULT_KINDS, Fault
 from tests.simulator.feed import Feed
 from tests.simulator.moves import Move, MoveKind
@@ -72,6 +74,7 @@ def draw(seed: int, steps: int = _STEPS) -> Story:
     operator: list[MoveKind] = []
     for group in [] if calm else rand.sample(_OPERATOR, 1 + (rand.random() < 0.4) + (rand.random() < 0.2)):
         operator += group
+    setup = _suited(rand, setup, operator)
     if setup.feed.withheld >= 0 and not calm:
         operator += ["widen", "late_rows"]
     if setup.schema_file_late:
@@ -113,6 +116,19 @@ def _setup(rand: Random) -> Setup:
     )
     late = before > 0 and protocol != "simple" and rand.random() < 0.15
     return Setup(feed=feed, job=job, tables_before=before, schema_file_late=late, raw_key_changes=rand.random() < 0.3)
+
+
+def _suited(rand: Random, setup: Setup, operator: list[MoveKind]) -> Setup:
+    """A setup in which the operator's moves have something to do, more often than not."""
+    feed, job = setup.feed, setup.job
+    if "resume" in operator and rand.random() < 0.6:
+        job = replace(job, on_reject="quarantine")
+    if "topics" in operator and rand.random() < 0.6:
+        feed = replace(feed, topic_per_table=True)
+        job = replace(job, topics=(DEFAULT_TOPIC, f"{DEFAULT_TOPIC}_app_t1"))
+    if "foreign_table" in operator and rand.random() < 0.6:
+        job = replace(job, adopt=True)
+    return replace(setup, feed=feed, job=job)
 
 
 def _some(rand: Random, names: tuple[str, ...], most: int) -> list[str]:
