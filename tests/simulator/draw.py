@@ -86,7 +86,7 @@ def draw(seed: int, steps: int = _STEPS) -> Story:
 
 def _setup(rand: Random) -> Setup:
     protocol = rand.choice(tuple(WIRES))
-    zone = rand.choice(("UTC", "UTC", "Asia/Shanghai"))
+    zone = rand.choice(("UTC", "UTC", "UTC", "Asia/Shanghai", "Asia/Shanghai", "America/New_York"))
     before = rand.choice((0, 0, 0, 1, 2))
     feed = Feed(
         protocol=protocol,
