@@ -62,19 +62,23 @@ _OPERATOR: tuple[tuple[MoveKind, ...], ...] = (
 
 
 def draw(seed: int, steps: int = _STEPS) -> Story:
-    """The story of a seed."""
+    """The story of a seed. Some are narrow: few kinds of DDL and one kind of operator, whose combinations are long."""
     rand = Random(seed)
     setup = _setup(rand)
-    ddl = _some(rand, tuple(_DDL_WEIGHTS), 8)
+    narrow = rand.random() < 0.3
+    ddl = _some(rand, tuple(_DDL_WEIGHTS), 3 if narrow else 8)
     if rand.random() < 0.7:
         ddl = [name for name in ddl if name != "exchange_partition"] or ["add_column"]
-    faulty = rand.random() < 0.6
+    faulty = rand.random() < (0.3 if narrow else 0.6)
     meddling = rand.choice((0.05, 0.1, 0.3))
     calm = rand.random() < 0.35
     operator: list[MoveKind] = []
-    for group in [] if calm else rand.sample(_OPERATOR, 1 + (rand.random() < 0.4) + (rand.random() < 0.2)):
+    groups = 1 if narrow else 1 + (rand.random() < 0.4) + (rand.random() < 0.2)
+    for group in [] if calm else rand.sample(_OPERATOR, groups):
         operator += group
     setup = _suited(rand, setup, operator)
+    if narrow:
+        setup = replace(setup, feed=replace(setup.feed, withheld=-1))
     if setup.feed.withheld >= 0 and not calm:
         operator += ["widen", "late_rows"]
     if setup.schema_file_late:
