@@ -19,7 +19,7 @@ def command(job_file: Path, tables: tuple[str, ...], every: bool) -> None:
     "continue" to leave the row out. The job must not be running.
     """
     if bool(tables) == every:
-        message = "say which: --table SCHEMA.TABLE (as often as needed), or --all"
+        message = "name the tables: --table SCHEMA.TABLE (as often as needed), or --all"
         raise click.UsageError(message)
     job = load_job(job_file)
     found = resume(job, tables, every=every)

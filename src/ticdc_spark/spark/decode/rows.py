@@ -22,10 +22,10 @@ from ticdc_spark.spark.tasks import ArrowTask, in_worker
 from ticdc_spark.spark.types import HIDDEN_PREFIX, Cells, LakeColumn, LakeOptions, Typed, arrow_type, to_arrow
 from ticdc_spark.streams.handle_keys import Lookup, complete_columns
 
-INCOMPLETE = "the row is not complete (large-message-handle = handle-key-only): upstream says which database to ask"
+INCOMPLETE = "the row is not complete (large-message-handle = handle-key-only): `upstream` names the database to ask"
 OP, TS, ORDER, SEQ, BAD = "_ticdc_op", "_ticdc_ts", "_ticdc_offset", "_ticdc_seq", "_ticdc_bad"
 META_DDL = f"`{OP}` string, `{TS}` bigint, `{ORDER}` bigint, `{SEQ}` int, `{BAD}` string"
-"""``op``: d, i or u (u where the protocol cannot tell); ``bad``: JSON of ``BadRow``."""
+"""``op``: d, i or u (u where the protocol does not distinguish); ``bad``: JSON of ``BadRow``."""
 LOG_COLUMNS = (
     *("topic", "partition", "offset", "seq", "op", "schema_key", "commit_ts", "partial", "before", "after"),
     *("checksum", "corrupted"),
@@ -66,7 +66,7 @@ class ReadPlan(msgspec.Struct, frozen=True, kw_only=True):
     strict: bool = False
     """A change that cannot be read fails the task (with ``UNREADABLE`` in the text) instead of standing in ``BAD``."""
     schemas: dict[int, str] | None = None
-    """Registered schemas by id, for Avro: a task asks no registry."""
+    """Registered schemas by id, for Avro: tasks do not use the registry."""
     upstream: str | None = None
     """URI of the database that is asked for rows of which only the key was sent."""
 
