@@ -257,7 +257,11 @@ def _tables(progress: Progress) -> tuple[TableStatus, ...]:
     waiting: dict[tuple[str, str], int] = {}
     for one in progress.pending:
         waiting[one.schema, one.name] = waiting.get((one.schema, one.name), 0) + one.waiting
-    known = [_table(table, waiting.pop((table.schema, table.name), 0)) for table in progress.tables]
+    behind = {(one.schema, one.name) for one in progress.catching_up}
+    known = [
+        _table(table, waiting.pop((table.schema, table.name), 0), behind=(table.schema, table.name) in behind)
+        for table in progress.tables
+    ]
     unknown = [_table(TableState(schema=schema, name=name), rows) for (schema, name), rows in waiting.items()]
     return tuple(sorted([*known, *unknown], key=lambda table: table.name))
 
@@ -270,7 +274,7 @@ _UNVERIFIED = {
 """What makes a table unverified, by its origin."""
 
 
-def _table(table: TableState, waiting: int) -> TableStatus:
+def _table(table: TableState, waiting: int, *, behind: bool = False) -> TableStatus:
     condition: Literal["clean", "unverified", "diverged", "quarantined", "dropped", "kept"] = "unverified"
     detail = ""
     if table.quarantined is not None:
@@ -282,6 +286,8 @@ def _table(table: TableState, waiting: int) -> TableStatus:
         condition, detail = "kept", "dropped at the source, kept in the lake"
     elif table.dropped:
         condition = "dropped"
+    elif behind:
+        detail = "it was first seen behind the others, and goes as far as its own topics show"
     elif table.clean:
         condition = "clean"
     elif table.cleared is not None:

@@ -14,7 +14,7 @@ from ticdc_spark.replicate.apply.rejects import log_rejects
 from ticdc_spark.replicate.modes.arrival import advance_arrived
 from ticdc_spark.replicate.modes.base import Advanced, LandedBatch, ModeName, Rules
 from ticdc_spark.replicate.modes.choose import as_read, hides, refuse_hidden, without_ddl
-from ticdc_spark.replicate.modes.filters import at_the_filter, leave_out, skip_to_known
+from ticdc_spark.replicate.modes.filters import at_the_filter, judge_left_out, leave_out, skip_to_known
 from ticdc_spark.replicate.modes.late_rows import with_late_rows
 from ticdc_spark.replicate.modes.watermark import advance, due
 from ticdc_spark.replicate.plan.evolve import Refused, action
@@ -75,6 +75,9 @@ class Decider:
         controls, skipped = skipped_of(landed.controls)
         wanted = msgspec.structs.replace(landed, controls=leave_out(controls, self.job.tables))
         mode, advanced = self._advance(_proven(progress, landed), mode, wanted, rules)
+        tables = judge_left_out(advanced.progress.tables, self.job.tables)
+        judged = msgspec.structs.replace(advanced.progress, tables=tables)
+        advanced = msgspec.structs.replace(advanced, progress=judged)
         if landed.controls:
             noted = msgspec.structs.replace(advanced.progress, logged=landed.number)
             advanced = msgspec.structs.replace(advanced, progress=noted)

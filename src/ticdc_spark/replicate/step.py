@@ -2,12 +2,13 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from ticdc_spark import failpoints
 from ticdc_spark.config.job import Job
+from ticdc_spark.model import Table
 from ticdc_spark.replicate.apply.batch import Batch
 from ticdc_spark.replicate.apply.timelines import TimelineResult, apply, settle
 from ticdc_spark.replicate.decide import Decided, Decider
@@ -27,7 +28,7 @@ from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.skips import mark_new, warn_of_old
 from ticdc_spark.replicate.start import begin
 from ticdc_spark.replicate.state.lease import Fence, FencedStore
-from ticdc_spark.replicate.state.progress import Offsets, Plan, ProgressStore, TableState
+from ticdc_spark.replicate.state.progress import Offsets, Plan, Progress, ProgressStore, QueuedDdl, TableState
 from ticdc_spark.replicate.stops import stop_if_needed
 from ticdc_spark.replicate.timer import Timer
 from ticdc_spark.sinks.base import Sink, TableName
@@ -171,7 +172,7 @@ class Steps:
             position=position(progress.generation, number),
             registry=self.registry,
             pending=progress.pending,
-            schemas={(known.schema, known.name, known.key): known.table for known in progress.schemas},
+            schemas=_schemas(progress, decided.ddls),
             now=self.clock(),
             job_applied=0 if decided.mode == "arrival" else self.progress.applied,
         )
@@ -241,6 +242,13 @@ class Steps:
             log.warning("watermarks went back %d times: a second changefeed on the topic?", progress.regressions)
         if prune:
             self.changelog.forget(progress.generation, before_batch)
+
+
+def _schemas(progress: Progress, ddls: Sequence[QueuedDdl]) -> dict[tuple[str, str, str], Table]:
+    """The schemas that rows of a batch may name: those of its DDLs, too."""
+    tables = [table for ddl in ddls for table in (ddl.change.pre_table, ddl.change.table) if table is not None]
+    told = {(table.schema, table.name, str(table.version)): table for table in tables if table.version is not None}
+    return told | {(known.schema, known.name, known.key): known.table for known in progress.schemas}
 
 
 def _is_judged(before: TableState | None, now: TableState) -> bool:
