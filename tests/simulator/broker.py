@@ -40,14 +40,18 @@ class Broker:
         self.topics: dict[str, Topic] = {}
         self._partitions = partitions
         self._ids = 0
+        self._listed: dict[frozenset[str] | None, list[tuple[Place, Partition]]] = {}
+        """The partitions of topics, as long as none is made."""
 
     def create(self, name: str, partitions: int | None = None) -> None:
         """Make a topic; one that exists is deleted first."""
         self._ids += 1
+        self._listed.clear()
         self.topics[name] = Topic(self._ids, [Partition() for _ in range(partitions or self._partitions)])
 
     def add_partition(self, name: str) -> None:
         """One more partition of a topic."""
+        self._listed.clear()
         self.topics[name].partitions.append(Partition())
 
     def append(self, place: Place, key: bytes | None, value: bytes | None, ms: int) -> Message:
@@ -57,9 +61,10 @@ class Broker:
             self.create(name)
         partitions = self.topics[name].partitions
         while len(partitions) <= at:
-            partitions.append(Partition())
-        message = Message(topic=name, partition=at, offset=partitions[at].end, timestamp=ms, key=key, value=value)
-        partitions[at].messages.append(message)
+            self.add_partition(name)
+        to = partitions[at]
+        message = Message(topic=name, partition=at, offset=to.end, timestamp=ms, key=key, value=value)
+        to.messages.append(message)
         return message
 
     def beginning(self, topics: frozenset[str] | None = None) -> Offsets:
@@ -68,7 +73,7 @@ class Broker:
 
     def ends(self, topics: frozenset[str] | None = None) -> Offsets:
         """The exclusive end offset, by partition."""
-        return {place: partition.end for place, partition in self._all(topics)}
+        return {place: one.first + len(one.messages) for place, one in self._all(topics)}
 
     def ids(self, topics: frozenset[str] | None = None) -> dict[str, int]:
         """Each topic's id."""
@@ -88,9 +93,12 @@ class Broker:
         return gone
 
     def _all(self, topics: frozenset[str] | None) -> list[tuple[Place, Partition]]:
-        return [
-            ((name, at), partition)
-            for name in sorted(self.topics)
-            if topics is None or name in topics
-            for at, partition in enumerate(self.topics[name].partitions)
-        ]
+        listed = self._listed.get(topics)
+        if listed is None:
+            listed = self._listed[topics] = [
+                ((name, at), partition)
+                for name in sorted(self.topics)
+                if topics is None or name in topics
+                for at, partition in enumerate(self.topics[name].partitions)
+            ]
+        return listed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from tempfile import mkdtemp
@@ -34,6 +33,7 @@ TTL = 90.0
 """Seconds after the last heartbeat until another owner may take the lease."""
 _FOLDER = Path(mkdtemp(prefix="ticdc-spark-sim-"))
 _LOG_ACTIONS = ("land", "dead letters", "forget")
+_NO_PROGRESS = Progress(job="sim")
 
 
 class JobLab:
@@ -45,6 +45,7 @@ class JobLab:
         self.lake = LakeOfLab(self.tables)
         self.state = State(injector)
         self.lease = LeaseRecord()
+        self._viewed: tuple[Progress, JobView] | None = None
 
     def _act(self, what: str, do: Any) -> None:
         self.injector.act("log" if what in _LOG_ACTIONS else "sink", what, do)
@@ -74,7 +75,12 @@ class JobLab:
 
     def view(self) -> JobView:
         """See ``seams.Lab``."""
-        progress = self.state.progress or Progress(job="sim")
+        progress = self.state.progress or _NO_PROGRESS
+        if self._viewed is None or self._viewed[0] is not progress:
+            self._viewed = progress, self._view(progress)
+        return self._viewed[1]
+
+    def _view(self, progress: Progress) -> JobView:
         identity = Identity(file=_FOLDER / "job.toml", name="sim", state=_FOLDER)
         status = describe(identity, progress, None, None, self.clock.now)
         tables = {
@@ -189,10 +195,11 @@ class BrokerSource:
         return fair_cut(backlog, end, max_rows, max_bytes)
 
     def read(self, start: Offsets, end: Offsets) -> list[Message]:
+        there = self.ends()
         return [
             message
             for place, last in end.items()
-            if place in self.ends()
+            if place in there
             for message in self.broker.read(place, start.get(place, 0), last)
         ]
 
@@ -259,6 +266,8 @@ class LakeOfLab:
 
     def __init__(self, tables: Tables) -> None:
         self._lake = tables
+        self._read: dict[TableName, tuple[tuple[Field, ...], int | None, tuple[str, ...], list[Cells]]] = {}
+        """By table, as of a snapshot: its columns and rows under the source's names."""
 
     def _at(self, table: TableName) -> MemoryTable:
         return self._lake.tables[table]
@@ -268,24 +277,33 @@ class LakeOfLab:
         for (schema, name), table in self._lake.tables.items():
             looked = self._lake.find((schema, name))
             stamp = looked.stamp if looked is not None else None
+            columns, rows = self._rows((schema, name), table)
             found[unescape(schema), unescape(name)] = LakeTable(
-                columns=tuple(unescape(column.name) for column in table.fields),
-                rows=[{unescape(column): value for column, value in row.items()} for row in table.named_rows()],
+                columns=columns,
+                rows=rows,
                 mark_ts=None if stamp is None else stamp.mark[0],
                 snapshots=_depth(table),
             )
         return found
 
+    def _rows(self, name: TableName, table: MemoryTable) -> tuple[tuple[str, ...], list[Cells]]:
+        known = self._read.get(name)
+        if known is None or known[0] is not table.fields or known[1] != table.current:
+            columns = tuple(unescape(column.name) for column in table.fields)
+            ids = [column.id for column in table.fields]
+            rows: list[Cells] = [dict(zip(columns, map(row.get, ids), strict=True)) for row in table.rows]
+            known = self._read[name] = table.fields, table.current, columns, rows
+        return known[2], known[3]
+
     def save(self) -> Copy:
-        return copy.deepcopy((self._lake.tables, self._lake.namespaces, self._lake.logs))
+        return _copied((self._lake.tables, self._lake.namespaces, self._lake.logs))
 
     def restore(self, held: Copy) -> None:
-        tables, namespaces, logs = copy.deepcopy(held)
-        self._lake.tables, self._lake.namespaces, self._lake.logs = tables, namespaces, logs
+        self._lake.tables, self._lake.namespaces, self._lake.logs = _copied(held)
 
     def restore_table(self, table: TableName, held: Copy) -> None:
         if table in held[0]:
-            self._lake.tables[table] = copy.deepcopy(held[0][table])
+            self._lake.tables[table] = held[0][table].copy()
 
     def rollback(self, table: TableName, back: int) -> None:
         one = self._at(table)
@@ -331,6 +349,15 @@ class LakeOfLab:
         ]
         self._lake.add_snapshot(made, tuple(held), "append", None)
         self._lake.tables[table.schema, table.name] = made
+
+
+def _copied(held: Copy) -> Copy:
+    tables, namespaces, logs = held
+    return (
+        {name: table.copy() for name, table in tables.items()},
+        set(namespaces),
+        {job: log.copy() for job, log in logs.items()},
+    )
 
 
 def _depth(table: MemoryTable) -> int:

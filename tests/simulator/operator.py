@@ -43,6 +43,8 @@ def _ddl(world: World, move: Move, rand: Random) -> None:
     for event in world.database.events[before:]:
         query = event.change.query if event.change else "no DDL is sent"
         if " LIKE " in query:
+            if world.setup.feed.withheld >= 0:
+                excuses.disturb("a table like one that is not sent")
             excuses.weak.update(dict.fromkeys(event.uids, "it is like a table of which there was a schema file alone"))
         world.note(f"{event.ts}: {query}")
         if event.refused:

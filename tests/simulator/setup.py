@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 from zlib import crc32
@@ -49,6 +50,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     """The schema file with these tables, which Open and canal-json need, is given only by a move."""
 
 
+@lru_cache(256)
 def job_of(setup: JobSetup, folder: Path) -> Job:
     """The job as the product has it. ``folder`` is where a schema file is written; nothing else is."""
     files: tuple[Path, ...] = ()

@@ -1,6 +1,7 @@
 """Timestamps of TiDB's oracle: ``physical milliseconds << 18 | logical``."""
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 LARGEST = 2**63 - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -11,6 +12,7 @@ def seconds(ts: int) -> float:
     return (ts >> 18) / 1000
 
 
+@lru_cache(4096)
 def utc(ts: int) -> str:
     """The physical part as UTC time, ``2026-11-21 03:47:00.123Z``; ``-`` for 0, and the number when it is no time."""
     if ts <= 0:

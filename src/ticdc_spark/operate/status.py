@@ -15,8 +15,7 @@ from ticdc_spark.replicate.state.processes import machine, process, runs
 from ticdc_spark.replicate.state.progress import Hold, Progress, Status, Store, TableState
 
 State: TypeAlias = Literal["normal", "warning", "pending", "failed", "stopped", "finished"]
-"""TiCDC's words. warning: it goes on, or has finished, but look. failed: it ended and did not want to. stopped: it was
-told to."""
+"""TiCDC's words. warning: it goes on, or has finished, but look. failed: it ended with an error. stopped: as asked."""
 
 _SILENT = 120.0
 """Seconds without a heartbeat after which a living process is suspicious, and an unseen one counts as gone."""
@@ -216,7 +215,7 @@ def _state(
             decide = beat.exit_code == 4
             todo = "decide as the error says, then start it again" if decide else "mend what the error names, then"
             return "failed", first, f"{todo}: {again}", False
-        told = "it was told to stop" if beat.state == "stopped" else "it did all that it was to do"
+        told = "it was stopped on request" if beat.state == "stopped" else "it did all that it was to do"
         return beat.state, told, "", False
     if not _lives(beat, lease, age):
         reason = f"its process, pid {beat.pid}, is gone and did not say why; last heartbeat {age:.0f} s ago"
@@ -259,10 +258,10 @@ def _tables(progress: Progress) -> tuple[TableStatus, ...]:
         waiting[one.schema, one.name] = waiting.get((one.schema, one.name), 0) + one.waiting
     behind = {(one.schema, one.name) for one in progress.catching_up}
     known = [
-        _table(table, waiting.pop((table.schema, table.name), 0), behind=(table.schema, table.name) in behind)
+        table_status(table, waiting.pop((table.schema, table.name), 0), behind=(table.schema, table.name) in behind)
         for table in progress.tables
     ]
-    unknown = [_table(TableState(schema=schema, name=name), rows) for (schema, name), rows in waiting.items()]
+    unknown = [table_status(TableState(schema=schema, name=name), rows) for (schema, name), rows in waiting.items()]
     return tuple(sorted([*known, *unknown], key=lambda table: table.name))
 
 
@@ -274,7 +273,9 @@ _UNVERIFIED = {
 """What makes a table unverified, by its origin."""
 
 
-def _table(table: TableState, waiting: int, *, behind: bool = False) -> TableStatus:
+def table_status(table: TableState, waiting: int = 0, *, behind: bool = False) -> TableStatus:
+    """The status of one table. ``waiting``: its rows that were received and are not applied; ``behind``: it catches
+    up with the others."""
     condition: Literal["clean", "unverified", "diverged", "quarantined", "dropped", "kept"] = "unverified"
     detail = ""
     if table.quarantined is not None:

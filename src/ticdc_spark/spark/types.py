@@ -6,6 +6,7 @@ into an Arrow array of the lake type and says which rows could not be read: a fa
 
 from collections.abc import Callable
 from datetime import date
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -120,6 +121,7 @@ def lake_type(column: ColumnType, options: LakeOptions) -> LakeType:
     raise MessageError(message)
 
 
+@lru_cache(256)
 def lake_columns(table: Table, key: tuple[str, ...], options: LakeOptions) -> tuple[LakeColumn, ...]:
     """Return the lake's columns of a table, hidden ones left out, ``key`` marked.
 

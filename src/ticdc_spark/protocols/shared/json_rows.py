@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import msgspec
@@ -84,11 +85,24 @@ class _ImageDecoder:
         # msgspec cannot match a name with a quote, a backslash or a control character: those tables take a detour
         self._odd = any(msgspec.json.encode(name)[1:-1] != name.encode() for name in self._names)
         self._where = f"row of `{table.schema}`.`{table.name}`"
-        wires = [(self._fields[column.name], cells[column.name].wire) for column in columns]
-        self._complete = msgspec.json.Decoder(list[self._row(wires)])  # type: ignore[misc]
-        loose = self._row([(field, wire | UnsetType, UNSET) for field, wire in wires])
-        self._all = msgspec.json.Decoder(list[loose])  # type: ignore[valid-type]
-        self._one = msgspec.json.Decoder(loose)
+        self._wires = [(self._fields[column.name], cells[column.name].wire) for column in columns]
+
+    @cached_property
+    def _complete(self) -> msgspec.json.Decoder[Any]:
+        return msgspec.json.Decoder(list[self._row(self._wires)])  # type: ignore[misc]
+
+    @cached_property
+    def _loose(self) -> type[msgspec.Struct]:
+        """A row any of whose columns may be missing: seldom one is, so it is made when it is needed."""
+        return self._row([(field, wire | UnsetType, UNSET) for field, wire in self._wires])
+
+    @cached_property
+    def _all(self) -> msgspec.json.Decoder[Any]:
+        return msgspec.json.Decoder(list[self._loose])  # type: ignore[name-defined]
+
+    @cached_property
+    def _one(self) -> msgspec.json.Decoder[Any]:
+        return msgspec.json.Decoder(self._loose)
 
     def _row(self, fields: list[Any]) -> type[msgspec.Struct]:
         rename = None if self._odd else {field: name for name, field in self._fields.items()}
@@ -126,10 +140,10 @@ class _ImageDecoder:
     ) -> tuple[list[Any], Sequence[int], bool]:
         if not self._odd:
             joined = b"[" + b",".join(images) + b"]"
-            for decoder in (self._complete, self._all):
-                rows = _decoded(decoder, joined)
+            for whole in (True, False):
+                rows = _decoded(self._complete if whole else self._all, joined)
                 if len(rows) == len(images):
-                    return rows, places, decoder is self._complete
+                    return rows, places, whole
         good: list[Any] = []
         kept: list[int] = []
         for at, image in zip(places, images, strict=True):

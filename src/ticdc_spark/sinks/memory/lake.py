@@ -60,6 +60,10 @@ class MemoryTable:
         """The rows of the current snapshot."""
         return () if self.current is None else self.snapshots[self.current].rows
 
+    def copy(self) -> "MemoryTable":
+        """The table as it is now, which no later commit changes."""
+        return MemoryTable(self.fields, dict(self.snapshots), self.current, dict(self.commits), self.note)
+
     def named_rows(self) -> list[dict[str, Any]]:
         """The rows by column name."""
         return [{column.name: row.get(column.id) for column in self.fields} for row in self.rows]

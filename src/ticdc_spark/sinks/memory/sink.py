@@ -21,10 +21,10 @@ from ticdc_spark.sinks.base import (
 from ticdc_spark.sinks.memory.changelog import MemoryChangeLog
 from ticdc_spark.sinks.memory.convert import convert_values
 from ticdc_spark.sinks.memory.lake import Field, Lake, LakeRow, MemoryTable
-from ticdc_spark.sinks.memory.landing import LoggedRow
 from ticdc_spark.sinks.memory.newest import deletes, merged, newest
 from ticdc_spark.sinks.memory.reading import TypedRow, read_logged
 from ticdc_spark.spark.decode.log_files import LogScan
+from ticdc_spark.spark.decode.plain_landing import LoggedRow
 from ticdc_spark.spark.decode.rows import BadRow, ReadPlan
 from ticdc_spark.spark.types import LakeColumn, to_arrow
 
@@ -130,7 +130,8 @@ class MemorySink:
         fields = [Field(column.id, column.name, promoted.get(column.name, column.type)) for column in fields]
         fields += [Field(self.lake.next_id(), column.name, column.type) for column in changes.add]
         if changes.order:
-            fields.sort(key=lambda column: changes.order.index(column.name))
+            places = {name: at for at, name in enumerate(changes.order)}
+            fields.sort(key=lambda column: places.get(column.name, len(places)))
         if len({column.name.casefold() for column in fields}) < len(fields):
             raise SinkFault(f"the columns of {table} cannot be changed: two have one name")
 

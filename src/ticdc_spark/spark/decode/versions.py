@@ -4,7 +4,7 @@ What is done here needs no Arrow: ``rows`` puts it between batches of a change l
 """
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache
 
 import msgspec
 
@@ -46,31 +46,38 @@ class Version:
         self.table = plan.tables[key]
         self.lookup = lookup
         self.verify = verifier(self.table) if plan.options.verify_checksum else None
-        compiled = _reader if plan.schemas is None else partial(_compile, schemas=plan.schemas)
+        self._plan = plan
         self.keys = [column.source for column in plan.columns if column.key]
-        self.read: RowReader = compiled(plan.protocol, self.table, plan.options, None)
         by_name = {column.name: column for column in self.table.columns}
         local = PROTOCOLS[canonical(plan.protocol)].traits.local_timestamps
         self.exact_keys = local and any(by_name[name].type.name == "timestamp" for name in self.keys if name in by_name)
         """Whether keys hold local times: one that happens twice would fold two rows into one, so it is refused."""
-        of_keys = (
-            msgspec.structs.replace(plan.options, ambiguous_timestamp="reject") if self.exact_keys else plan.options
-        )
-        self.read_keys: RowReader = compiled(plan.protocol, self.table, of_keys, frozenset(self.keys))
         self.places = {column.name: at for at, column in enumerate(self.table.columns)}
         absent = [column for column in plan.columns if column.source not in self.places]
         self.fill = {column.source: _fill(column, plan.options) for column in absent}
 
+    @cached_property
+    def read(self) -> RowReader:
+        """Reads images whole."""
+        return self._compile(self._plan.options, None)
 
-def _compile(
-    protocol: str, table: Table, options: ReadOptions, only: frozenset[str] | None, schemas: dict[int, str] | None
-) -> RowReader:
-    return decoder(protocol, schemas).row_reader(table, options, only)
+    @cached_property
+    def read_keys(self) -> RowReader:
+        """Reads the keys of images."""
+        options = self._plan.options
+        exact = msgspec.structs.replace(options, ambiguous_timestamp="reject") if self.exact_keys else options
+        return self._compile(exact, frozenset(self.keys))
+
+    def _compile(self, options: ReadOptions, only: frozenset[str] | None) -> RowReader:
+        plan = self._plan
+        if plan.schemas is not None:
+            return decoder(plan.protocol, plan.schemas).row_reader(self.table, options, only)
+        return _reader(plan.protocol, self.table, options, only)
 
 
 @lru_cache(_READERS_KEPT)
 def _reader(protocol: str, table: Table, options: ReadOptions, only: frozenset[str] | None) -> RowReader:
-    return _compile(protocol, table, options, only, None)
+    return decoder(protocol).row_reader(table, options, only)
 
 
 def _fill(column: LakeColumn, options: ReadOptions) -> Value:
