@@ -39,6 +39,7 @@ def _ddl(world: World, move: Move, rand: Random) -> None:
     if move.word.startswith("silent") and not (simple and world.setup.feed.bootstrap):
         return  # nothing would ever tell the new schema
     DDL[move.word](world.database, rand)
+    world.excuse_local_keys()
     excuses = world.excuses
     for event in world.database.events[before:]:
         query = event.change.query if event.change else "no DDL is sent"

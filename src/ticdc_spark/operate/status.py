@@ -257,6 +257,8 @@ def _tables(progress: Progress) -> tuple[TableStatus, ...]:
     for one in progress.pending:
         waiting[one.schema, one.name] = waiting.get((one.schema, one.name), 0) + one.waiting
     behind = {(one.schema, one.name) for one in progress.catching_up}
+    if progress.mode != "arrival":
+        behind |= {(one.schema, one.name) for one in progress.tables if one.applied < progress.applied}
     known = [
         table_status(table, waiting.pop((table.schema, table.name), 0), behind=(table.schema, table.name) in behind)
         for table in progress.tables
@@ -288,7 +290,7 @@ def table_status(table: TableState, waiting: int = 0, *, behind: bool = False) -
     elif table.dropped:
         condition = "dropped"
     elif behind:
-        detail = "it was first seen behind the others, and goes as far as its own topics show"
+        detail = "it is behind the others: it came late and catches up, or shares a DDL with a table that stands still"
     elif table.clean:
         condition = "clean"
     elif table.cleared is not None:
