@@ -54,6 +54,11 @@ class TopicReader:
     def __exit__(self, *error: object) -> None:
         self._consumer.close()
 
+    def topics(self) -> list[str]:
+        """Every topic that there is. Raises: SourceFault"""
+        with self._asking():
+            return sorted(self._consumer.list_topics(timeout=10).topics)
+
     def partitions(self, topics: Sequence[str]) -> list[Partition]:
         """The partitions of the topics. Raises: SourceFault naming a topic that is not there."""
         with self._asking():

@@ -16,7 +16,7 @@ from ticdc_spark.protocols.checksums import verifier
 from ticdc_spark.spark.types import HIDDEN_PREFIX, Cells, LakeColumn, LakeOptions
 from ticdc_spark.streams.handle_keys import Lookup, complete_columns
 
-INCOMPLETE = "the row is not complete (large-message-handle = handle-key-only): upstream says which database to ask"
+INCOMPLETE = "the row is not complete (large-message-handle = handle-key-only): `upstream` names the database to ask"
 _READERS_KEPT = 128
 """Compiled readers that a process keeps: a worker reads the same tables again in the next batch."""
 
