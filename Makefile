@@ -6,7 +6,7 @@ export PYTHON
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --no-input --disable-pip-version-check
 
-.PHONY: help setup demo test test-all check format lock bench bench-codecs bench-codecs-spark clean
+.PHONY: help setup demo test test-all simulate check format lock bench bench-codecs bench-codecs-spark clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 26
@@ -48,6 +48,9 @@ format: setup ## rewrite the sources as make check wants them
 
 lock: setup ## pin anew what pyproject.toml asks for
 	@$(BIN)/python scripts/lock.py
+
+simulate: setup ## stories of the simulator: make simulate SEEDS=0-20000 (STORY=--story prints the first one)
+	@$(BIN)/python -m tests.simulator --seeds $(or $(SEEDS),0-2000) --jobs $(or $(JOBS),2) $(STORY)
 
 bench: setup ## measure
 	@$(BIN)/python -m benchmarks.run

@@ -86,3 +86,9 @@ class LateRow(DecisionNeeded):
 
 class MessageError(TicdcSparkError):
     """A message, or a value in it, cannot be read. Decoders turn it into ``model.Rejected``."""
+
+
+def os_reason(error: OSError) -> str:
+    """What the operating system says, with the path where the error has one: ``No space left on device: /data/x``."""
+    what = error.strerror or str(error) or type(error).__name__
+    return what if error.filename is None else f"{what}: {error.filename}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 import pytest
 
@@ -65,18 +67,15 @@ class FenceContract:
         stamp = member.stamp(30)
         member.guard.open()
         member.guard.closes_at = 1
+        acts: dict[str, Callable[[], None]] = {
+            "create": lambda: member.sink.create(other, member.columns, stamp),
+            "drop": lambda: member.sink.drop(member.name),
+            "rename": lambda: member.sink.rename(member.name, other),
+            "create_database": lambda: member.sink.create_database(spare),
+            "drop_database": lambda: member.sink.drop_database(spare),
+        }
         with pytest.raises(LeaseHeld):
-            match act:
-                case "create":
-                    member.sink.create(other, member.columns, stamp)
-                case "drop":
-                    member.sink.drop(member.name)
-                case "rename":
-                    member.sink.rename(member.name, other)
-                case "create_database":
-                    member.sink.create_database(spare)
-                case _:
-                    member.sink.drop_database(spare)
+            acts[act]()
         member.guard.open()
         assert member.sink.find(other) is None
         assert member.rows() == [row(1)]

@@ -10,11 +10,11 @@ import pytest
 from tests.golden.exceptions import Difference, unexplained
 from tests.golden.test_inspect import compare
 from tests.vectors import ROOT, Config, cases, needs_vectors
-from ticdc_spark.cli.event_lines import event_line
 from ticdc_spark.clients.claim_check import ClaimCheckStorage, read_stored, write_stored
 from ticdc_spark.model import RowChange
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.base import ReadOptions
+from ticdc_spark.streams.event_lines import event_line
 from ticdc_spark.streams.reader import EventReader, Found
 
 pytestmark = needs_vectors

@@ -11,12 +11,12 @@ import pytest
 
 from tests.golden.exceptions import with_replacement
 from tests.vectors import Config, cases, needs_vectors
-from ticdc_spark.cli.event_lines import EventLine, event_line
 from ticdc_spark.model import Message, Rejected
 from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.protocols.encoder_options import target_encoder
 from ticdc_spark.streams.converter import Converter
+from ticdc_spark.streams.event_lines import EventLine, event_line
 from ticdc_spark.streams.reader import EventReader
 
 pytestmark = needs_vectors

@@ -9,11 +9,11 @@ import pytest
 
 from tests.golden.exceptions import Difference, unexplained
 from tests.vectors import Config, cases, named, needs_vectors
-from ticdc_spark.cli.event_lines import Cell, EventLine, event_line
 from ticdc_spark.model import Bootstrap, Row, RowChange, SchemaChange, Table, Watermark
 from ticdc_spark.mysql import tso, tso_physical_ms
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.base import ReadOptions
+from ticdc_spark.streams.event_lines import Cell, EventLine, event_line
 from ticdc_spark.streams.reader import EventReader, Found
 
 pytestmark = needs_vectors

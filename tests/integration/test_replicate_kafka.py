@@ -196,7 +196,7 @@ def _wait(job: "subprocess.Popen[bytes]", job_file: Path, reached: Callable[[Job
 def _jvm(job_file: Path) -> int:
     identity = load_identity(job_file)
     assert identity.warehouse is not None
-    record, _ = lease_store(identity.warehouse, identity.catalog, identity.state).read()
+    record, _ = lease_store(identity.warehouse, identity.catalog, identity.name, identity.state).read()
     assert record is not None and record.owner.jvm is not None
     return record.owner.jvm.pid
 

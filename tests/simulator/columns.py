@@ -109,8 +109,9 @@ KEY_KINDS: dict[str, tuple[Value, ...]] = {
     "bigint": ("1", "2", "3", "9223372036854775807", "-5"),
     "varchar": ("a", "b", "A b", "ż", "k"),
     "varbinary": (b"\x01", b"\x02", b"\xff\0", b"z"),
+    "timestamp": ("2024-11-03 05:30:00", "2024-11-03 06:30:00", "2010-10-10 10:10:10", "2024-07-01 00:00:00"),
 }
-"""Kinds that keys have, with all keys that occur."""
+"""Kinds that keys have, with all keys that occur. The first two times are one local time in New York."""
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True):

@@ -72,6 +72,8 @@ class Database:
         self.events: list[Event] = []
         self.versions: dict[Uid, Live] = {}
         """The last state of every table that ever was."""
+        self.names: dict[Uid, set[Name]] = {}
+        """Every name that a table has had."""
         self._moments: list[int] = [0]
         self._states: list[State] = [{}]
         self._number = 0
@@ -107,6 +109,8 @@ class Database:
         """Make ``state`` the present as of ``ts``."""
         self.now = state
         self.versions.update({live.uid: live for live in state.values()})
+        for name, live in state.items():
+            self.names.setdefault(live.uid, set()).add(name)
         self._moments.append(ts)
         self._states.append(state)
         self.events.extend(events)

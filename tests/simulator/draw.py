@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
+from msgspec.structs import replace
+
 from tests.simulator.faults import FAULT_KINDS, Fault
 from tests.simulator.feed import Feed
 from tests.simulator.moves import Move, MoveKind
@@ -60,29 +62,35 @@ _OPERATOR: tuple[tuple[MoveKind, ...], ...] = (
 
 
 def draw(seed: int, steps: int = _STEPS) -> Story:
-    """The story of a seed."""
+    """The story of a seed. Some are narrow: few kinds of DDL and one kind of operator, whose combinations are long."""
     rand = Random(seed)
     setup = _setup(rand)
-    ddl = _some(rand, tuple(_DDL_WEIGHTS), 8)
+    narrow = rand.random() < 0.3
+    ddl = _some(rand, tuple(_DDL_WEIGHTS), 3 if narrow else 8)
     if rand.random() < 0.7:
         ddl = [name for name in ddl if name != "exchange_partition"] or ["add_column"]
-    faulty = rand.random() < 0.6
+    faulty = rand.random() < (0.3 if narrow else 0.6)
+    meddling = rand.choice((0.05, 0.1, 0.3))
     calm = rand.random() < 0.35
     operator: list[MoveKind] = []
-    for group in [] if calm else rand.sample(_OPERATOR, 1 + (rand.random() < 0.4) + (rand.random() < 0.2)):
+    groups = 1 if narrow else 1 + (rand.random() < 0.4) + (rand.random() < 0.2)
+    for group in [] if calm else rand.sample(_OPERATOR, groups):
         operator += group
+    setup = _suited(rand, setup, operator)
+    if narrow:
+        setup = replace(setup, feed=replace(setup.feed, withheld=-1))
     if setup.feed.withheld >= 0 and not calm:
         operator += ["widen", "late_rows"]
     if setup.schema_file_late:
         operator.append("schema_file")
     moves = [Move(kind="ddl", word="create_table", dice=rand.getrandbits(30)) for _ in range(rand.randrange(1, 4))]
-    moves += [_move(rand, ddl, operator, faulty=faulty) for _ in range(steps // 2 + rand.randrange(steps))]
+    moves += [_move(rand, ddl, operator, meddling, faulty=faulty) for _ in range(steps // 2 + rand.randrange(steps))]
     return Story(seed=seed, setup=setup, moves=tuple(moves))
 
 
 def _setup(rand: Random) -> Setup:
     protocol = rand.choice(tuple(WIRES))
-    zone = rand.choice(("UTC", "UTC", "Asia/Shanghai"))
+    zone = rand.choice(("UTC", "UTC", "UTC", "Asia/Shanghai", "Asia/Shanghai", "America/New_York"))
     before = rand.choice((0, 0, 0, 1, 2))
     feed = Feed(
         protocol=protocol,
@@ -114,15 +122,29 @@ def _setup(rand: Random) -> Setup:
     return Setup(feed=feed, job=job, tables_before=before, schema_file_late=late, raw_key_changes=rand.random() < 0.3)
 
 
+def _suited(rand: Random, setup: Setup, operator: list[MoveKind]) -> Setup:
+    """A setup in which the operator's moves have something to do, more often than not."""
+    feed, job = setup.feed, setup.job
+    if "resume" in operator and rand.random() < 0.6:
+        job = replace(job, on_reject="quarantine")
+    if "topics" in operator and rand.random() < 0.6:
+        feed = replace(feed, topic_per_table=True)
+        job = replace(job, topics=(DEFAULT_TOPIC, f"{DEFAULT_TOPIC}_app_t1"))
+    if "foreign_table" in operator and rand.random() < 0.6:
+        job = replace(job, adopt=True)
+    return replace(setup, feed=feed, job=job)
+
+
 def _some(rand: Random, names: tuple[str, ...], most: int) -> list[str]:
     """Some kinds of DDL, each as often as it weighs: a story of few kinds meets their combinations more often."""
     chosen = rand.sample(names, 1 + rand.randrange(most))
     return [name for name in chosen for _ in range(_DDL_WEIGHTS[name])]
 
 
-def _move(rand: Random, ddl: list[str], operator: list[MoveKind], *, faulty: bool) -> Move:
+def _move(rand: Random, ddl: list[str], operator: list[MoveKind], meddling: float, *, faulty: bool) -> Move:
+    """``meddling``: the share of the operator's moves."""
     dice, chance = rand.getrandbits(30), rand.random()
-    if operator and chance < 0.08:
+    if operator and chance < meddling:
         return _operator_move(rand, rand.choice(operator), dice)
     chance = rand.random()
     if chance < 0.3:

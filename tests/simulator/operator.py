@@ -39,11 +39,14 @@ def _ddl(world: World, move: Move, rand: Random) -> None:
     if move.word.startswith("silent") and not (simple and world.setup.feed.bootstrap):
         return  # nothing would ever tell the new schema
     DDL[move.word](world.database, rand)
+    world.excuse_local_keys()
     excuses = world.excuses
-    if move.word in ("create_like", "exchange_partition") and world.setup.feed.withheld >= 0:
-        excuses.disturb("a table like one that is not sent")
     for event in world.database.events[before:]:
         query = event.change.query if event.change else "no DDL is sent"
+        if " LIKE " in query:
+            if world.setup.feed.withheld >= 0:
+                excuses.disturb("a table like one that is not sent")
+            excuses.weak.update(dict.fromkeys(event.uids, "it is like a table of which there was a schema file alone"))
         world.note(f"{event.ts}: {query}")
         if event.refused:
             excuses.refused_ddl = True
@@ -68,7 +71,10 @@ def _restart(world: World, move: Move, rand: Random) -> None:
 
 
 def _widen(world: World, move: Move, rand: Random) -> None:
-    world.excuses.unsettled.add(world.setup.feed.withheld)
+    uid, versions = world.setup.feed.withheld, world.database.names
+    if any(names & versions.get(uid, set()) for other, names in versions.items() if other != uid):
+        return  # what is sent again of one table would be taken for another that had its name since
+    world.excuses.unsettled.add(uid)
     world.ticdc.widen()
 
 

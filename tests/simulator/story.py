@@ -106,6 +106,7 @@ def _batch(world: World, most: int, fault: Fault | None = None) -> str:
 def _end(world: World) -> int:
     """Everything is sent, and the job is run without faults until it has applied it or stops."""
     rand = Random(99)
+    world.stop()  # so that the job looks at its tables once more
     _batch(world, 1000)
     last = world.ticdc.drain(rand)
     steps = quiet = 0

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from tests.simulator.database import Live, Name, Uid
+from tests.simulator.database import Event, Live, Name, Uid
 from tests.simulator.faults import Fault
 from tests.simulator.seams import JobView, LakeTable, TableView
 from tests.simulator.world import Finding, World
@@ -69,7 +69,8 @@ def judge_tables(world: World, view: JobView, *, final: bool) -> Finding | None:
             finding = _judge(world, view, name, live, lake.get(name), final=final)
             if finding is not None:
                 return finding
-    return _judge_extra(world, view, lake, truth, final=final)
+    kept = _judge_kept(world, view, lake) if final else None
+    return kept or _judge_extra(world, view, lake, truth, final=final)
 
 
 def _judge(
@@ -136,6 +137,41 @@ def _judge_extra(
         )
         return Finding(kind="a table that is gone", where=condition, detail=detail)
     return None
+
+
+def _judge_kept(world: World, view: JobView, lake: Mapping[Name, LakeTable]) -> Finding | None:
+    """Tables whose DROP was skipped: whoever skips it wants to keep what the table was just before."""
+    for event in world.database.events:
+        change = event.change
+        if change is None or change.kind != "ERASE" or not world.murky_until < event.ts <= view.applied:
+            continue
+        name = change.schema, change.name
+        live = world.database.truth_before(event.ts).get(name)
+        seen = view.tables.get(name)
+        if (
+            live is None
+            or not _is_skipped(world, event)
+            or any(_is_skipped(world, other) for other in world.database.events if other.ts < event.ts)
+            or any(name in dict(other.live).values() for other in world.database.events if other.ts > event.ts)
+            or not (world.wanted(name) and world.known(live.uid) and world.all_read(live.uid))
+            or {live.uid} & {*world.excuses.weak, *world.excuses.unsettled, *world.excuses.may_mark}
+            or (seen is not None and seen.condition == "quarantined")
+            or world.excuses.bad_messages
+        ):
+            continue
+        table = lake.get(name)
+        if table is None and live.rows:
+            return Finding(kind="lost table", where="its DROP was skipped", detail=f"{name} had {len(live.rows)} rows")
+        different = differences(live, table) if table is not None else None
+        if different is not None:
+            detail = f"{name} just before {event.ts}: {different[1]}"
+            return Finding(kind="wrong data", where=f"{different[0]}, its DROP was skipped", detail=detail)
+    return None
+
+
+def _is_skipped(world: World, event: Event) -> bool:
+    change = event.change
+    return change is not None and any(skip.matches(event.ts, change.query) for skip in world.job.skip_ddl)
 
 
 def _is_ahead(table: LakeTable | None, view: JobView) -> bool:

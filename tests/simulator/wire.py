@@ -29,6 +29,8 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     """Messages carry whole schemas; else DDL is its SQL."""
     sends_zone: bool = True
     """TIMESTAMP is sent so that its instant is known."""
+    local_times: bool = True
+    """TIMESTAMP is sent as local time, be its zone named or not: one that happens twice a year is two instants."""
 
 
 def _no_time() -> int:
@@ -65,7 +67,7 @@ WIRES: dict[str, Wire] = {
             ddl_everywhere=False,
             sends_zone=False,
         ),
-        Wire(name="debezium", make_encoder=_debezium, decoder=debezium.DECODER),
+        Wire(name="debezium", make_encoder=_debezium, decoder=debezium.DECODER, local_times=False),
     )
 }
 """By name. All of them with watermarks."""

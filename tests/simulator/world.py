@@ -61,6 +61,7 @@ class World:
         self.broker = Broker(feed.partitions)
         self.schema_sql = self._begin()
         self.ticdc = TiCdc(feed, self.database, self.broker, start=len(self.database.events))
+        self.excuse_local_keys()
         self.lab = make_lab(self.broker, self.clock, self.injector)
         self.process: Process | None = None
         self.owners = 0
@@ -192,6 +193,16 @@ class World:
         """Whether every topic that ever had a message about a table is one of the job's."""
         topics = self.job.topics
         return topics is None or self.ticdc.sent[uid].topics <= set(topics)
+
+    def excuse_local_keys(self) -> None:
+        """A TIMESTAMP in a key, sent as local time, may be two times where clocks are set back: the job may stop."""
+        feed = self.setup.feed
+        if feed.zone != "America/New_York" or not WIRES[feed.protocol].local_times:
+            return
+        for live in self.database.now.values():
+            if any(item.kind == "timestamp" for item in live.specs if item.column.name in live.keys):
+                self.excuses.bad_messages = True
+                self.excuses.disturb("a TIMESTAMP key in local time", live.uid)
 
     def uids(self) -> list[Uid]:
         """Every table that ever was."""

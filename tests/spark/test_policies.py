@@ -1,4 +1,4 @@
-"""What a job does where a person may choose, and where nothing may be chosen: NULL stays NULL, one job a target."""
+"""What a job does where a person may choose, and where nothing may be chosen: NULL stays NULL, one process a job."""
 
 import time
 from collections.abc import Sequence
@@ -86,13 +86,14 @@ def test_a_ddl_that_is_left_out_marks_its_table_among_the_rows_of_its_batch(
     assert state.diverged_since == since
 
 
-def test_a_second_job_on_the_target_is_refused(spark: SparkSession, folder: Path) -> None:
+def test_a_second_process_of_a_job_is_refused(spark: SparkSession, folder: Path) -> None:
     job = write_job(folder, topic(folder, [CREATE, insert(ONE, 20, id="1", v="1"), Watermark(30)]))
-    with acquire(lease_store(str(folder / "lake"), "lake", folder / "elsewhere"), this_process("another")):
-        with pytest.raises(LeaseHeld, match="another"):
+    with acquire(lease_store(str(folder / "lake"), "lake", "job", folder / "elsewhere"), this_process("job", "ann")):
+        with pytest.raises(LeaseHeld, match="ann"):
             replicate(job)
         assert not (folder / "state" / "progress.json").exists()
-    replicate(job)
+    with acquire(lease_store(str(folder / "lake"), "lake", "another", folder / "elsewhere"), this_process("another")):
+        replicate(job)
     assert rows(spark, folder) == [{"id": 1, "v": 1}]
 
 
@@ -104,7 +105,7 @@ def test_i8_a_job_whose_lease_is_taken_commits_nothing_more(
     job = write_job(folder, topic(folder, first))
     replicate(job)
     topic(folder, [*first, insert(ONE, 40, id="2", v="2"), Watermark(50)])
-    store = lease_store(str(folder / "lake"), "lake", folder / "state")
+    store = lease_store(str(folder / "lake"), "lake", "job", folder / "state")
 
     def take(point: str) -> None:
         if point == "advance":

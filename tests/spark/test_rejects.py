@@ -129,11 +129,16 @@ def test_a_reject_stops_the_job_and_a_person_goes_on(spark: SparkSession, folder
     assert len(letters(spark, folder)) == 1
 
 
-def test_a_quarantined_table_is_told_by_status(spark: SparkSession, folder: Path) -> None:
+def test_a_quarantined_table_is_told_by_status(
+    spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     values = [value for value, _ in OF_A_ROW.values()]
     job = write_job(folder, record(folder, *values), 'on-reject = "quarantine"')
     done = run("replicate", job, "--once")
-    assert done.exit_code == 0, done.output
+    assert done.exit_code == 3, done.output
+    assert f"not all is applied: `s`.`t` stands still with {2 + len(values)} rows waiting" in done.output
+    logged = capsys.readouterr().err
+    assert all(f"cannot be read: {reason}" in logged for _, reason in OF_A_ROW.values()), "each is logged"
     assert rows(spark, folder, "other") == [1, 2]
     assert rows(spark, folder, "t") == []
     found = status(job)
@@ -142,6 +147,7 @@ def test_a_quarantined_table_is_told_by_status(spark: SparkSession, folder: Path
     assert f"offset {AT}" in held["detail"]
     assert held["rows_waiting"] == 2 + len(values)
     assert found["rejected"] == len(values)
+    assert (found["state"], found["held_back_by"]["kind"]) == ("warning", "reject")
     assert [offset for _, offset, _ in letters(spark, folder)] == [AT + at for at in range(len(values))]
     assert all(
         reason in told for (told, _, _), (_, reason) in zip(letters(spark, folder), OF_A_ROW.values(), strict=True)
@@ -173,8 +179,9 @@ def test_a_key_change_counts_once_and_none_beyond_max_rejects_is_lost(
 def test_a_job_that_waits_for_a_schema_is_told_by_status(spark: SparkSession, folder: Path) -> None:
     job = write_job(folder, record(folder, _simple(NINE, schemaVersion=999)))
     done = run("replicate", job, "--once")
-    assert done.exit_code == 0, done.output
+    assert done.exit_code == 3, done.output
     found = status(job)
+    assert found["state"] == "warning"
     assert found["held_back_by"]["kind"] == "schema"
     assert "version 999" in found["held_back_by"]["what"]
     assert found["resolved_ts"] == 39

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import click
+import msgspec
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
@@ -214,10 +215,13 @@ def test_the_live_view_shows_rows_time_lag_and_tables() -> None:
 
 
 def test_the_last_line_says_what_was_done() -> None:
-    summary = Summary(progress=PROGRESS, batches=1, rows=7, ddls=1, seconds=61, finished=True)
-    assert last_line(summary) == (
-        f"finished: 7 rows and 1 DDL applied in 1 batch, 1 min 1 s; 20 tables at resolved ts {TSO} ({utc(TSO)})"
-    )
+    summary = Summary(progress=PROGRESS, batches=1, rows=7, ddls=1, seconds=61)
+    done = f"7 rows and 1 DDL applied in 1 batch, 1 min 1 s; 20 tables at resolved ts {TSO} ({utc(TSO)})"
+    assert last_line(summary) == f"stopped: {done}"
+    finished = msgspec.structs.replace(summary, finished=True)
+    assert last_line(finished) == f"finished: {done}; not all is applied: {PROGRESS.hold.what}"
+    nothing_waits = msgspec.structs.replace(PROGRESS, pending=(), ddls=())
+    assert last_line(msgspec.structs.replace(finished, progress=nothing_waits)) == f"finished: {done}"
 
 
 def test_numbers_and_times_are_for_people() -> None:

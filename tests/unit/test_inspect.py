@@ -15,7 +15,6 @@ from click.testing import CliRunner, Result
 
 from tests.recorded_topics import Line, write_json, write_parquet
 from ticdc_spark.cli import main
-from ticdc_spark.cli.event_lines import EventLine, Kind
 from ticdc_spark.cli.inspect import say_what_waits_once
 from ticdc_spark.model import Column, Index, Message, RowChange, SchemaChange, Table
 from ticdc_spark.mysql import parse_type, tso
@@ -23,6 +22,7 @@ from ticdc_spark.protocols.base import Encoded, Encoder
 from ticdc_spark.protocols.canal_json import decode as canal_json
 from ticdc_spark.protocols.open import decode as open_protocol
 from ticdc_spark.protocols.simple import decode as simple
+from ticdc_spark.streams.event_lines import EventLine, Kind
 from ticdc_spark.streams.reader import EventReader, Holding
 
 MS = 1_700_000_000_000

@@ -22,6 +22,7 @@ from ticdc_spark.config.load import (
 )
 from ticdc_spark.config.placement import hint
 from ticdc_spark.config.toml import Section
+from ticdc_spark.config.values import MessagePlace
 from ticdc_spark.errors import UsageError
 
 FILES = {"kind": '"files"', "path": '"recorded"', "protocol": '"simple"'}
@@ -92,6 +93,7 @@ def test_paths_are_relative_to_the_file_not_to_where_it_runs(folder: Path, monke
         ("source-timezone", '"Asia/Shanghai"', "Asia/Shanghai"),
         ("ddl-timezone", '"Asia/Shanghai"', "Asia/Shanghai"),
         ("tables", '["shop.*", "!shop.tmp_*"]', ("shop.*", "!shop.tmp_*")),
+        ("skip-messages", '["shop/0/7"]', (MessagePlace("shop", 0, 7),)),
         ("skip-ddl", '["7:ALTER TABLE a", "8:*"]', (SkipDdl(7, "ALTER TABLE a"), SkipDdl(8, "*"))),
         ("adopt", "true", True),
     ],
@@ -119,6 +121,8 @@ def test_keys_of_a_job(folder: Path, key: str, text: str, value: object) -> None
         ("source-timezone", '"Mars/Base"', "'Mars/Base'", "IANA"),
         ("ddl-timezone", '"Mars/Base"', "'Mars/Base'", "IANA"),
         ("source-timezone", '"../passwd"', "'../passwd'", "IANA"),
+        ("skip-messages", '["shop/0"]', "['shop/0']", "<topic>/<partition>/<offset>"),
+        ("skip-messages", '["shop/0/-1"]', "shop/0/-1", "<topic>/<partition>/<offset>"),
         ("skip-ddl", '["ALTER"]', "['ALTER']", "<commitTs>:<start of the SQL>"),
         ("skip-ddl", '["9223372036854775808:*"]', "92233", "<commitTs>"),
         ("tables", '["shop"]', "['shop']", "shop.*"),

@@ -1,4 +1,4 @@
-"""One job per target, with real processes: killed, stopped, and outlived by a child as a JVM outlives its driver."""
+"""One process per job and target, with real processes: killed, stopped, and outlived by a child as by a JVM."""
 
 import os
 import signal
@@ -13,10 +13,11 @@ import msgspec
 import pytest
 
 from ticdc_spark.errors import LeaseHeld, SinkFault
-from ticdc_spark.replicate.state.lease import Lease, acquire
+from ticdc_spark.replicate.state.lease import Lease, acquire, living
 from ticdc_spark.replicate.state.lease_store import (
     FileLeaseStore,
     LeaseRecord,
+    LeaseStore,
     Owner,
     lease_store,
     local_folder,
@@ -225,12 +226,11 @@ def test_a_lease_taken_away_is_noticed_by_the_heartbeat(tmp_path: Path) -> None:
     assert not read(tmp_path).released, "what another job holds is not released"
 
 
-def test_a_check_after_a_long_pause_asks_the_store(tmp_path: Path) -> None:
-    # The thread beats every 10 minutes, but the lease is good for 30: a check later than that asks by itself.
+def test_a_check_asks_the_store(tmp_path: Path) -> None:
+    # The thread beats every 10 minutes.
     with acquire(store(tmp_path), this_process("shop"), ttl=1800) as lease:
-        take_away(tmp_path)
         lease.check()
-        lease._beat_at -= 1801
+        take_away(tmp_path)
         assert lost(lease)
 
 
@@ -293,9 +293,47 @@ def test_local_warehouses_are_known(warehouse: str, folder: str | None) -> None:
 
 
 def test_a_lease_lies_beside_the_lake_or_else_in_the_state_folder(tmp_path: Path) -> None:
-    state = tmp_path / "state"
-    assert lease_store(f"file:{tmp_path}/lake", "c", state).where == f"{tmp_path}/lake/_ticdc_spark/c.lease.json"
-    assert lease_store("s3a://bucket/lake", "c", state).where == f"{state}/_ticdc_spark/c.lease.json"
+    state, beside = tmp_path / "state", f"{tmp_path}/lake/_ticdc_spark/c.shop.lease.json"
+    assert lease_store(f"file:{tmp_path}/lake", "c", "shop", state).where == beside
+    assert lease_store("s3a://bucket/lake", "c", "shop", state).where == f"{state}/_ticdc_spark/c.shop.lease.json"
+
+
+def of_job(folder: Path, job: str, state: str = "state") -> LeaseStore:
+    return lease_store(str(folder), "lake", job, folder / state)
+
+
+def test_jobs_of_one_lake_do_not_keep_each_other_out(tmp_path: Path) -> None:
+    with acquire(of_job(tmp_path, "a"), this_process("a")), acquire(of_job(tmp_path, "b"), this_process("b")):
+        pass
+    with acquire(of_job(tmp_path, "a"), this_process("a")), pytest.raises(LeaseHeld, match="'a'"):
+        acquire(of_job(tmp_path, "a", "another state"), this_process("a"))
+
+
+def test_a_lease_that_an_earlier_version_holds_keeps_out_its_job_only(tmp_path: Path, holder: Holder) -> None:
+    with pytest.raises(LeaseHeld, match=f"'first'.*kill {holder.running.pid}"):
+        acquire(of_job(tmp_path, "first"), this_process("first"))
+    with acquire(of_job(tmp_path, "second"), this_process("second")):
+        assert not read(tmp_path).released
+    holder.kill()
+    with pytest.raises(LeaseHeld, match="its JVM still runs"):
+        acquire(of_job(tmp_path, "first"), this_process("first"), jvm_patience=0.2)
+    holder.kill_child()
+    with acquire(of_job(tmp_path, "first"), this_process("first")) as lease:
+        assert lease.epoch == 1
+        assert read(tmp_path).released, "it is not waited for at each start"
+
+
+def test_who_may_still_write_is_named(tmp_path: Path, holder: Holder) -> None:
+    assert "'first'" in living(store(tmp_path))
+    holder.kill()
+    assert f"JVM pid {holder.child}" in living(store(tmp_path)), "its JVM can still commit"
+    holder.kill_child()
+    assert wait_for(lambda: living(store(tmp_path)) == "")
+    elsewhere(tmp_path, heartbeat_at=time.time() - 30)
+    assert "'far'" in living(store(tmp_path))
+    elsewhere(tmp_path, heartbeat_at=time.time() - 3600)
+    assert living(store(tmp_path)) == ""
+    assert living(of_job(tmp_path, "nobody")) == ""
 
 
 def lost(lease: Lease) -> bool:

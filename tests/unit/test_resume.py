@@ -83,7 +83,7 @@ def test_what_is_not_meant_changes_nothing(
 
 def test_a_running_job_is_left_alone(job_file: Path) -> None:
     job = load_job(job_file)
-    with acquire(lease_store(job.sink.warehouse, job.sink.catalog, job.state), this_process("shop", None)):
+    with acquire(lease_store(job.sink.warehouse, job.sink.catalog, job.name, job.state), this_process("shop", None)):
         done = CliRunner().invoke(main, ["resume", str(job_file), "--all"])
     assert done.exit_code == 4
     assert quarantined(job_file) == ["a", "b"]

@@ -132,11 +132,56 @@ def test_a_job_that_never_ran_is_pending() -> None:
     assert (status.lag, status.heartbeat_age, status.resolved_time) == (None, None, "-")
 
 
+WELL = msgspec.structs.replace(
+    PROGRESS, tables=PROGRESS.tables[:1], pending=(), ddls=(), hold=Hold(kind="none", what=""), rejected=0
+)
+"""A progress without trouble."""
+
+
 @pytest.mark.parametrize("state", ["normal", "warning", "pending"])
 def test_a_living_job_is_what_it_says(state: str) -> None:
     me = this_process("shop").process
-    status = said(beat(state, pid=me.pid), lease(me))
+    status = describe(IDENTITY, WELL, beat(state, pid=me.pid), lease(me), NOW)
     assert (status.state, status.running) == (state, True)
+
+
+def test_a_job_that_runs_with_tables_that_need_a_look_is_a_warning() -> None:
+    me = this_process("shop").process
+    status = said(beat(pid=me.pid), lease(me))
+    assert (status.state, status.running) == ("warning", True)
+    assert status.reason == (
+        "1 of 4 tables stand still (quarantined), 1 of 4 tables have diverged; 1 messages or rows were left out"
+    )
+    dropped = tuple(msgspec.structs.replace(table, dropped=True) for table in PROGRESS.tables)
+    progress = msgspec.structs.replace(PROGRESS, tables=dropped)
+    assert describe(IDENTITY, progress, beat(pid=me.pid), lease(me), NOW).state == "normal"
+
+
+def test_a_source_that_is_away_is_the_reason() -> None:
+    me = this_process("shop").process
+    status = describe(IDENTITY, WELL, beat("warning", pid=me.pid, error="no broker"), lease(me), NOW)
+    assert (status.state, status.reason) == ("warning", "no broker")
+
+
+def test_what_holds_a_table_back_is_named_where_nothing_holds_all() -> None:
+    waiting = msgspec.structs.replace(PROGRESS.pending[0], name="b", rows=427)
+    progress = msgspec.structs.replace(PROGRESS, hold=WELL.hold, pending=(waiting, PROGRESS.pending[0]), ddls=())
+    status = describe(IDENTITY, progress, beat("finished"), None, NOW)
+    what = "`shop`.`b` stands still with 427 rows waiting: bad [json]"
+    assert (status.held_back_by.kind, status.held_back_by.what) == ("reject", what)
+    assert (status.state, status.reason) == ("warning", f"it finished, but not all is applied: {what}")
+    assert "resume shop.toml" in status.next
+
+
+def test_a_run_that_finished_while_rows_wait_for_a_schema_says_so() -> None:
+    hold = Hold(kind="schema", what="`s`.`t` waits for the schema of version 3")
+    progress = msgspec.structs.replace(WELL, hold=hold, pending=PROGRESS.pending[:1])
+    status = describe(IDENTITY, progress, beat("finished"), None, NOW)
+    assert (status.state, hold.what in status.reason) == ("warning", True)
+    idle = msgspec.structs.replace(progress, pending=())
+    assert describe(IDENTITY, idle, beat("finished"), None, NOW).state == "finished", "nothing waits"
+    above = msgspec.structs.replace(progress, hold=WELL.hold)
+    assert describe(IDENTITY, above, beat("finished"), None, NOW).state == "finished", "above the watermark"
 
 
 @pytest.mark.parametrize("released", [False, True])
@@ -154,7 +199,7 @@ def test_a_silent_job_is_a_warning_while_its_process_lives_and_failed_when_nobod
     assert said(silent, lease(me)).state == "warning"
     elsewhere = msgspec.structs.replace(lease(me), owner=msgspec.structs.replace(this_process("shop"), machine="other"))
     assert said(silent, elsewhere).state == "failed"
-    assert said(beat(pid=me.pid), elsewhere).state == "normal"
+    assert describe(IDENTITY, WELL, beat(pid=me.pid), elsewhere, NOW).state == "normal"
 
 
 @pytest.mark.parametrize(("exit_code", "todo"), [(1, "mend what the error names"), (4, "decide as the error says")])
@@ -169,7 +214,7 @@ def test_an_error_is_shown_with_what_to_do(exit_code: int, todo: str) -> None:
 
 @pytest.mark.parametrize("state", ["stopped", "finished"])
 def test_an_end_that_was_wanted_needs_nothing(state: str) -> None:
-    status = said(beat(state))
+    status = describe(IDENTITY, WELL, beat(state), None, NOW)
     assert (status.state, status.running, status.next) == (state, False, "")
 
 
@@ -321,6 +366,6 @@ def test_the_lease_beside_the_lake_tells_whether_the_job_lives(job_file: Path) -
     assert identity.warehouse is not None
     store = Store(identity.state)
     store.save_status(beat(pid=os.getpid(), at=time.time()))
-    with acquire(lease_store(identity.warehouse, "lake", identity.state), this_process("shop")):
+    with acquire(lease_store(identity.warehouse, "lake", "shop", identity.state), this_process("shop")):
         assert job_status(identity).state == "normal"
     assert job_status(identity).state == "failed", "the lease was given back, and no word was said"

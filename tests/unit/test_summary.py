@@ -9,11 +9,11 @@ import pytest
 
 from tests.recorded_topics import write_json
 from tests.unit.test_inspect import CANAL, MS, OPEN, SIMPLE, ZONE, inspect, lines, topic
-from ticdc_spark.cli.event_lines import EventLine
 from ticdc_spark.cli.summary import Summarizer
 from ticdc_spark.model import Envelope, Message, Rejected
 from ticdc_spark.mysql import tso
 from ticdc_spark.protocols.base import Encoded
+from ticdc_spark.streams.event_lines import EventLine
 from ticdc_spark.streams.reader import Found
 
 

@@ -1,6 +1,6 @@
 """The command ``ticdc-spark``. Commands are loaded when they are called, so that ``--help`` is quick.
 
-Exit codes: 0 ok, 1 failed, 2 usage, 3 (not used yet) the answer is no, 4 a person must decide, 128 + n signal n.
+Exit codes: 0 ok, 1 failed, 2 usage, 3 finished but not all is applied, 4 a person must decide, 128 + n signal n.
 """
 
 import signal
@@ -9,12 +9,13 @@ from typing import Any, cast
 
 import click
 
-from ticdc_spark.errors import TicdcSparkError
+from ticdc_spark.errors import EnvironmentFault, TicdcSparkError, os_reason
 
 _COMMANDS = {
     "replicate": "Replicate a changefeed's messages into lake tables.",
     "status": "Tell how a job stands, also while it does not run.",
     "resume": "Let quarantined tables go on at the job's next run.",
+    "dead-letters": "List what a job could not read, or left out.",
     "record": "Copy Kafka topics into a recorded topic.",
     "inspect": "Print the events of a recorded topic or of Kafka.",
     "convert": "Write a recorded topic or Kafka topics in another protocol.",
@@ -23,7 +24,7 @@ _COMMANDS = {
 
 
 class _Commands(click.Group):
-    """Loads ``ticdc_spark.cli.<name>.command`` for the command ``name``, and prints our errors."""
+    """Loads ``ticdc_spark.cli.<name>.command`` for the command ``name`` (``_`` for ``-``), and prints our errors."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -31,7 +32,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        return cast(click.Command, import_module(f"ticdc_spark.cli.{cmd_name}").command)
+        return cast(click.Command, import_module(f"ticdc_spark.cli.{cmd_name.replace('-', '_')}").command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         # Not through the commands themselves: that would load them all.
@@ -46,6 +47,15 @@ class _Commands(click.Group):
 
             show_error(error, verbose=bool(ctx.params.get("verbose")))
             ctx.exit(error.exit_code)
+        except BrokenPipeError:
+            raise  # click's affair: whoever read our output has enough of it
+        except OSError as error:
+            from ticdc_spark.cli.logging import show_error
+
+            fault = EnvironmentFault(os_reason(error))
+            fault.__cause__ = error
+            show_error(fault, verbose=bool(ctx.params.get("verbose")))
+            ctx.exit(fault.exit_code)
         except KeyboardInterrupt:
             ctx.exit(128 + signal.SIGINT)
 
@@ -64,7 +74,8 @@ def _version(ctx: click.Context, parameter: click.Parameter, value: bool) -> Non
 def main(verbose: bool) -> None:
     """Change data capture for TiDB and MySQL on Spark.
 
-    Exit codes: 0 ok, 1 failed, 2 wrong usage or job file, 4 nothing is broken but a person must decide.
+    Exit codes: 0 ok, 1 failed, 2 wrong usage or job file, 3 finished but not all is applied, 4 nothing is broken but
+    a person must decide.
     """
     from ticdc_spark.cli.logging import set_up
 

@@ -12,7 +12,7 @@ import click
 import msgspec
 from rich.console import Console
 
-from ticdc_spark.cli.event_lines import EventLine, Kind, event_line, plain
+from ticdc_spark.cli.event_lines import plain
 from ticdc_spark.cli.logging import console
 from ticdc_spark.cli.meter import meter
 from ticdc_spark.cli.rejects import told
@@ -22,6 +22,7 @@ from ticdc_spark.cli.tables import table_rules
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.ddl import TableName
 from ticdc_spark.mysql import tso
+from ticdc_spark.streams.event_lines import EventLine, Kind, event_line
 from ticdc_spark.streams.reader import Found
 
 Filter = Callable[[EventLine], bool]

@@ -17,6 +17,7 @@ from ticdc_spark.cli.text import count, duration, noun
 from ticdc_spark.config.secrets import redact
 from ticdc_spark.mysql import tso_time
 from ticdc_spark.replicate.report import BatchReport
+from ticdc_spark.replicate.state.progress import Progress
 
 log = logging.getLogger(__name__)
 Show: TypeAlias = Callable[[BatchReport], None]
@@ -63,14 +64,19 @@ def line(report: BatchReport, now: float) -> str:
     if progress.applied:
         parts.append(f"lag {duration(tso_time.lag(progress.applied, now))}")
     parts.append(noun(sum(not table.dropped for table in progress.tables), "table"))
-    waiting = sum(one.rows for one in progress.pending)
-    if waiting:
-        parts.append(f"{noun(waiting, 'row')} waiting")
+    if progress.pending:
+        parts.append(waiting(progress))
     if report.left:
         parts.append(f"{noun(report.left, 'message')} to read")
     if progress.hold.kind != "none":
         parts.append(f"held back by {progress.hold.what}")
     return redact(", ".join(parts))
+
+
+def waiting(progress: Progress) -> str:
+    """How many rows wait: ``3 rows waiting``, ``at most 3 rows waiting`` where they were not counted."""
+    at_most = "at most " if any(one.uncounted for one in progress.pending) else ""
+    return f"{at_most}{noun(sum(one.waiting for one in progress.pending), 'row')} waiting"
 
 
 class View:
@@ -100,9 +106,8 @@ class View:
         facts.add_row("lag", duration(tso_time.lag(progress.applied, time.time())))
         if report.left is not None:
             facts.add_row("to read", noun(report.left, "message"))
-        waiting = sum(one.rows for one in progress.pending)
-        if waiting:
-            facts.add_row("waiting", noun(waiting, "row"))
+        if progress.pending:
+            facts.add_row("", waiting(progress))
         if progress.hold.kind != "none":
             facts.add_row("held back by", Text(redact(progress.hold.what)))
         return Group(self._spinner, facts, _tables(report))

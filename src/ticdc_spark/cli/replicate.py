@@ -17,8 +17,9 @@ from ticdc_spark.cli.logging import console, redacted_children
 from ticdc_spark.cli.progress import shown
 from ticdc_spark.cli.text import duration, noun
 from ticdc_spark.config.load import load_job
+from ticdc_spark.config.secrets import redact
 from ticdc_spark.mysql import tso_time
-from ticdc_spark.replicate.report import Summary
+from ticdc_spark.replicate.report import NOT_ALL_APPLIED, Summary
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -46,6 +47,9 @@ def command(job_file: Path, once: bool, until_ts: int | None) -> None:
     stop = threading.Event()
     with redacted_children(), shown(job.name) as show:
         summary = stoppable(lambda: loop.run(job, once=once, until_ts=until_ts, on_progress=show, stop=stop), stop)
+    if summary.held:
+        log.warning("%s", last_line(summary))
+        click.get_current_context().exit(NOT_ALL_APPLIED)
     log.info("%s", last_line(summary))
 
 
@@ -53,12 +57,13 @@ def last_line(summary: Summary) -> str:
     """What a run did, in one line."""
     progress = summary.progress
     ended = "finished" if summary.finished else "stopped"
+    held = f"; not all is applied: {redact(summary.held)}" if summary.held else ""
     at = "the newest commitTs" if progress.mode == "arrival" else "resolved ts"
     tables = noun(sum(not table.dropped for table in progress.tables), "table")
     return (
         f"{ended}: {noun(summary.rows, 'row')} and {noun(summary.ddls, 'DDL')} applied in "
         f"{noun(summary.batches, 'batch', 'batches')}, {duration(summary.seconds)}; "
-        f"{tables} at {at} {progress.applied} ({tso_time.utc(progress.applied)})"
+        f"{tables} at {at} {progress.applied} ({tso_time.utc(progress.applied)}){held}"
     )
 
 

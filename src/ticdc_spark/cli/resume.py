@@ -5,23 +5,39 @@ from pathlib import Path
 import click
 
 from ticdc_spark.config.load import load_job
-from ticdc_spark.operate.resume import resume
+from ticdc_spark.operate.resume import clear, resume
 
 
 @click.command("resume")
 @click.argument("job_file", metavar="JOB.toml", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--table", "tables", multiple=True, metavar="SCHEMA.TABLE", help="A quarantined table; may be repeated.")
 @click.option("--all", "every", is_flag=True, help="Every quarantined table.")
-def command(job_file: Path, tables: tuple[str, ...], every: bool) -> None:
+@click.option(
+    "--clear-diverged", is_flag=True, help="Clear that tables have diverged, once they were looked at; lifts nothing."
+)
+def command(job_file: Path, tables: tuple[str, ...], every: bool, clear_diverged: bool) -> None:
     """Let quarantined tables go on from where they stand, at the job's next run.
 
     What waited for them is applied then. A row that still cannot be read is handled by on-reject again: set it to
     "continue" to leave the row out. The job must not be running.
+
+    With --clear-diverged, tables that lack a message or a DDL by your decision, and that you have looked at, no longer
+    count as diverged. They are unverified then; what diverges later is marked again.
     """
     if bool(tables) == every:
         message = "say which: --table SCHEMA.TABLE (as often as needed), or --all"
         raise click.UsageError(message)
     job = load_job(job_file)
+    if clear_diverged:
+        cleared = clear(job, tables, every=every)
+        for table in cleared:
+            click.echo(
+                f"{table.schema}.{table.name} no longer counts as diverged since {table.diverged_since}; it had "
+                f"diverged: {table.diverged_why or 'the reason was not kept'}"
+            )
+        if not cleared:
+            click.echo("no table has diverged")
+        return
     found = resume(job, tables, every=every)
     for table in found:
         click.echo(

@@ -124,7 +124,8 @@ def _facts(status: JobStatus) -> list[tuple[str, str, str]]:
     since = f" (for {duration(held.seconds)})" if held.seconds is not None else ""
     add("held back by", "nothing" if held.kind == "none" else f"{held.kind}: {held.what}{since}")
     add("slowest partition", status.slowest_partition or "")
-    add("rows", f"{count(status.rows)} applied, {count(status.rows_waiting)} waiting")
+    at_most = "at most " if status.rows_waiting_at_most else ""
+    add("rows", f"{count(status.rows)} applied, {at_most}{count(status.rows_waiting)} waiting")
     add("DDLs", f"{count(status.ddls)} applied, {count(len(status.ddls_waiting))} waiting")
     for ddl in status.ddls_waiting:
         add("", ddl)

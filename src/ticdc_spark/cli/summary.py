@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from ticdc_spark.cli.event_lines import EventLine
 from ticdc_spark.cli.text import count, noun
 from ticdc_spark.model import Bootstrap, RowChange
 from ticdc_spark.mysql import tso_time
+from ticdc_spark.streams.event_lines import EventLine
 from ticdc_spark.streams.reader import Found
 
 _VERSIONS = 1000

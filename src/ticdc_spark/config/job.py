@@ -14,6 +14,7 @@ from ticdc_spark.config.values import (
     Name,
     Paths,
     Patterns,
+    Places,
     Positive,
     ProtocolName,
     RegistryUrl,
@@ -142,6 +143,8 @@ class JobKeys(Section, frozen=True, kw_only=True):
     drop_table: Literal["apply", "keep"] = "apply"
     truncate_table: Literal["apply", "keep"] = "apply"
     skip_ddl: Skips = ()
+    skip_messages: Places = ()
+    """Messages to leave out, each by its place."""
     schema_change: Literal["stop", "keep"] = "stop"
     """What a schema that changed without a DDL (Avro) does, but for columns that are added."""
     adopt: bool = False

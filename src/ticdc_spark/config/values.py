@@ -2,6 +2,7 @@
 
 import re
 import zoneinfo
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -29,6 +30,17 @@ class SkipDdl(msgspec.Struct, frozen=True):
         return self.prefix == "*" or _plain(query).startswith(_plain(self.prefix))
 
 
+class MessagePlace(msgspec.Struct, frozen=True, order=True):
+    """Where one message stands."""
+
+    topic: str
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.partition}/{self.offset}"
+
+
 class Retention(msgspec.Struct, frozen=True):
     """How long the change log is kept: a number of batches, or seconds."""
 
@@ -45,6 +57,13 @@ def skip_ddl_line(commit_ts: int, query: str) -> str:
     sql = " ".join(query.split())
     entry = f"{commit_ts}:{sql[:60].rstrip()}".replace("\\", "\\\\").replace('"', '\\"')
     return f'skip-ddl = ["{entry}"]'
+
+
+def skip_messages_line(places: Iterable[MessagePlace]) -> str:
+    """The line of the job file that leaves out exactly these messages."""
+    escaped = (str(place).replace("\\", "\\\\").replace('"', '\\"') for place in sorted(set(places)))
+    quoted = (f'"{place}"' for place in escaped)
+    return f"skip-messages = [{', '.join(quoted)}]"
 
 
 def _name(value: object) -> str:
@@ -135,6 +154,18 @@ def _skips(value: object) -> tuple[SkipDdl, ...]:
     return tuple(skips)
 
 
+def _places(value: object) -> tuple[MessagePlace, ...]:
+    if not isinstance(value, list):
+        raise ValueError
+    found = []
+    for item in value:
+        topic, partition, offset = ("", *item.rsplit("/", 2))[-3:] if isinstance(item, str) else ("", "", "")
+        if not (topic and re.fullmatch(r"[0-9]{1,9}", partition) and re.fullmatch(r"[0-9]{1,18}", offset)):
+            raise ValueError
+        found.append(MessagePlace(topic, int(partition), int(offset)))
+    return tuple(found)
+
+
 def _retention(value: object) -> Retention:
     if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
         return Retention(batches=value)
@@ -149,6 +180,9 @@ Folder: TypeAlias = Annotated[Path, Reads(lambda value: Path(_text(value)), "a p
 Zone: TypeAlias = Annotated[str, Reads(_zone, 'an IANA time zone such as "Asia/Shanghai", "UTC"')]
 Skips: TypeAlias = Annotated[
     tuple[SkipDdl, ...], Reads(_skips, 'a list of "<commitTs>:<start of the SQL>", or "<commitTs>:*" for any SQL')
+]
+Places: TypeAlias = Annotated[
+    tuple[MessagePlace, ...], Reads(_places, 'a list of "<topic>/<partition>/<offset>", such as "shop/0/1042"')
 ]
 Patterns: TypeAlias = Annotated[
     tuple[str, ...], Reads(read_patterns, 'a list of TiCDC filter rules such as "shop.*", "!shop.tmp_*", "*.*"')

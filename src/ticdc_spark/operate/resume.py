@@ -1,6 +1,7 @@
-"""Lift a quarantine: the tables go on from where they stand at the next run."""
+"""Lift a quarantine, or clear what a person has looked at: both hold from the next run on."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
 import msgspec
 
@@ -16,25 +17,55 @@ def resume(job: Job, wanted: Collection[str], *, every: bool) -> list[TableState
 
     Raises: UsageError for a table that is not quarantined, or a job that has no progress; LeaseHeld while the job runs.
     """
-    with acquire(lease_store(job.sink.warehouse, job.sink.catalog, job.state), this_process(job.name, job.owner)):
+    with _held(job):
         return lift(job, Store(job.state), wanted, every=every)
 
 
-def lift(job: Job, store: ProgressStore, wanted: Collection[str], *, every: bool) -> list[TableState]:
-    """Lift quarantines in a progress. Raises: UsageError"""
-    progress = store.load()
+def clear(job: Job, wanted: Collection[str], *, every: bool) -> list[TableState]:
+    """Note that a person has looked at tables that had diverged: they no longer count as such. Returns them as they
+    stood. They stay unverified, and what diverges anew is marked anew.
+
+    Raises: as ``resume``
+    """
+    with _held(job):
+        return lift(job, Store(job.state), wanted, every=every, diverged=True)
+
+
+@contextmanager
+def _held(job: Job) -> Iterator[None]:
+    lease = lease_store(job.sink.warehouse, job.sink.catalog, job.name, job.state)
+    with acquire(lease, this_process(job.name, job.owner)):
+        yield
+
+
+def lift(
+    job: Job, store: ProgressStore, wanted: Collection[str], *, every: bool, diverged: bool = False
+) -> list[TableState]:
+    """Lift quarantines in a progress, or (``diverged``) clear that tables have diverged. Raises: UsageError"""
+    progress, what = store.load(), "diverged" if diverged else "quarantined"
     if progress is None:
-        message = f"{job.file}: the job has no progress in {job.state}: nothing is quarantined"
+        message = f"{job.file}: the job has no progress in {job.state}: nothing is {what}"
         raise UsageError(message)
-    held = {f"{table.schema}.{table.name}": table for table in progress.tables if table.quarantined}
+    held = {
+        f"{table.schema}.{table.name}": table
+        for table in progress.tables
+        if (table.diverged_since is not None if diverged else table.quarantined)
+    }
     for name in wanted:
         if name not in held:
-            message = f"{name!r} is not quarantined; quarantined: {', '.join(sorted(held)) or 'no table'}"
+            message = f"{name!r} is not {what}; {what}: {', '.join(sorted(held)) or 'no table'}"
             raise UsageError(message)
     lifted = held if every else {name: held[name] for name in wanted}
     chosen = {id(table) for table in lifted.values()}
-    tables = tuple(
-        msgspec.structs.replace(table, quarantined=None) if id(table) in chosen else table for table in progress.tables
-    )
+    tables = tuple((_cleared if diverged else _lifted)(table) if id(table) in chosen else table
+                   for table in progress.tables)  # fmt: skip
     store.save(msgspec.structs.replace(progress, tables=tables))
     return list(lifted.values())
+
+
+def _lifted(table: TableState) -> TableState:
+    return msgspec.structs.replace(table, quarantined=None)
+
+
+def _cleared(table: TableState) -> TableState:
+    return msgspec.structs.replace(table, diverged_since=None, diverged_why="", cleared=table.diverged_since)

@@ -9,12 +9,13 @@ from ticdc_spark.config.load import Identity
 from ticdc_spark.config.secrets import redact
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.mysql import tso_time
+from ticdc_spark.replicate.report import held, needs_a_look
 from ticdc_spark.replicate.state.lease_store import LeaseRecord, lease_store
 from ticdc_spark.replicate.state.processes import machine, process, runs
-from ticdc_spark.replicate.state.progress import Progress, Status, Store, TableState
+from ticdc_spark.replicate.state.progress import Hold, Progress, Status, Store, TableState
 
 State: TypeAlias = Literal["normal", "warning", "pending", "failed", "stopped", "finished"]
-"""TiCDC's words. warning: it goes on, but look. failed: it ended and did not want to. stopped: it was told to."""
+"""TiCDC's words. warning: it goes on, or has finished, but look. failed: it ended with an error. stopped: as asked."""
 
 _SILENT = 120.0
 """Seconds without a heartbeat after which a living process is suspicious, and an unseen one counts as gone."""
@@ -104,6 +105,8 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
     slowest_partition: str | None = None
     rows: int = 0
     rows_waiting: int = 0
+    rows_waiting_at_most: bool = False
+    """Some of them may be applied: the sink did not count rows, or a batch was interrupted."""
     ddls: int = 0
     ddls_waiting: tuple[str, ...] = ()
     rejected: int = 0
@@ -129,9 +132,13 @@ def describe(
 ) -> JobStatus:
     """Derive a job's status from what is written about it."""
     state, reason, todo, running = _state(identity, beat, lease, now)
+    if state in ("normal", "finished"):
+        state, reason, todo = _troubled(identity, progress, state, reason)
     slowest = min(progress.partitions, key=lambda one: one.watermark, default=None)
     received = slowest.watermark if slowest else 0
-    hold = progress.hold
+    hold, still = progress.hold, held(progress)
+    if hold.kind == "none" and still:
+        hold = Hold(kind="reject", what=still)
     return JobStatus(
         job=identity.name,
         state=state,
@@ -154,7 +161,8 @@ def describe(
         ),
         slowest_partition=f"{slowest.topic}-{slowest.partition}" if slowest else None,
         rows=progress.rows,
-        rows_waiting=sum(one.rows for one in progress.pending),
+        rows_waiting=sum(one.waiting for one in progress.pending),
+        rows_waiting_at_most=any(one.uncounted for one in progress.pending),
         ddls=progress.ddls_applied,
         ddls_waiting=tuple(f"{one.change.commit_ts}: {redact(one.change.query)}" for one in progress.ddls),
         rejected=progress.rejected,
@@ -187,7 +195,7 @@ def _lease(identity: Identity) -> LeaseRecord | None:
     if identity.warehouse is None:
         return None
     try:
-        record, _ = lease_store(identity.warehouse, identity.catalog, identity.state).read()
+        record, _ = lease_store(identity.warehouse, identity.catalog, identity.name, identity.state).read()
     except SinkFault:
         # The lake is away; the heartbeat in the state folder must do.
         return None
@@ -207,7 +215,7 @@ def _state(
             decide = beat.exit_code == 4
             todo = "decide as the error says, then start it again" if decide else "mend what the error names, then"
             return "failed", first, f"{todo}: {again}", False
-        told = "it was told to stop" if beat.state == "stopped" else "it did all that it was asked for"
+        told = "it was stopped on request" if beat.state == "stopped" else "it did all that it was to do"
         return beat.state, told, "", False
     if not _lives(beat, lease, age):
         reason = f"its process, pid {beat.pid}, is gone and did not say why; last heartbeat {age:.0f} s ago"
@@ -215,7 +223,20 @@ def _state(
     if age > _SILENT:
         reason = f"its process, pid {beat.pid}, runs but has been silent for {age:.0f} s"
         return "warning", reason, f"look at its log; a stack dump of its JVM: jstack (phase {beat.phase!r})", True
-    return beat.state, redact(beat.error or beat.phase), "", True
+    return beat.state, redact(beat.error or _PHASES.get(beat.phase, beat.phase)), "", True
+
+
+def _troubled(identity: Identity, progress: Progress, state: State, reason: str) -> tuple[State, str, str]:
+    """The state, reason and next step of a job that runs, or has finished, in the light of its tables."""
+    still, look = held(progress), needs_a_look(progress)
+    file = identity.file.name
+    if state == "finished" and still:
+        todo = f"ticdc-spark resume {file} --table …, once what holds them is mended" if look else ""
+        return "warning", f"it finished, but not all is applied: {redact(still)}", todo
+    if look:
+        done = "it finished, but " if state == "finished" else ""
+        return "warning", f"{done}{look}", "look at the tables below, and at what was left out"
+    return state, reason, ""
 
 
 def _lives(beat: Status, lease: LeaseRecord | None, age: float) -> bool:
@@ -228,12 +249,21 @@ def _lives(beat: Status, lease: LeaseRecord | None, age: float) -> bool:
     return age < _SILENT or (lease is None and process(beat.pid) is not None)
 
 
+_PHASES = {"source": "asking the source for new messages", "waiting": "waiting for new messages"}
+
+
 def _tables(progress: Progress) -> tuple[TableStatus, ...]:
     waiting: dict[tuple[str, str], int] = {}
     for one in progress.pending:
-        waiting[one.schema, one.name] = waiting.get((one.schema, one.name), 0) + one.rows
-    known = [_table(table, waiting.pop((table.schema, table.name), 0)) for table in progress.tables]
-    unknown = [_table(TableState(schema=schema, name=name), rows) for (schema, name), rows in waiting.items()]
+        waiting[one.schema, one.name] = waiting.get((one.schema, one.name), 0) + one.waiting
+    behind = {(one.schema, one.name) for one in progress.catching_up}
+    if progress.mode != "arrival":
+        behind |= {(one.schema, one.name) for one in progress.tables if one.applied < progress.applied}
+    known = [
+        table_status(table, waiting.pop((table.schema, table.name), 0), behind=(table.schema, table.name) in behind)
+        for table in progress.tables
+    ]
+    unknown = [table_status(TableState(schema=schema, name=name), rows) for (schema, name), rows in waiting.items()]
     return tuple(sorted([*known, *unknown], key=lambda table: table.name))
 
 
@@ -245,7 +275,9 @@ _UNVERIFIED = {
 """What makes a table unverified, by its origin."""
 
 
-def _table(table: TableState, waiting: int) -> TableStatus:
+def table_status(table: TableState, waiting: int = 0, *, behind: bool = False) -> TableStatus:
+    """The status of one table. ``waiting``: its rows that were received and are not applied; ``behind``: it catches
+    up with the others."""
     condition: Literal["clean", "unverified", "diverged", "quarantined", "dropped", "kept"] = "unverified"
     detail = ""
     if table.quarantined is not None:
@@ -257,8 +289,12 @@ def _table(table: TableState, waiting: int) -> TableStatus:
         condition, detail = "kept", "dropped at the source, kept in the lake"
     elif table.dropped:
         condition = "dropped"
+    elif behind:
+        detail = "it is behind the others: it came late and catches up, or shares a DDL with a table that stands still"
     elif table.clean:
         condition = "clean"
+    elif table.cleared is not None:
+        detail = f"it had diverged since {table.cleared}, which a person has looked at and cleared"
     else:
         detail = _UNVERIFIED[table.origin]
     return TableStatus(

@@ -10,19 +10,21 @@ from ticdc_spark.errors import EnvironmentFault, RejectedMessage, SourceChanged,
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.apply.columns import diverged
 from ticdc_spark.replicate.apply.ddl import is_skipped
+from ticdc_spark.replicate.apply.rejects import log_rejects
 from ticdc_spark.replicate.modes.arrival import advance_arrived
 from ticdc_spark.replicate.modes.base import Advanced, LandedBatch, ModeName, Rules
 from ticdc_spark.replicate.modes.choose import as_read, hides, refuse_hidden, without_ddl
-from ticdc_spark.replicate.modes.filters import at_the_filter, leave_out, skip_to_known
+from ticdc_spark.replicate.modes.filters import at_the_filter, judge_left_out, leave_out, skip_to_known
 from ticdc_spark.replicate.modes.late_rows import with_late_rows
 from ticdc_spark.replicate.modes.watermark import advance, due
 from ticdc_spark.replicate.plan.evolve import Refused, action
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.schemas.sql_ddl import named_after, with_schemas
 from ticdc_spark.replicate.schemas.upstream import with_asked_schemas
+from ticdc_spark.replicate.skips import STAGE, mark, skip_line, skipped_of
 from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl, TableState
 from ticdc_spark.sinks.changelog_base import ChangeLog
-from ticdc_spark.spark.decode.control import ControlEvent, RowsRead, WatermarkRead
+from ticdc_spark.spark.decode.control import ControlEvent, MessageSkipped, RowsRead, WatermarkRead, reject_of
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +40,8 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
     """Those due, in order, with their schemas."""
     refused: QueuedDdl | None
     """The first DDL that cannot be replayed: the batch ends just before it."""
+    skipped: tuple[MessageSkipped, ...] = ()
+    """What ``skip-messages`` left out."""
 
 
 class Decider:
@@ -68,11 +72,19 @@ class Decider:
         rules = Rules(
             idle_timeout=self.job.idle_partition_timeout, bounded=self.bounded, until_ts=self.until_ts, now=now
         )
-        wanted = msgspec.structs.replace(landed, controls=leave_out(landed.controls, self.job.tables))
+        controls, skipped = skipped_of(landed.controls)
+        wanted = msgspec.structs.replace(landed, controls=leave_out(controls, self.job.tables))
         mode, advanced = self._advance(_proven(progress, landed), mode, wanted, rules)
+        tables = judge_left_out(advanced.progress.tables, self.job.tables)
+        judged = msgspec.structs.replace(advanced.progress, tables=tables)
+        advanced = msgspec.structs.replace(advanced, progress=judged)
         if landed.controls:
             noted = msgspec.structs.replace(advanced.progress, logged=landed.number)
             advanced = msgspec.structs.replace(advanced, progress=noted)
+        if skipped:
+            rejects, generation = [reject_of(event) for event in skipped], advanced.progress.generation
+            self.changelog.keep_rejects(generation, landed.number, STAGE, rejects, now)
+            advanced = msgspec.structs.replace(advanced, progress=mark(advanced.progress, skipped))
         if advanced.rejects:
             advanced = self._decode_rejects(landed.number, advanced, now)
         if advanced.late:
@@ -87,7 +99,9 @@ class Decider:
             resolved = resolved if mode == "arrival" else max(resolved, progress.applied)
             # One that came late lies below what is applied, and waits there: its tables do not go past it.
             ddls = [ddl for ddl in self._due(advanced.progress, resolved) if ddl != refused]
-        return Decided(mode=mode, advanced=advanced, resolved=resolved, ddls=ddls, refused=refused)
+        return Decided(
+            mode=mode, advanced=advanced, resolved=resolved, ddls=ddls, refused=refused, skipped=tuple(skipped)
+        )
 
     def settle(self, mode: ModeName | None) -> ModeName | None:
         """Log what was decided. Raises: UsageError where the run asks for what the mode does not have."""
@@ -160,10 +174,11 @@ class Decider:
         if self.job.on_reject == "stop":
             message = (
                 f"{text}; {len(rejects)} such in this batch, kept in {self.changelog.dead_letters}; nothing of the "
-                f"batch is applied. Mend the source, or set on-reject under [job] to quarantine or continue"
+                f"batch is applied. Mend the source, or set on-reject under [job] to quarantine or continue.\n"
+                f"  {skip_line(self.job, ((at.topic, at.partition, at.offset) for at in rejects))}"
             )
             raise RejectedMessage(message)
-        log.error("%s", text)
+        log_rejects([f"{at.reason} (topic {at.topic}, partition {at.partition}, offset {at.offset})" for at in rejects])
         topics = {reject.topic for reject in rejects}
         tables = tuple(
             self.touched(table, text) if topics & set(table.topics) or not table.topics else table

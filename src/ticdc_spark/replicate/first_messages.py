@@ -1,11 +1,14 @@
-"""The protocol of a source that the job file does not name: told by its first messages."""
+"""The protocol of a source by its first messages: where the job file does not name it, or names another one."""
 
 import threading
+from collections.abc import Sequence
 
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import UsageError
+from ticdc_spark.replicate.state.progress import Offsets, Progress
+from ticdc_spark.spark.decode.control import ControlEvent, MessageRejected, MessageSkipped
 from ticdc_spark.spark.sources.base import Source
-from ticdc_spark.streams.detect import ENOUGH, detect
+from ticdc_spark.streams.detect import ENOUGH, describe_other, detect
 
 _LOOKED_AT = 1000
 _BYTES = 16 << 20
@@ -29,6 +32,39 @@ def detected(job: Job, source: Source, stop: threading.Event, *, bounded: bool) 
     return None
 
 
+def refuse_other(
+    job: Job,
+    source: Source,
+    progress: Progress,
+    starts: Offsets,
+    ends: Offsets,
+    controls: Sequence[ControlEvent],
+    protocol: str,
+) -> None:
+    """Look whether a source of which nothing could be read so far has messages of another protocol.
+
+    ``controls``: what a batch has landed, from ``starts`` to ``ends``.
+    Raises: UsageError if it has; SourceFault.
+    """
+    anything = progress.tables or progress.pending or progress.ddls or progress.schemas
+    if anything or any(state.watermark for state in progress.partitions):
+        return
+    read = [event for event in controls if not isinstance(event, MessageSkipped)]
+    rejected = [event for event in read if isinstance(event, MessageRejected)]
+    if not rejected or len(rejected) < len(read):
+        return
+    looks_like = describe_other(source.first_messages(starts, ends, _LOOKED_AT), protocol)
+    if looks_like is None:
+        return
+    first = min(rejected, key=lambda event: event.offset)
+    by = "[source] protocol" if job.source.protocol else "an earlier run"
+    message = (
+        f"{job.file}: no message of the first {len(read)} can be read as {protocol}: {looks_like}, and {by} says "
+        f"{protocol}. Nothing was applied or left out. The first reason: {first.reason}"
+    )
+    raise UsageError(message)
+
+
 def _of(pairs: list[tuple[bytes | None, bytes | None]]) -> str:
     try:
         return detect(pairs[:ENOUGH])
@@ -37,4 +73,4 @@ def _of(pairs: list[tuple[bytes | None, bytes | None]]) -> str:
         return detect(pairs)
 
 
-__all__ = ["detected"]
+__all__ = ["detected", "refuse_other"]

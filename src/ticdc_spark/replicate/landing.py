@@ -22,6 +22,7 @@ def landing_plan(
         slots=SLOTS,
         floors={table_id_key(*name): floor for name, floor in MODES[acting].floors(progress).items()},
         watermarks={partition_key(p.topic, p.partition): p.watermark for p in progress.partitions},
+        skip=tuple((place.topic, place.partition, place.offset) for place in job.skip_messages),
         replay_below=0 if acting == "arrival" else progress.replay_below,
         arrival=acting == "arrival",
         claim_check_storage=job.source.claim_check_storage,

@@ -1,23 +1,22 @@
 """The loop of ``replicate``: land, advance, apply, commit, batch after batch."""
 
 import logging
-import os
 import threading
 import time
-from collections.abc import Callable
-from contextlib import closing, nullcontext
-
-import msgspec
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, nullcontext
 
 from ticdc_spark.config.job import Job, native_of
-from ticdc_spark.errors import TicdcSparkError, UsageError
+from ticdc_spark.errors import EnvironmentFault, UsageError, os_reason
 from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.replicate.first_messages import detected
-from ticdc_spark.replicate.report import BatchReport, Summary
+from ticdc_spark.replicate.heart import Heart
+from ticdc_spark.replicate.outage import silent
+from ticdc_spark.replicate.report import NOT_ALL_APPLIED, BatchReport, Summary
 from ticdc_spark.replicate.schemas.registered import registered
 from ticdc_spark.replicate.state.lease import Lease, acquire
 from ticdc_spark.replicate.state.lease_store import lease_store, this_process
-from ticdc_spark.replicate.state.progress import Offsets, Progress, Status, Store
+from ticdc_spark.replicate.state.progress import Offsets, Progress, Store
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.registry import sink_kind
 from ticdc_spark.spark.session.session import coordinates, open_session
@@ -26,8 +25,6 @@ from ticdc_spark.spark.sources.open import open_source
 from ticdc_spark.spark.sources.open import parts as source_parts
 
 log = logging.getLogger(__name__)
-HEARTBEAT = 15.0
-"""Seconds between heartbeats in ``status.json``."""
 
 
 def run(
@@ -44,9 +41,9 @@ def run(
     error stays committed; started again, the job goes on from there.
     """
     stop = stop or threading.Event()
-    heart = _Heart(Store(job.state))
-    with heart:
-        store = lease_store(job.sink.warehouse, job.sink.catalog, job.state)
+    heart = Heart(Store(job.state), lambda: silent(job.source))
+    with heart, os_faults():
+        store = lease_store(job.sink.warehouse, job.sink.catalog, job.name, job.state)
         with acquire(store, this_process(job.name, job.owner), stop=stop) as lease:
             heart.start()
             steps = _open(job, lease, until_ts, stop, bounded=once or until_ts is not None)
@@ -54,8 +51,20 @@ def run(
                 return Summary(progress=Progress(job=job.name))
             with nullcontext() if steps.registry is None else closing(steps.registry):
                 summary = _run(steps, heart, once=once, until_ts=until_ts, on_progress=on_progress, stop=stop)
-    heart.end("finished" if summary.finished else "stopped")
+    heart.end("finished" if summary.finished else "stopped", exit_code=NOT_ALL_APPLIED if summary.held else 0)
     return summary
+
+
+@contextmanager
+def os_faults() -> Iterator[None]:
+    """Turn what the operating system refuses, wherever that is, into a fault of the environment.
+
+    Raises: EnvironmentFault
+    """
+    try:
+        yield
+    except OSError as error:
+        raise EnvironmentFault(os_reason(error)) from error
 
 
 def _open(job: Job, lease: Lease, until_ts: int | None, stop: threading.Event, *, bounded: bool) -> Steps | None:
@@ -113,7 +122,7 @@ def _protocol(job: Job, source: Source, store: Store, stop: threading.Event, *, 
 
 def _run(
     steps: Steps,
-    heart: "_Heart",
+    heart: Heart,
     *,
     once: bool,
     until_ts: int | None,
@@ -136,9 +145,6 @@ def _run(
             targets = steps.lagging(targets)
             if targets is None:
                 finished = True
-                hold = steps.progress.hold
-                if hold.kind != "none":
-                    log.warning("what was read is not all applied: %s", hold.what)
                 break
         elif targets is None and not report.left:
             if until_ts is not None and steps.source.is_recorded:
@@ -154,62 +160,6 @@ def _run(
         seconds=time.monotonic() - started,
         finished=finished,
     )
-
-
-class _Heart:
-    """Writes ``status.json``: now and then while all is well, and how a run ended."""
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        now = time.time()
-        self.status = Status(state="pending", at=now, started_at=now, pid=os.getpid(), phase="starting")
-        self._stop = threading.Event()
-        self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._go_on, name="status-heartbeat", daemon=True)
-        self._alive = False
-
-    def __enter__(self) -> "_Heart":
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        self._stop.set()
-        if error is None or not self._alive:
-            return  # Nothing is written over the status of a job that lives: the lease was not ours.
-        code = error.exit_code if isinstance(error, TicdcSparkError) else 1
-        text = str(error) or type(error).__name__
-        self.end("failed", error=text, error_code=type(error).__name__, error_at=time.time(), exit_code=code)
-
-    def start(self) -> None:
-        """The target is ours: from now on, whatever happens is told."""
-        self._alive = True
-        self._write()
-        self._thread.start()
-
-    def beat(self, phase: str, batch: int) -> None:
-        """Tell what the job is doing."""
-        with self._lock:
-            before = self.status
-            self.status = msgspec.structs.replace(before, state="normal", phase=phase, batch=batch)
-        if before.state != "normal" or time.time() - before.at >= 1.0:
-            self._write()
-
-    def end(self, state: str, **more: object) -> None:
-        """Write the last word."""
-        self._stop.set()
-        with self._lock:
-            self.status = msgspec.convert(
-                msgspec.structs.asdict(self.status) | {"state": state, "exit_code": 0} | more, Status
-            )
-        self._write()
-
-    def _go_on(self) -> None:
-        while not self._stop.wait(HEARTBEAT):
-            self._write()
-
-    def _write(self) -> None:
-        with self._lock:
-            self.status = msgspec.structs.replace(self.status, at=time.time())
-            self.store.save_status(self.status)
 
 
 __all__ = ["BatchReport", "Progress", "Summary", "run"]

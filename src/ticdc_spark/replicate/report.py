@@ -4,6 +4,9 @@ import msgspec
 
 from ticdc_spark.replicate.state.progress import Progress
 
+NOT_ALL_APPLIED = 3
+"""Exit code of a run that finished while tables stand still or rows wait: the answer to "is it all there?" is no."""
+
 
 class BatchReport(msgspec.Struct, frozen=True, kw_only=True):
     """One committed batch, or one look that found nothing new."""
@@ -29,3 +32,37 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
     finished: bool = False
     """It reached what it was to reach (``--once``, ``--until-ts``); else it was told to stop."""
+
+    @property
+    def held(self) -> str:
+        """What keeps a run that finished from having applied everything; ``""``: nothing."""
+        return held(self.progress) if self.finished else ""
+
+
+def held(progress: Progress) -> str:
+    """One sentence if tables stand still, or if something waits that no message yet to come would set free."""
+    hold = progress.hold
+    if hold.kind != "none" and (progress.pending or progress.ddls):
+        return hold.what
+    still = [table for table in progress.tables if table.quarantined is not None and not table.dropped]
+    if not still:
+        return ""
+    first, names = still[0], {(table.schema, table.name) for table in still}
+    rows = sum(one.waiting for one in progress.pending if (one.schema, one.name) in names)
+    more = f" and {len(still) - 1} more tables stand" if len(still) > 1 else " stands"
+    return f"`{first.schema}`.`{first.name}`{more} still with {rows:,} rows waiting: {first.quarantined}"
+
+
+def needs_a_look(progress: Progress) -> str:
+    """One sentence if tables do not equal the source and will not by themselves; ``""`` if there is none."""
+    live = [table for table in progress.tables if not table.dropped]
+    quarantined = sum(table.quarantined is not None for table in live)
+    diverged = sum(table.quarantined is None and table.diverged_since is not None for table in live)
+    parts = [
+        f"{quarantined} of {len(live)} tables stand still (quarantined)" if quarantined else "",
+        f"{diverged} of {len(live)} tables have diverged" if diverged else "",
+    ]
+    found = ", ".join(filter(None, parts))
+    if not found:
+        return ""
+    return f"{found}; {progress.rejected:,} messages or rows were left out" if progress.rejected else found

@@ -2,20 +2,22 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from ticdc_spark import failpoints
 from ticdc_spark.config.job import Job
+from ticdc_spark.model import Table
 from ticdc_spark.replicate.apply.batch import Batch
 from ticdc_spark.replicate.apply.timelines import TimelineResult, apply, settle
 from ticdc_spark.replicate.decide import Decided, Decider
+from ticdc_spark.replicate.first_messages import refuse_other
 from ticdc_spark.replicate.landing import landing_plan
 from ticdc_spark.replicate.modes.arrival import position
 from ticdc_spark.replicate.modes.base import Advanced, LandedBatch, ModeName
 from ticdc_spark.replicate.modes.choose import MODES, of_job
-from ticdc_spark.replicate.modes.commit import forget_before, forgotten_by
+from ticdc_spark.replicate.modes.commit import counted_off, forget_before, forgotten_by
 from ticdc_spark.replicate.plan.catch_up import bounds_behind
 from ticdc_spark.replicate.plan.holds import bounds_of
 from ticdc_spark.replicate.plan.offsets import choose_offsets, first_offsets, lagging, may_advance
@@ -23,9 +25,10 @@ from ticdc_spark.replicate.plan.source_check import check_source, source_notes
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.report import BatchReport
 from ticdc_spark.replicate.schemas.registered import Registered
+from ticdc_spark.replicate.skips import mark_new, warn_of_old
 from ticdc_spark.replicate.start import begin
 from ticdc_spark.replicate.state.lease import Fence, FencedStore
-from ticdc_spark.replicate.state.progress import Offsets, Plan, ProgressStore, TableState
+from ticdc_spark.replicate.state.progress import Offsets, Plan, Progress, ProgressStore, QueuedDdl, TableState
 from ticdc_spark.replicate.stops import stop_if_needed
 from ticdc_spark.replicate.timer import Timer
 from ticdc_spark.sinks.base import Sink, TableName
@@ -68,6 +71,7 @@ class Steps:
         self.clock = clock
         self.changelog = sink.changelog(job.name)
         self.progress, redo = begin(job, source, sink, self.changelog, self.store, protocol)
+        warn_of_old(job, self.progress)
         if redo:
             self.progress = msgspec.structs.replace(self.progress, pending=(*self.progress.pending, *redo))
         self.decider = Decider(job, self.changelog, protocol, registry, bounded=bounded, until_ts=until_ts)
@@ -81,9 +85,9 @@ class Steps:
     def batch(self, targets: Offsets | None, beat: Callable[[str, int], None]) -> BatchReport:
         """Do one batch up to ``targets`` (or to where the topics end now) and commit it."""
         began = time.monotonic()
-        check_source(self.source, self.progress)
         number = self.progress.batch + 1
-        beat("plan", number)
+        beat("source", number)
+        check_source(self.source, self.progress)
         plan, fresh = self._plan(number, targets)
         ends = {(topic, partition): end for topic, partition, end in plan.ends}
         starts = first_offsets(self.source, self.progress, ends)
@@ -91,6 +95,7 @@ class Steps:
         if fresh and not messages and not self._may_advance():
             self._first = False
             return BatchReport(progress=self.progress, left=0)
+        beat("plan", number)
         if fresh:
             self.store.save_plan(plan)
             failpoints.point("plan")
@@ -98,6 +103,7 @@ class Steps:
         with Timer(self.seconds, "land"):
             controls = self._land(number, starts, ends)
         failpoints.point("land")
+        refuse_other(self.job, self.source, self.progress, starts, ends, controls, self.protocol)
         latest = self.source.ends()
         beat("advance", number)
         with Timer(self.seconds, "advance"):
@@ -166,7 +172,7 @@ class Steps:
             position=position(progress.generation, number),
             registry=self.registry,
             pending=progress.pending,
-            schemas={(known.schema, known.name, known.key): known.table for known in progress.schemas},
+            schemas=_schemas(progress, decided.ddls),
             now=self.clock(),
             job_applied=0 if decided.mode == "arrival" else self.progress.applied,
         )
@@ -178,9 +184,13 @@ class Steps:
         lines = mode.timelines(self.progress, states, progress.pending, ddls, decided.resolved, bounds)
         result = apply(batch, states, lines, mode.apply_rows)
         states = self._touch_new(result.states, decided.advanced)
+        states, _ = mark_new(states, progress.tables, decided.skipped, progress.skipped)
         before = {(table.schema, table.name): table for table in self.progress.tables}
         changed = [name for name, state in states.items() if _is_judged(before.get(name), state)]
-        settled = settle(batch, states, changed)
+        changed += [name for name, state in states.items() if result.states.get(name) != state]
+        if self._first:
+            changed += [name for name, state in states.items() if state.cleared is not None]
+        settled = settle(batch, states, dict.fromkeys(changed))
         return msgspec.structs.replace(
             result, states=settled.states, touched=result.touched | settled.touched, left=(*held, *result.left)
         )
@@ -207,6 +217,8 @@ class Steps:
         counted = msgspec.structs.replace(
             before,
             mode=self.mode or "",
+            skipped=mark_new(states, (), (), before.skipped)[1],
+            pending=counted_off(before.pending, result.taken, result.uncounted, decided.resolved),
             rows=before.rows + result.rows,
             ddls_applied=before.ddls_applied + result.ddls,
             rejected=before.rejected + result.rejected,
@@ -230,6 +242,13 @@ class Steps:
             log.warning("watermarks went back %d times: a second changefeed on the topic?", progress.regressions)
         if prune:
             self.changelog.forget(progress.generation, before_batch)
+
+
+def _schemas(progress: Progress, ddls: Sequence[QueuedDdl]) -> dict[tuple[str, str, str], Table]:
+    """The schemas that rows of a batch may name: those of its DDLs, too."""
+    tables = [table for ddl in ddls for table in (ddl.change.pre_table, ddl.change.table) if table is not None]
+    told = {(table.schema, table.name, str(table.version)): table for table in tables if table.version is not None}
+    return told | {(known.schema, known.name, known.key): known.table for known in progress.schemas}
 
 
 def _is_judged(before: TableState | None, now: TableState) -> bool:

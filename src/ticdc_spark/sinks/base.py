@@ -137,6 +137,8 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True):
 
     zero_dates: int = 0
     """Zero or impossible dates that became NULL."""
+    rows: int | None = None
+    """Row changes of the log that it took in; ``None``: they were not counted."""
 
 
 class UnreadableRows(Exception):

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Literal, Protocol
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_spark.config.job import IcebergSink as IcebergConfig
 from ticdc_spark.config.job import Job
-from ticdc_spark.sinks.base import Sink
+from ticdc_spark.sinks.base import Sink, TableName
 from ticdc_spark.sinks.iceberg import kind as iceberg
 from ticdc_spark.spark.session.session import Part
 
@@ -25,6 +25,12 @@ class SinkKind(Protocol):
         self, spark: SparkSession, config: IcebergConfig, writer: Literal["tasks", "spark"], fence: Callable[[], None]
     ) -> Sink:
         """Open it. ``fence`` is called before each commit. Raises: SinkFault"""
+
+    def open_lake(self, job: Job) -> SparkSession:
+        """A session for reading the tables of a job."""
+
+    def read_as_of(self, job: Job, session: SparkSession, table: TableName, snapshot_id: int | None) -> DataFrame:
+        """A table as of a snapshot, see ``Tables.snapshot_id``. Raises: SinkFault when that is gone"""
 
 
 SINKS: dict[str, SinkKind] = {"iceberg": iceberg.KIND}

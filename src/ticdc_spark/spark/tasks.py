@@ -3,10 +3,13 @@
 import gc
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeAlias
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeAlias
 from zipimport import zipimporter
 
 import pyarrow as pa
+
+from ticdc_spark.errors import SinkFault, os_reason
 
 ArrowTask: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -30,6 +33,17 @@ def in_worker(task: ArrowTask) -> ArrowTask:
     return run
 
 
+@contextmanager
+def files_at(path: object) -> Iterator[None]:
+    """Turn what the operating system refuses at a path of the lake into a fault that names it. Raises: SinkFault"""
+    try:
+        yield
+    except OSError as error:
+        # pyarrow's say neither the path nor, in strerror, the reason alone.
+        message = f"{path}: {os_reason(error)}"
+        raise SinkFault(message) from error
+
+
 def _keep_zip_directories() -> None:
     """Spark calls ``importlib.invalidate_caches`` before each task, and its own zip files are read again for every
     package in them: 0.15 s of a processor a task. They do not change while a worker lives."""
@@ -40,6 +54,24 @@ def _keep_zip_directories() -> None:
 
 def _nothing() -> None:
     return
+
+
+class Counter(Protocol):
+    """What counts in tasks: Spark's accumulator, for one."""
+
+    def add(self, number: Any, /) -> Any:
+        """Count."""
+
+
+def counted(rows: Counter) -> ArrowTask:
+    """A task that changes nothing and counts rows."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows.add(batch.num_rows)
+            yield batch
+
+    return run
 
 
 def chain(first: ArrowTask, second: ArrowTask) -> ArrowTask:

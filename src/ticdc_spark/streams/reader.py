@@ -17,7 +17,7 @@ DDL comes once for each partition and is followed once.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -113,6 +113,11 @@ class EventReader:
                     self._add(table)
             elif isinstance(event, Bootstrap):
                 self._add(event.table)
+
+    def add_schemas(self, tables: Iterable[Table]) -> None:
+        """Take versions of tables from outside the stream, for protocols whose rows name them."""
+        for table in tables:
+            self._add(table)
 
     @property
     def waiting(self) -> Collection[TableName]:

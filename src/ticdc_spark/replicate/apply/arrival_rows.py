@@ -101,17 +101,9 @@ def apply_arrived(work: TimelineWork, step: Rows) -> None:
         apply_readable(work, name, state, scan, plan, commit)
         failpoints.point("merge")
         state = work.state(name) or state
-    count = sum(rows.rows for rows in waiting if rows.max_ts <= step.upto)
-    work.applied_rows += count
-    work.put(
-        msgspec.structs.replace(
-            state,
-            applied=max(batch.commit_ts_of(state), newest),
-            rows=state.rows + count,
-            schema_keys=followed,
-            clean=False,
-        )
-    )
+    applied = max(batch.commit_ts_of(state), newest)
+    work.put(msgspec.structs.replace(state, applied=applied, schema_keys=followed, clean=False))
+    work.count(name, step.upto, None)
 
 
 def _target(batch: Batch, state: TableState, keys: Sequence[str]) -> tuple[Table | None, tuple[str, ...]]:

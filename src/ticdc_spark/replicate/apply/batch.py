@@ -145,7 +145,10 @@ class TimelineWork:
     """The snapshots at which tables were looked at."""
     rejected: int = 0
     zero_dates: int = 0
-    applied_rows: int = 0
+    taken: dict[TableName, int] = field(default_factory=dict)
+    """Rows that were applied, by table."""
+    uncounted: set[TableName] = field(default_factory=set)
+    """Tables of which more may have been applied than ``taken`` says."""
     ddls: int = 0
 
     def state(self, table: TableName) -> TableState | None:
@@ -181,6 +184,18 @@ class TimelineWork:
         self.stamps[name] = stamp
         self.known[name] = msgspec.structs.replace(state, mark=mark)
         return result
+
+    def count(self, table: TableName, upto: int, rows: int | None) -> None:
+        """Count the rows of a stretch that ends at ``upto``: as the sink did, else those of groups that end there."""
+        taken = self.taken.get(table, 0)
+        if rows is None:
+            self.uncounted.add(table)
+            ended = (one for one in self.batch.pending if (one.schema, one.name) == table and one.max_ts <= upto)
+            rows = max(0, sum(one.waiting for one in ended) - taken)
+        self.taken[table] = taken + rows
+        state = self.known.get(table)
+        if state is not None:
+            self.known[table] = msgspec.structs.replace(state, rows=state.rows + rows)
 
     def settle(self) -> None:
         """Write what was decided about tables since their last commit: that one is quarantined, or has diverged."""

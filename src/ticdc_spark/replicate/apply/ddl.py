@@ -85,8 +85,8 @@ def _apply_to_tables(
     pre_table: Table | None,
 ) -> None:
     match act:
-        case Create(table):
-            _create(work, table, mark, ts)
+        case Create(table, certain):
+            _create(work, table, mark, ts, certain=certain)
         case Drop(gone):
             for name in gone:
                 _drop(work, name, mark, ts)
@@ -128,7 +128,7 @@ def _skip(work: TimelineWork, ddl: Ddl) -> None:
             work.put(diverged(state, change.commit_ts, f"skip-ddl left out: {change.query}"))
 
 
-def _create(work: TimelineWork, table: Table, mark: Mark, ts: int) -> None:
+def _create(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain: bool) -> None:
     name = (table.schema, table.name)
     before = work.state(name)
     now = work.mark(name)
@@ -143,8 +143,8 @@ def _create(work: TimelineWork, table: Table, mark: Mark, ts: int) -> None:
         applied=ts,
         emptied=ts,
         table=table,
-        origin="create",
-        clean=True,
+        origin="create" if certain else "bootstrap",
+        clean=certain,
         ddl_ts=ts,
         topics=before.topics if before else (),
     )

@@ -12,6 +12,8 @@ import msgspec
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.mysql import tso_time
+from ticdc_spark.replicate.state.lease import living
+from ticdc_spark.replicate.state.lease_store import lease_store
 from ticdc_spark.replicate.state.progress import NO_MARK, TableState
 from ticdc_spark.sinks.base import Sink, Stamp, TableFound, TableName
 
@@ -46,6 +48,7 @@ def look_at(sink: Sink, job: Job, name: TableName, promise: TableState | None, *
     if stamp.about:
         held = msgspec.json.decode(stamp.about.encode(), type=TableState)
     state = _merged(name, held, stamp, promise)
+    state = _cleared(state, promise)
     if arrival:
         state = msgspec.structs.replace(state, applied=0 if promise is None else promise.applied)
     if found.changed_by:
@@ -91,6 +94,16 @@ def _merged(name: TableName, held: TableState, stamp: Stamp, promise: TableState
     )
 
 
+def _cleared(state: TableState, promise: TableState | None) -> TableState:
+    """A person has looked at what the table says it lacks since then."""
+    if promise is None or promise.cleared is None:
+        return state
+    state = msgspec.structs.replace(state, cleared=promise.cleared)
+    if promise.diverged_since is not None or state.diverged_since != promise.cleared:
+        return state  # it has diverged anew
+    return msgspec.structs.replace(state, diverged_since=None, diverged_why="")
+
+
 def _touched(state: TableState, stamp: Stamp, operations: str) -> TableState:
     why = f"another writer changed its rows ({operations}) after {stamp.mark[0]}"
     log.warning("`%s`.`%s`: %s", state.schema, state.name, why)
@@ -119,16 +132,31 @@ def _not_ours(job: Job, name: TableName, promise: TableState | None, found: Tabl
             "and the job reads the topic again from its start"
         )
         raise DecisionNeeded(message)
+    owner = "no job" if stamp is None else f"job {stamp.job!r}"
     if job.adopt:
+        _refuse_living(job, name, stamp)
         adopted = promise or TableState(schema=name[0], name=name[1])
         adopted = msgspec.structs.replace(adopted, origin="adopted", clean=False, dropped=False, mark=(0, 0))
         return Looked(state=adopted, stamp=Stamp(job.name, (0, 0), 0), snapshot=found.snapshot)
-    owner = "no job" if stamp is None else f"job {stamp.job!r}"
     message = (
         f"the lake has a table `{name[0]}`.`{name[1]}` already, written by {owner}; rename or drop it, "
         f"or set `adopt = true` under [job] to take it over"
     )
     raise DecisionNeeded(message)
+
+
+def _refuse_living(job: Job, name: TableName, stamp: Stamp | None) -> None:
+    """Two jobs that both write to a table would undo each other's rows. Raises: DecisionNeeded, SinkFault"""
+    if stamp is None:
+        return
+    owner = living(lease_store(job.sink.warehouse, job.sink.catalog, stamp.job, job.state))
+    if owner:
+        message = (
+            f"`{name[0]}`.`{name[1]}` is written by another job that is running: {owner}. `adopt` takes over the table "
+            "of a job that does not run any more: stop that one, or leave the table out of one of them with `tables` "
+            "under [job]"
+        )
+        raise DecisionNeeded(message)
 
 
 __all__ = ["Looked", "look_at"]

@@ -1,10 +1,11 @@
 """Rows that cannot be read: kept with their reason, then what ``on-reject`` says."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
+from ticdc_spark.config.values import MessagePlace, skip_messages_line
 from ticdc_spark.errors import EnvironmentFault, RejectedMessage
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.state.progress import TableState
@@ -14,6 +15,10 @@ from ticdc_spark.spark.decode.log_files import LogScan
 from ticdc_spark.spark.decode.rows import BadRow, ReadPlan
 
 log = logging.getLogger(__name__)
+MOST_NAMED = 20
+"""Unreadable rows that the line of the job file names which leaves them out."""
+LOGGED = 5
+"""Unreadable messages or rows of one batch, or of one table in it, that have a log line of their own."""
 
 
 class Quarantined(Exception):
@@ -27,11 +32,11 @@ def apply_readable(
     scan: LogScan,
     plan: ReadPlan,
     apply: Callable[[TableState, bool], Applied],
-) -> TableState:
+) -> Applied:
     """Apply the rows of a scan; where some cannot be read, keep them as dead letters and do what ``on-reject`` says.
 
     ``apply(state, leave_out)`` commits, without the unreadable rows if ``leave_out``.
-    Returns: the state of the table, which is marked as diverged where rows were left out.
+    Returns: what was applied. The table is marked as diverged where rows were left out.
     Raises: RejectedMessage, Quarantined, EnvironmentFault when there are more than ``max-rejects``
     """
     try:
@@ -40,16 +45,22 @@ def apply_readable(
         bad = _bad_rows(work, scan, plan)
         if not bad:
             raise EnvironmentFault(f"rows of {name} could not be read, and then could: {unreadable}") from unreadable
+        job = work.batch.job
+        skipped = {(place.topic, place.partition, place.offset) for place in job.skip_messages}
+        others = [row for row in bad if (row.topic, row.partition, row.offset) not in skipped]
         reason = _keep(work, name, bad)
-        policy = work.batch.job.on_reject
+        policy = job.on_reject if others else "continue"
         if policy == "stop":
             kept = work.batch.log.dead_letters
+            places = [MessagePlace(row.topic, row.partition, row.offset) for row in others]
+            line = skip_messages_line([*job.skip_messages, *places[:MOST_NAMED]])
             message = (
                 f"{reason}; kept in {kept}; nothing of this table was applied past it. Mend the source, or set "
-                "on-reject under [job] to quarantine or continue"
+                "on-reject under [job] to quarantine or continue.\n"
+                f"  To leave out exactly these, under [job]: {line}"
             )
             raise RejectedMessage(message) from unreadable
-        log.error("%s", reason)
+        log_rejects([reason_of(name, row) for row in sorted(bad, key=lambda row: row.commit_ts)])
         if policy == "quarantine":
             work.put(msgspec.structs.replace(state, quarantined=reason))
             raise Quarantined(reason) from unreadable
@@ -58,7 +69,15 @@ def apply_readable(
         state = msgspec.structs.replace(state, diverged_since=diverged, diverged_why=reason, clean=False)
         applied = apply(state, True)
     work.zero_dates += applied.zero_dates
-    return state
+    return applied
+
+
+def log_rejects(reasons: Sequence[str]) -> None:
+    """Log what cannot be read: the first few, and how many there are."""
+    for reason in reasons[:LOGGED]:
+        log.error("left out or held back, as it cannot be read: %s", reason)
+    if len(reasons) > LOGGED:
+        log.error("and %d more of this batch cannot be read", len(reasons) - LOGGED)
 
 
 def _bad_rows(work: TimelineWork, scan: LogScan, plan: ReadPlan) -> list[BadRow]:
@@ -79,11 +98,15 @@ def _keep(work: TimelineWork, name: TableName, bad: list[BadRow]) -> str:
     ]
     batch.log.keep_rejects(batch.generation, batch.batch, ".".join(name), rejects, batch.now)
     work.rejected += len(bad)
-    first = min(bad, key=lambda row: row.commit_ts)
+    return reason_of(name, min(bad, key=lambda row: row.commit_ts))
+
+
+def reason_of(name: TableName, row: BadRow) -> str:
+    """A sentence about a row that cannot be read."""
     return (
-        f"`{name[0]}`.`{name[1]}`: a row cannot be read: {first.reason} "
-        f"(topic {first.topic}, partition {first.partition}, offset {first.offset}, commitTs {first.commit_ts})"
+        f"`{name[0]}`.`{name[1]}`: a row cannot be read: {row.reason} "
+        f"(topic {row.topic}, partition {row.partition}, offset {row.offset}, commitTs {row.commit_ts})"
     )
 
 
-__all__ = ["Quarantined", "apply_readable"]
+__all__ = ["Quarantined", "apply_readable", "log_rejects"]

@@ -70,6 +70,8 @@ def _move(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: in
 def set_aside(work: TimelineWork, name: TableName) -> None:
     """Make room for a new table where one was dropped and kept."""
     aside = (name[0], f"{name[1]}_dropped_{work.mark(name)[0]}")
+    while work.batch.sink.find(aside) is not None:  # one of a former life of the job, whose state was lost
+        aside = (name[0], f"{aside[1]}_again")
     log.warning("`%s`.`%s` was dropped and kept; it moves to `%s`", *name, aside[1])
     work.batch.sink.rename(name, aside)
     work.gone(name)

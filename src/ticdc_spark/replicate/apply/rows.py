@@ -37,6 +37,7 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
     stamp, mark = work.stamp_of(name), work.mark(name)
     if mark >= (upto, ROWS_MERGED) and not any(_is_of(rows, name) and rows.late for rows in batch.pending):
         work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
+        work.count(name, upto, None)
         return
     redo = stamp is not None and mark[1] == ROWS_APPENDED
     above = stamp.floor if redo and stamp is not None else max(state.applied, mark[0])
@@ -90,10 +91,9 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
     )
 
     still_clean = not late or all(rows.redo for rows in late)
-    count = sum(rows.rows for rows in waiting if rows.max_ts <= upto)
 
     def commit(now: TableState, leave_out: bool) -> Applied:
-        after = msgspec.structs.replace(now, applied=upto, rows=now.rows + count, clean=now.clean and still_clean)
+        after = msgspec.structs.replace(now, applied=upto, clean=now.clean and still_clean)
         readable = msgspec.structs.replace(
             changes,
             leave_out_unreadable=leave_out,
@@ -107,9 +107,9 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
             lambda stamp: batch.sink.apply_net_changes(msgspec.structs.replace(readable, stamp=stamp)),
         )
 
-    apply_readable(work, name, state, scan, changes.plan, commit)
+    applied = apply_readable(work, name, state, scan, changes.plan, commit)
     failpoints.point("merge")
-    work.applied_rows += count
+    work.count(name, upto, None if late or redo else applied.rows)
 
 
 def _is_of(rows: Pending, name: TableName) -> bool:

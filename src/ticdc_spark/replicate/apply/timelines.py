@@ -25,10 +25,18 @@ class TimelineResult(msgspec.Struct, frozen=True, kw_only=True):
     """The tables that were looked at and are in the lake."""
     left: tuple[QueuedDdl, ...] = ()
     """DDLs that were not applied, as their timeline stopped before them."""
-    rows: int = 0
+    taken: dict[TableName, int] = {}
+    """Rows that were applied, by table."""
+    uncounted: frozenset[TableName] = frozenset()
+    """Tables of which more may have been applied than ``taken`` says."""
     ddls: int = 0
     rejected: int = 0
     zero_dates: int = 0
+
+    @property
+    def rows(self) -> int:
+        """Rows that were applied."""
+        return sum(self.taken.values())
 
 
 def apply(
@@ -67,7 +75,8 @@ def _result(work: TimelineWork, left: tuple[QueuedDdl, ...]) -> TimelineResult:
         states={name: state for name, state in work.known.items() if state is not None},
         touched=frozenset(name for name, stamp in work.stamps.items() if stamp is not None),
         left=left,
-        rows=work.applied_rows,
+        taken=dict(work.taken),
+        uncounted=frozenset(work.uncounted),
         ddls=work.ddls,
         rejected=work.rejected,
         zero_dates=work.zero_dates,
@@ -82,7 +91,8 @@ def _fold(states: Mapping[TableName, TableState], results: Sequence[TimelineResu
         states=folded,
         touched=frozenset(name for result in results for name in result.touched),
         left=tuple(ddl for result in results for ddl in result.left),
-        rows=sum(result.rows for result in results),
+        taken={name: rows for result in results for name, rows in result.taken.items()},
+        uncounted=frozenset(name for result in results for name in result.uncounted),
         ddls=sum(result.ddls for result in results),
         rejected=sum(result.rejected for result in results),
         zero_dates=sum(result.zero_dates for result in results),

@@ -1,6 +1,6 @@
 """Commit: the progress of a batch from what it advanced and what it applied. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -76,6 +76,24 @@ def _moved(state: TableState, resolved: int) -> TableState:
     if state.quarantined is not None or state.dropped:
         return state
     return msgspec.structs.replace(state, applied=max(state.applied, resolved))
+
+
+def counted_off(
+    pending: Sequence[Pending], taken: Mapping[TableName, int], uncounted: Collection[TableName], resolved: int
+) -> tuple[Pending, ...]:
+    """Groups of rows less those that a batch applied, by table: the oldest first, as they are applied in order.
+
+    The sum over a table is exact where its rows were counted; how it falls on groups that were cut at one commit_ts
+    is not, and does not matter. ``uncounted``: tables of which more may have been applied.
+    """
+    left, found = dict(taken), {}
+    for at, rows in sorted(enumerate(pending), key=lambda one: (one[1].max_ts, one[0])):
+        name = (rows.schema, rows.name)
+        now = min(left.get(name, 0), rows.waiting)
+        left[name] = left.get(name, 0) - now
+        cut = name in uncounted and rows.min_ts <= resolved
+        found[at] = msgspec.structs.replace(rows, applied=rows.applied + now, uncounted=rows.uncounted or cut)
+    return tuple(found[at] for at in range(len(pending)))
 
 
 def _still_waiting(pending: Sequence[Pending], bounds: Bounds, resolved: int) -> tuple[Pending, ...]:

@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from ticdc_spark.config.table_filter import table_filter
+from ticdc_spark.replicate.apply.columns import diverged
 from ticdc_spark.replicate.plan.evolve import ENTERS, LEAVES, Alter, action
 from ticdc_spark.replicate.plan.names import tables_of
-from ticdc_spark.replicate.state.progress import QueuedDdl
+from ticdc_spark.replicate.state.progress import QueuedDdl, TableState
 from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, table_of
 
 
@@ -25,6 +26,20 @@ def leave_out(controls: Sequence[ControlEvent], patterns: Sequence[str]) -> list
         return name is None or not name[1] or wanted(*name)
 
     return [event for event in controls if concerns(event)]
+
+
+def judge_left_out(tables: Sequence[TableState], patterns: Sequence[str]) -> tuple[TableState, ...]:
+    """Mark the tables that ``tables`` under [job] does not name any more: what changes in them is not read."""
+    if not patterns:
+        return tuple(tables)
+    wanted = table_filter(patterns)
+    why = "`tables` under [job] leaves it out, or did: what changed meanwhile was not read"
+    return tuple(
+        table
+        if wanted(table.schema, table.name) or table.dropped or table.diverged_since is not None
+        else diverged(table, table.applied, why)
+        for table in tables
+    )
 
 
 def at_the_filter(ddls: Sequence[QueuedDdl], patterns: Sequence[str]) -> list[QueuedDdl]:

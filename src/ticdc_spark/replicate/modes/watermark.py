@@ -83,6 +83,7 @@ def advance(
         hold = Hold(kind="schema", what=describe_missing(first), since=progress.schema_wait_since or rules.now)
     if rules.until_ts is not None:
         resolved = min(resolved, rules.until_ts)
+    ended = rules.bounded and all(ends.get(place, 0) >= end for place, end in listed.items())
     advanced = msgspec.structs.replace(
         progress,
         partitions=partitions,
@@ -90,7 +91,7 @@ def advance(
         ddls=ddls,
         pending=pending,
         tables=tables,
-        catching_up=catching_up(progress, ordered, partitions, bounded=rules.bounded),
+        catching_up=catching_up(progress, ordered, partitions, resolved, ended=ended),
         hold=hold,
         schema_wait_since=(progress.schema_wait_since or rules.now) if missing else 0.0,
         replays=progress.replays + replays,

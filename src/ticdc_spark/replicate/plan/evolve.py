@@ -34,6 +34,8 @@ from ticdc_spark.spark.types import LakeColumn
 
 NAMED_OTHERWISE = "named otherwise"
 """Kind of a DDL whose names are not those of the rows."""
+LIKE_A_FILE = "like a table of a file"
+"""Kind of a CREATE TABLE … LIKE a table of which only a schema file is known: its columns are not certain."""
 ENTERS, LEAVES = "enters the filter", "leaves the filter"
 """Kinds of a RENAME by which a table comes into what ``tables`` under [job] names, or goes out of it."""
 
@@ -45,6 +47,8 @@ class Create(msgspec.Struct, frozen=True):
     """CREATE TABLE."""
 
     table: Table
+    certain: bool = True
+    """Whether its columns are known to be those of the source."""
 
 
 class Drop(msgspec.Struct, frozen=True):
@@ -127,7 +131,7 @@ def _of(statement: Statement, change: SchemaChange) -> Action:
         case DatabaseDdl() | OtherDdl():
             return Nothing(statement.what)
         case CreateTable():
-            return Refused(_NO_SCHEMA) if change.table is None else Create(change.table)
+            return Refused(_NO_SCHEMA) if change.table is None else Create(change.table, change.kind != LIKE_A_FILE)
         case DropTables():
             gone = change.pre_table or change.table
             if gone is not None:

@@ -80,7 +80,8 @@ def timelines(
     groups = _Groups()
     bound: list[tuple[QueuedDdl, Action, tuple[TableName, ...]]] = []
     for ddl, act in acts:
-        members = _named(ddl, known) if isinstance(act, Refused) else names(act, known)
+        members = tuple(sorted(tables_of(ddl.change))) if isinstance(act, Refused) else names(act, known)
+        # One that is refused is due only where skip-ddl leaves it out, and marks its tables from there on.
         groups.join(members)
         bound.append((ddl, act, members))
     for name in waiting:
@@ -102,12 +103,6 @@ def timelines(
         end = min(resolved, ends.get(name, resolved))
         steps.setdefault(groups.root(name), []).append(Rows(table=name, upto=end))
     return [*loose, *steps.values()]
-
-
-def _named(ddl: QueuedDdl, known: Mapping[TableName, object]) -> tuple[TableName, ...]:
-    """The known tables that a DDL is about. One that is refused is due only where ``skip-ddl`` leaves it out, and then
-    these tables equal the source no longer, from its place in their timelines on."""
-    return tuple(sorted(name for name in tables_of(ddl.change) if name in known))
 
 
 class _Groups:

@@ -55,8 +55,20 @@ def _remember(known: dict[tuple[str, str, str], KnownSchema], table: Table, sinc
 def forget_schemas(progress: Progress) -> tuple[KnownSchema, ...]:
     """Drop versions that nothing can need any more, so that the history does not grow with time."""
     waiting = {(rows.schema, rows.name, rows.schema_key) for rows in progress.pending}
+    current = {
+        _key_of(state.table): KnownSchema(
+            schema=state.schema, name=state.name, key=_key_of(state.table)[2], table=state.table, since=state.ddl_ts
+        )
+        for state in progress.tables
+        if state.table is not None
+        and not state.dropped
+        and (state.table.schema, state.table.name) == (state.schema, state.name)
+    }
+    waiting |= current.keys()
+    known = {(schema.schema, schema.name, schema.key): schema for schema in progress.schemas}
     by_table: dict[tuple[str, str], list[KnownSchema]] = {}
-    for schema in progress.schemas:
+    # What a table is now may have been forgotten while another table had its name.
+    for schema in {**{at: one for at, one in current.items() if one.key}, **known}.values():
         by_table.setdefault((schema.schema, schema.name), []).append(schema)
     gone = {(table.schema, table.name) for table in progress.tables if table.dropped and not table.kept}
     kept: list[KnownSchema] = []
@@ -66,3 +78,7 @@ def forget_schemas(progress: Progress) -> tuple[KnownSchema, ...]:
         needed = {ANY_VERSION, *(key for schema, table, key in waiting if (schema, table) == name)}
         kept += [version for version in versions if version in newest or version.key in needed]
     return tuple(kept)
+
+
+def _key_of(table: Table) -> tuple[str, str, str]:
+    return table.schema, table.name, "" if table.version is None else str(table.version)

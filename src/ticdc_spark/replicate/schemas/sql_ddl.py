@@ -13,7 +13,7 @@ from ticdc_spark.ddl.statements import CreateTable
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import SchemaChange, Table
 from ticdc_spark.protocols.shared.avro_names import sanitized
-from ticdc_spark.replicate.plan.evolve import NAMED_OTHERWISE
+from ticdc_spark.replicate.plan.evolve import LIKE_A_FILE, NAMED_OTHERWISE
 from ticdc_spark.replicate.schemas.history import ANY_VERSION
 from ticdc_spark.replicate.state.progress import KnownSchema, QueuedDdl, TableState
 from ticdc_spark.sinks.base import TableName
@@ -42,9 +42,8 @@ def with_schemas(
         model = _model(change)
         if change.table is None and model is not None and tables.get(model) is files.get(model):
             # Only a file has the table that it is made like, which may have changed since without the job.
-            change = msgspec.structs.replace(change, table=files.get((change.schema, change.name)))
-            if change.table is not None:
-                tables = {**tables, (change.schema, change.name): change.table}
+            change, tables = _filled(change, tables)
+            change = msgspec.structs.replace(change, kind=LIKE_A_FILE)
         elif change.table is None:
             change, tables = _filled(change, tables)
         else:

@@ -1,4 +1,4 @@
-"""One job per target: a lease that is found from the target itself.
+"""One process per job and target: a lease that is found from the target itself.
 
 A living owner is never pushed aside. After a crash on this machine the lease is taken once the owner's process and
 its JVM are gone, since the JVM can outlive the process and still commit. An owner on another machine cannot be
@@ -16,7 +16,7 @@ import msgspec
 
 from ticdc_spark.errors import LeaseHeld, SinkFault
 from ticdc_spark.replicate.state.lease_store import LeaseRecord, LeaseStore, Owner
-from ticdc_spark.replicate.state.processes import process, runs
+from ticdc_spark.replicate.state.processes import machine, process, runs
 from ticdc_spark.replicate.state.progress import Plan, Progress, ProgressStore
 
 log = logging.getLogger(__name__)
@@ -176,6 +176,8 @@ def acquire(
     SinkFault when the store cannot be read or written.
     """
     stop = stop or threading.Event()
+    if store.earlier is not None:
+        _await_earlier(store.earlier, owner, commit_window, jvm_patience, stop)
     while True:
         record, version = store.read()
         if record is not None and not record.released:
@@ -202,6 +204,41 @@ def describe(record: LeaseRecord) -> str:
         f"job {owner.job!r}{label}, pid {owner.process.pid}{jvm} on host {owner.host}, "
         f"epoch {record.epoch}, last heartbeat {age:.0f} s ago"
     )
+
+
+def living(store: LeaseStore) -> str:
+    """Who holds a lease and may still write, as ``describe`` names it; ``""``: nobody.
+
+    Raises: SinkFault
+    """
+    record, _ = store.read()
+    if record is None or record.released:
+        return ""
+    if record.owner.machine == machine():
+        lives = any(runs(one) for one in (record.owner.process, record.owner.jvm) if one is not None)
+    else:
+        lives = time.time() - record.heartbeat_at < record.ttl + COMMIT_WINDOW
+    return describe(record) if lives else ""
+
+
+def _await_earlier(
+    store: LeaseStore, owner: Owner, commit_window: float, jvm_patience: float, stop: threading.Event
+) -> None:
+    """Honour the lease that a run of this job by an earlier version holds; those of other jobs are no concern."""
+    record, version = store.read()
+    if record is None or record.released or record.owner.job != owner.job:
+        return
+    if record.owner.machine == owner.machine:
+        _await_processes(store, record, jvm_patience, stop)
+    else:
+        _await_silence(store, record, version, record.ttl + commit_window, stop)
+    if not store.hold():
+        raise _held(store, record, "a process holds its lock; stop that process")
+    try:
+        # Not waited for again at the next start.
+        store.swap(store.read()[1], msgspec.structs.replace(record, released=True))
+    finally:
+        store.let_go()
 
 
 def _await_processes(store: LeaseStore, record: LeaseRecord, patience: float, stop: threading.Event) -> None:

@@ -1,4 +1,8 @@
-"""Where a lease is kept: beside the target's data, so that every job that writes there finds it."""
+"""Where a lease is kept: beside the job's tables, so that every run of the job finds it, whatever its state folder is.
+
+Several jobs may write into one lake, each with a lease of its own. That their tables do not overlap is seen to by what
+the tables say of themselves (``apply.look``).
+"""
 
 import fcntl
 import os
@@ -49,6 +53,8 @@ class LeaseStore(Protocol):
 
     where: str
     """The place, for messages."""
+    earlier: "LeaseStore | None"
+    """Where earlier versions kept the lease, of all jobs of the target together."""
 
     def read(self) -> tuple[LeaseRecord | None, bytes]:
         """Return the record and its version. Raises: SinkFault"""
@@ -67,15 +73,17 @@ class LeaseStore(Protocol):
 
 
 class FileLeaseStore:
-    """A lease in ``<warehouse>/_ticdc_spark/<catalog>.lease.json``.
+    """A lease in ``<warehouse>/_ticdc_spark/<catalog>.<job>.lease.json``.
 
     The record is replaced whole under a short lock; a second lock is held for the life of the process, so that a
     process that cannot be seen from here (another container on the same disk) still counts.
     """
 
-    def __init__(self, warehouse: Path, catalog: str) -> None:
+    def __init__(self, warehouse: Path, catalog: str, job: str | None = None) -> None:
+        """``job``: ``None`` for the one lease of a target, as earlier versions kept it."""
         self._folder = warehouse / "_ticdc_spark"
-        self._path = self._folder / f"{catalog}.lease.json"
+        self._path = self._folder / (f"{catalog}.lease.json" if job is None else f"{catalog}.{job}.lease.json")
+        self.earlier: LeaseStore | None = None if job is None else FileLeaseStore(warehouse, catalog)
         self._held: IO[bytes] | None = None
         self.where = str(self._path)
 
@@ -144,13 +152,13 @@ class FileLeaseStore:
             yield
 
 
-def lease_store(warehouse: str, catalog: str, state: Path) -> LeaseStore:
-    """The store of a target's lease.
+def lease_store(warehouse: str, catalog: str, job: str, state: Path) -> LeaseStore:
+    """The store of a job's lease on its target.
 
-    A warehouse that is not on a file system has none of its own yet: its lease lies in the state folder, and so
-    keeps out a second run of this job, but not another job with another state folder.
+    A warehouse that is not on a file system has none of its own yet: the lease lies in the state folder then, and so
+    keeps out a second run with this state folder, but not one with another.
     """
-    return FileLeaseStore(local_folder(warehouse) or state, catalog)
+    return FileLeaseStore(local_folder(warehouse) or state, catalog, job)
 
 
 def local_folder(warehouse: str) -> Path | None:

@@ -63,6 +63,8 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
     """Commit_ts from which the copy may differ from the source."""
     diverged_why: str = ""
     """One sentence: what was left out, or what was done to the copy."""
+    cleared: int | None = None
+    """The ``diverged_since`` that a person has cleared after a look at it; it wins over what the copy says."""
     quarantined: str | None = None
     """Why it does not advance, by ``on-reject = "quarantine"``."""
     snapshot_id: int | None = None
@@ -92,6 +94,8 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
     inserts: int = 0
     """Of ``rows``, those whose op is insert."""
+    applied: int = 0
+    """Of ``rows``, those that were applied, as far as the sink counts them."""
     min_ts: int
     max_ts: int
     late: bool = False
@@ -101,6 +105,13 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     partition: int
     """Where the first of them stands, for messages."""
+    uncounted: bool = False
+    """Some more may have been applied: the sink did not count them, or the batch was interrupted."""
+
+    @property
+    def waiting(self) -> int:
+        """How many are not applied yet; at most, where ``uncounted``."""
+        return self.rows - self.applied
 
 
 class KnownSchema(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,6 +134,15 @@ class QueuedDdl(msgspec.Struct, frozen=True, kw_only=True):
     offset: int
     waits: tuple[tuple[int, int], ...] = ()
     """Arrival: partitions of the topic, each with the offset up to which its copy of the DDL is looked for."""
+
+
+class SkippedRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A message of a table that is not known yet, which ``skip-messages`` left out."""
+
+    schema: str
+    name: str
+    commit_ts: int
+    why: str
 
 
 class DdlFloor(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,6 +221,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     rejected: int = 0
     zero_dates: int = 0
     """Zero or impossible dates that became NULL."""
+    skipped: tuple[SkippedRow, ...] = ()
     regressions: int = 0
     """How often a watermark went back; more than a few point to a second changefeed on the topic."""
     committed_at: float = 0.0

@@ -58,6 +58,12 @@ _REMEMBERED = 20
 """Batches whose files are known without asking the table."""
 
 
+def dead_letters_of(catalog: str, job: str) -> str:
+    """The table of a job's dead letters, quoted for SQL."""
+    plain = job.replace(".", "_x2e_")
+    return f"{quote(catalog)}.{NAMESPACE}.{quote(f'dead_letters_{plain}')}"
+
+
 class IcebergChangeLog:
     """The change log and the dead letters of one job, in Iceberg."""
 
@@ -75,7 +81,7 @@ class IcebergChangeLog:
         self.fence = fence
         plain = job.replace(".", "_x2e_")
         self.table = f"{quote(catalog)}.{NAMESPACE}.{quote(f'log_{plain}')}"
-        self.dead_letters = f"{quote(catalog)}.{NAMESPACE}.{quote(f'dead_letters_{plain}')}"
+        self.dead_letters = dead_letters_of(catalog, job)
         with faults("the change log cannot be created"):
             spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quote(catalog)}.{NAMESPACE}")
             for name, columns, parts, metrics in (

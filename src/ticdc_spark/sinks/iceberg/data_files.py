@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from ticdc_spark.spark.decode.combine import combine, net
 from ticdc_spark.spark.decode.rows import BAD, OP
-from ticdc_spark.spark.tasks import ArrowTask
+from ticdc_spark.spark.tasks import ArrowTask, files_at
 from ticdc_spark.spark.types import LakeColumn, arrow_type
 
 
@@ -73,7 +73,8 @@ def write_rows(columns: Sequence[LakeColumn], files: DataFiles, keys_folder: str
         keys_path = ""
         if len(touched):
             keys_path = str(Path(keys_folder, f"keys-{uuid4().hex}.parquet"))
-            pq.write_table(touched.select(keys), keys_path, compression="none", store_schema=False)
+            with files_at(keys_path):
+                pq.write_table(touched.select(keys), keys_path, compression="none", store_schema=False)
         return Written(rows_path=path, rows=len(new), rows_bytes=size, keys_path=keys_path, keys=len(touched))
 
     return run
@@ -81,16 +82,17 @@ def write_rows(columns: Sequence[LakeColumn], files: DataFiles, keys_folder: str
 
 def _data_file(rows: pa.Table, columns: Sequence[LakeColumn], files: DataFiles) -> tuple[str, int]:
     folder = Path(files.folder)
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{uuid4().hex}.parquet"
-    pq.write_table(
-        rows.cast(pa.schema([_field(column, files) for column in columns])),
-        path,
-        compression=files.codec,
-        store_schema=False,
-        store_decimal_as_integer=True,
-    )
-    return str(path), path.stat().st_size
+    with files_at(path):
+        folder.mkdir(parents=True, exist_ok=True)
+        pq.write_table(
+            rows.cast(pa.schema([_field(column, files) for column in columns])),
+            path,
+            compression=files.codec,
+            store_schema=False,
+            store_decimal_as_integer=True,
+        )
+        return str(path), path.stat().st_size
 
 
 def _field(column: LakeColumn, files: DataFiles) -> pa.Field:

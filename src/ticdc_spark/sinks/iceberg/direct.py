@@ -37,7 +37,8 @@ def apply_directly(
     if to is None:
         return "closed"
     may_append = changes.new_keys and not to.is_touched
-    with TemporaryDirectory(prefix="ticdc-spark-") as folder:
+    # Also for the folder itself: /tmp may be full.
+    with faults(f"rows of {changes.table} cannot be written"), TemporaryDirectory(prefix="ticdc-spark-") as folder:
         task = chain(read, write_rows(columns, to.files, folder, may_append=may_append))
         with faults(f"rows of {changes.table} cannot be written"):
             written_by = log.map_rows(session, changes.scan, task, WRITTEN_DDL, most_tasks=1).collect()

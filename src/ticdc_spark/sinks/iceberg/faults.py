@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
-from ticdc_spark.errors import SinkFault, SourceFault
+from ticdc_spark.errors import SinkFault, SourceFault, os_reason
 from ticdc_spark.sinks.base import UnreadableRows
 from ticdc_spark.spark.decode.rows import UNREADABLE
 
 _UNREAD = re.compile(rf"^{SourceFault.__module__}\.{SourceFault.__name__}: (.*)$", re.MULTILINE)
 """The last line of a Python worker's traceback, where reading the source failed."""
+_REFUSED = re.compile(rf"^{SinkFault.__module__}\.{SinkFault.__name__}: (.*)$", re.MULTILINE)
+"""The same, where the operating system refused a file of the lake."""
 _UNREADABLE = re.compile(rf"\b{UNREADABLE}: .*$", re.MULTILINE)
 """The same, where a row could not be read that was not to be left out (``ReadPlan.strict``)."""
 
@@ -24,7 +26,7 @@ def quote(name: str) -> str:
 
 @contextmanager
 def faults(what: str) -> Iterator[None]:
-    """Turn errors of Spark and of the JVM into errors of this package.
+    """Turn errors of Spark, of the JVM and of the operating system into errors of this package.
 
     Raises: SinkFault; SourceFault where a task could not read the source; UnreadableRows where it met an unreadable row
     """
@@ -34,7 +36,11 @@ def faults(what: str) -> Iterator[None]:
         reason = str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
         if unread := _UNREAD.search(reason):
             raise SourceFault(unread[1]) from error
+        if refused := _REFUSED.search(reason):
+            raise SinkFault(f"{what}: {refused[1]}") from error
         if unreadable := _UNREADABLE.search(reason):
             raise UnreadableRows(unreadable[0]) from error
         message = f"{what}: {reason.strip()[:2000]}"
         raise SinkFault(message) from error
+    except OSError as error:
+        raise SinkFault(f"{what}: {os_reason(error)}") from error

@@ -4,10 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_spark.config.job import IcebergSink as IcebergConfig
+from ticdc_spark.config.job import Job
 from ticdc_spark.errors import SinkFault
+from ticdc_spark.sinks.base import TableName
+from ticdc_spark.sinks.iceberg import lake
 from ticdc_spark.sinks.iceberg.catalog import catalog_options
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
 from ticdc_spark.spark.session.session import Part
@@ -40,6 +43,14 @@ class IcebergKind:
                 raise SinkFault(message) from error
         catalog = catalog_options(config.catalog, config.warehouse, config.catalog_options)
         return IcebergSink(spark, config.catalog, config.warehouse, config.table_properties, catalog, writer, fence)
+
+    def open_lake(self, job: Job) -> SparkSession:
+        """See ``registry.SinkKind``."""
+        return lake.open_lake(job)
+
+    def read_as_of(self, job: Job, session: SparkSession, table: TableName, snapshot_id: int | None) -> DataFrame:
+        """See ``registry.SinkKind``."""
+        return lake.read_as_of(job, session, table, snapshot_id)
 
 
 KIND = IcebergKind()

@@ -1,15 +1,19 @@
-"""Opens the lake of a job for reading: Spark with the job's catalog, and nothing of the job itself."""
+"""Reads the lake of a job: a Spark session with the job's catalog, tables as they are now or as of a commit."""
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.load import load_job
+from ticdc_spark.errors import SinkFault
 from ticdc_spark.names import escape
 from ticdc_spark.sinks.base import TableName
+from ticdc_spark.sinks.history import UPKEEP
 from ticdc_spark.sinks.iceberg.catalog import catalog_options
+from ticdc_spark.sinks.iceberg.changelog import dead_letters_of
 from ticdc_spark.sinks.iceberg.faults import faults, quote
 from ticdc_spark.spark.session.session import Part, coordinates, open_session
 
@@ -38,9 +42,59 @@ def read_table(session: SparkSession, table: TableName, catalog: str = "lake") -
 
     Raises: SinkFault when it cannot be read, for one because it is not there.
     """
-    name = ".".join(quote(part) for part in (catalog, escape(table[0]), escape(table[1])))
+    name = _quoted(table, catalog)
     with faults(f"{name} cannot be read"):
         return session.table(name).toArrow()
+
+
+def read_as_of(job: Job, session: SparkSession, table: TableName, snapshot_id: int | None) -> DataFrame:
+    """A table as it was at a snapshot; ``None``: before it had one.
+
+    The current snapshot is read instead where that one was expired and only upkeep (compaction) came after it.
+
+    Raises: SinkFault when the table is not in the lake, or that state of it is gone.
+    """
+    name = _quoted(table, job.sink.catalog)
+    with faults(f"{name} cannot be read; a running job may have dropped or renamed it: try again"):
+        spark_utilities = session._jvm.org.apache.iceberg.spark.Spark3Util  # type: ignore[union-attr]
+        loaded = spark_utilities.loadIcebergTable(session._jsparkSession, name)
+        if snapshot_id is not None and loaded.snapshot(snapshot_id) is not None:
+            return session.read.option("snapshot-id", str(snapshot_id)).table(name)
+        if _newest_change(loaded) == snapshot_id:
+            return session.table(name)
+    raise SinkFault(
+        f"{name}: snapshot {snapshot_id} of the job's last commit was expired, and what came after it is not known to "
+        "have left the rows as they were"
+    )
+
+
+def _newest_change(loaded: Any) -> int | None:
+    """The snapshot whose rows a table has now, expired or not: the newest that was made by no upkeep."""
+    snapshot = loaded.currentSnapshot()
+    while snapshot is not None and str(snapshot.operation()) in UPKEEP:
+        parent = snapshot.parentId()
+        if parent is None or loaded.snapshot(parent) is None:
+            return None if parent is None else int(parent)
+        snapshot = loaded.snapshot(parent)
+    return None if snapshot is None else int(snapshot.snapshotId())
+
+
+def _quoted(table: TableName, catalog: str) -> str:
+    return ".".join(quote(part) for part in (catalog, escape(table[0]), escape(table[1])))
+
+
+def read_dead_letters(session: SparkSession, job: str, catalog: str = "lake") -> list[dict[str, Any]]:
+    """What a job keeps of messages and rows that it could not read or left out; the columns are ``DEAD_LETTER_DDL``.
+
+    In the order of topics, partitions and offsets. Raises: SinkFault
+    """
+    name = dead_letters_of(catalog, job)
+    with faults(f"{name} cannot be read"):
+        if not session.catalog.tableExists(name):
+            return []
+        found = session.table(name).orderBy("topic", "partition", "offset", "seq", "batch")
+        rows: list[dict[str, Any]] = found.toArrow().to_pylist()
+        return rows
 
 
 def list_tables(session: SparkSession, catalog: str = "lake") -> set[tuple[str, str]]:
@@ -55,4 +109,4 @@ def list_tables(session: SparkSession, catalog: str = "lake") -> set[tuple[str, 
     return found
 
 
-__all__ = ["list_tables", "open_lake", "read_table"]
+__all__ = ["list_tables", "open_lake", "read_as_of", "read_dead_letters", "read_table"]

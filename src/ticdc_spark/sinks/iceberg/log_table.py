@@ -53,9 +53,10 @@ class LogTableFiles:
             overwrite.commit()
         mine = {file.path for file in files}
         folder = self.batch_folder(generation, batch)
-        for path in folder.glob("*.parquet") if folder.is_dir() else ():
-            if str(path) not in mine:
-                path.unlink(missing_ok=True)
+        with faults(f"old files of {self.name} cannot be removed"):
+            for path in folder.glob("*.parquet") if folder.is_dir() else ():
+                if str(path) not in mine:
+                    path.unlink(missing_ok=True)
 
     def find(self, generation: int, batches: Collection[int], slot: int) -> list[LogFile] | None:
         """The files of one slot of some batches; ``None`` when one of them is not on a local disk."""

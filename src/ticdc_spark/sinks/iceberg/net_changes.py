@@ -19,7 +19,7 @@ from ticdc_spark.sinks.iceberg.spark_writer import SparkWriter
 from ticdc_spark.sinks.iceberg.unreadable import readable
 from ticdc_spark.spark.decode.combine import combine
 from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, SEQ, TS, read_rows, rows_ddl
-from ticdc_spark.spark.tasks import chain
+from ticdc_spark.spark.tasks import chain, counted
 from ticdc_spark.spark.types import LakeColumn
 
 WORTH_APPENDING = 50_000
@@ -33,12 +33,12 @@ def apply_net_changes(tables: SparkWriter, log: IcebergChangeLog, changes: NetCh
     plan = msgspec.structs.replace(changes.plan, strict=not changes.leave_out_unreadable)
     columns = plan.columns
     with tables.session() as session:
-        zeros = session.sparkContext.accumulator(0)
+        zeros, rows = session.sparkContext.accumulator(0), session.sparkContext.accumulator(0)
         read = read_rows(plan, zeros)
         few = changes.inserts + changes.others <= MOST_ROWS
         way = "closed"
         if few and not changes.leave_out_unreadable:
-            way = apply_directly(tables, log, session, changes, read)
+            way = apply_directly(tables, log, session, changes, chain(counted(rows), read))
         before = 0
         if way != "done":
             before = zeros.value
@@ -54,7 +54,8 @@ def apply_net_changes(tables: SparkWriter, log: IcebergChangeLog, changes: NetCh
             if changes.leave_out_unreadable:
                 typed = readable(typed)
             _write(tables, net_changes(typed, columns), changes, appends=appends, only_inserts=only_inserts)
-        return Applied(zero_dates=zeros.value - before)
+        # Spark may read rows more than once for a MERGE.
+        return Applied(zero_dates=zeros.value - before, rows=rows.value if way == "done" else None)
 
 
 def _is_worth_appending(changes: NetChanges) -> bool:

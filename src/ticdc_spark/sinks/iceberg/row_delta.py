@@ -26,6 +26,7 @@ from ticdc_spark.sinks.iceberg.log_table import local_folder
 from ticdc_spark.sinks.iceberg.stamps import read_note, summary, unseen
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
 from ticdc_spark.spark.session.session import runs_here
+from ticdc_spark.spark.tasks import files_at
 from ticdc_spark.spark.types import LakeColumn
 
 log = logging.getLogger(__name__)
@@ -157,7 +158,8 @@ def commit(sink: IcebergTables, to: Target, written: Written, old: pa.Table, sta
         name = f"{uuid4().hex}-deletes.parquet"
         local = Path(to.files.folder, name)
         if len(old):
-            pq.write_table(old, local, compression=to.files.codec, store_schema=False)
+            with files_at(local):
+                pq.write_table(old, local, compression=to.files.codec, store_schema=False)
             builder = iceberg.FileMetadata.deleteFileBuilder(spec).ofPositionDeletes()
             config = iceberg.MetricsConfig.forPositionDelete(loaded)
             path = f"{to.location}/data/{name}"

@@ -22,7 +22,7 @@ def convert_values(conversion: ColumnConversion, old: LakeType, column: LakeColu
         if bad:
             raise SinkFault(f"column {column.name}: {next(iter(bad.values()))}")
         array, unread, _ = to_arrow(column, conversion.lake)([convert(cell) for cell in cells])
-    except (MessageError, ValueError, ArithmeticError) as error:
+    except (MessageError, ValueError, ArithmeticError, pa.ArrowException) as error:
         raise DecisionNeeded(unconverted(column, str(error))) from error
     if unread:
         raise DecisionNeeded(unconverted(column, next(iter(unread.values()))))

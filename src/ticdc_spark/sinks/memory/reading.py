@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ticdc_spark.clients.upstream import Upstream
 from ticdc_spark.model import ColumnType, Value
-from ticdc_spark.sinks.memory.landing import LoggedRow
+from ticdc_spark.spark.decode.plain_landing import LoggedRow
 from ticdc_spark.spark.decode.rows import BadRow, ReadPlan
 from ticdc_spark.spark.decode.versions import Version, cells_of, moved_rows, read_new, read_old
 from ticdc_spark.spark.types import Cells, LakeColumn, LakeOptions, LakeType, to_arrow

@@ -21,10 +21,10 @@ from ticdc_spark.sinks.base import (
 from ticdc_spark.sinks.memory.changelog import MemoryChangeLog
 from ticdc_spark.sinks.memory.convert import convert_values
 from ticdc_spark.sinks.memory.lake import Field, Lake, LakeRow, MemoryTable
-from ticdc_spark.sinks.memory.landing import LoggedRow
 from ticdc_spark.sinks.memory.newest import deletes, merged, newest
 from ticdc_spark.sinks.memory.reading import TypedRow, read_logged
 from ticdc_spark.spark.decode.log_files import LogScan
+from ticdc_spark.spark.decode.plain_landing import LoggedRow
 from ticdc_spark.spark.decode.rows import BadRow, ReadPlan
 from ticdc_spark.spark.types import LakeColumn, to_arrow
 
@@ -130,7 +130,8 @@ class MemorySink:
         fields = [Field(column.id, column.name, promoted.get(column.name, column.type)) for column in fields]
         fields += [Field(self.lake.next_id(), column.name, column.type) for column in changes.add]
         if changes.order:
-            fields.sort(key=lambda column: changes.order.index(column.name))
+            places = {name: at for at, name in enumerate(changes.order)}
+            fields.sort(key=lambda column: places.get(column.name, len(places)))
         if len({column.name.casefold() for column in fields}) < len(fields):
             raise SinkFault(f"the columns of {table} cannot be changed: two have one name")
 
@@ -182,7 +183,7 @@ class MemorySink:
 
     def apply_net_changes(self, changes: NetChanges) -> Applied:
         """See ``Changes``. New keys are appended without looking for old rows of theirs."""
-        typed, zeros = self._read(changes.scan, changes.plan, leave_out=changes.leave_out_unreadable)
+        typed, zeros, count = self._read(changes.scan, changes.plan, leave_out=changes.leave_out_unreadable)
         keys = [at for at, column in enumerate(changes.plan.columns) if column.key]
         names = [column.name for column in changes.plan.columns]
         by_key: dict[tuple[Any, ...], list[TypedRow]] = {}
@@ -210,11 +211,11 @@ class MemorySink:
 
         self._ids(self.lake.table(changes.table), changes.plan.columns)
         self._durable(f"apply rows of {_plain(changes.table)}", commit)
-        return Applied(zero_dates=zeros)
+        return Applied(zero_dates=zeros, rows=count)
 
     def apply_newest(self, changes: NewestChanges) -> Applied:
         """See ``Changes``."""
-        typed, zeros = self._read(changes.scan, changes.plan, leave_out=changes.leave_out_unreadable)
+        typed, zeros, _ = self._read(changes.scan, changes.plan, leave_out=changes.leave_out_unreadable)
         keys = [column.name for column in changes.plan.columns if column.key]
         places = [at for at, column in enumerate(changes.plan.columns) if column.key]
         net = newest(typed, places)
@@ -248,14 +249,16 @@ class MemorySink:
         bad = read_logged(plan, self._rows(scan)).bad[:limit]
         return list({(row.topic, row.partition, row.offset, row.seq): row for row in bad}.values())
 
-    def _read(self, scan: LogScan, plan: ReadPlan, *, leave_out: bool) -> tuple[list[TypedRow], int]:
+    def _read(self, scan: LogScan, plan: ReadPlan, *, leave_out: bool) -> tuple[list[TypedRow], int, int]:
+        """The readable rows, how many zero dates are in them, and how many changes the scan has."""
+        rows = self._rows(scan)
         try:
-            read = read_logged(plan, self._rows(scan))
+            read = read_logged(plan, rows)
         except MessageError as error:
             raise UnreadableRows(str(error)) from error
         if read.bad and not leave_out:
             raise UnreadableRows(read.bad[0].reason)
-        return read.typed, read.zero_dates
+        return read.typed, read.zero_dates, len(rows)
 
     def _rows(self, scan: LogScan) -> list[LoggedRow]:
         assert self._log is not None, "the change log is opened before rows of it are applied"

@@ -3,11 +3,12 @@
 Row changes themselves stay in the log; of them the driver reads one summary a task, partition, table and schema key.
 """
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias, assert_never
 
 import msgspec
 
-from ticdc_spark.model import Bootstrap, Rejected, SchemaChange, Table
+from ticdc_spark.model import Bootstrap, Envelope, Event, Rejected, SchemaChange, Table
 
 SCHEMA_IDS = "schema_ids"
 """Kind of the control events that name registered schemas."""
@@ -37,6 +38,34 @@ class SchemaIds(msgspec.Struct, frozen=True):
 
     key: int | None
     value: int | None
+
+
+class LeftOut(Rejected, frozen=True):
+    """A message in whose place nothing is read, as the job file leaves it out; what is known of it."""
+
+    tables: tuple[tuple[str, str], ...] = ()
+    commit_ts: int = 0
+
+
+def left_out(opened: Sequence[Event]) -> LeftOut:
+    """What is known of an opened message that is left out."""
+    tables: dict[tuple[str, str], None] = {}
+    commit_ts, bad = 0, ""
+    for event in opened:
+        match event:
+            case Envelope():
+                tables[event.schema, event.table] = None
+            case SchemaChange():
+                named = [(one.schema, one.name) for one in (event.pre_table, event.table) if one is not None]
+                tables |= dict.fromkeys([*named, (event.schema, event.name)] if event.name else named)
+            case Bootstrap():
+                tables[event.table.schema, event.table.name] = None
+            case Rejected():
+                bad = bad or event.reason
+        commit_ts = max(commit_ts, getattr(event, "commit_ts", 0))
+    if bad:
+        return LeftOut(f"left out by skip-messages; it cannot be read: {bad}")
+    return LeftOut("left out by skip-messages; it can be read", tuple(tables), commit_ts)
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,6 +110,15 @@ class MessageRejected(Place, frozen=True, kw_only=True):
     reason: str
 
 
+class MessageSkipped(Place, frozen=True, kw_only=True):
+    """A message that the job file leaves out."""
+
+    reason: str
+    tables: tuple[tuple[str, str], ...]
+    """Those that it names; none: it could not be read, or names none."""
+    commit_ts: int
+
+
 class SchemaIdsRead(Place, frozen=True, kw_only=True):
     """Registered schemas that messages name."""
 
@@ -98,7 +136,14 @@ class SchemaBlockRead(Place, frozen=True, kw_only=True):
 
 
 ControlEvent: TypeAlias = (
-    WatermarkRead | DdlRead | BootstrapRead | RowsRead | MessageRejected | SchemaIdsRead | SchemaBlockRead
+    WatermarkRead
+    | DdlRead
+    | BootstrapRead
+    | RowsRead
+    | MessageRejected
+    | MessageSkipped
+    | SchemaIdsRead
+    | SchemaBlockRead
 )
 
 
@@ -135,6 +180,9 @@ def read_control(row: Control) -> ControlEvent:
             return BootstrapRead(**place, table=msgspec.json.decode(text, type=Bootstrap).table)
         case "rejected":
             return MessageRejected(**place, reason=msgspec.json.decode(text, type=Rejected).reason)
+        case "skipped":
+            left = msgspec.json.decode(text, type=LeftOut)
+            return MessageSkipped(**place, reason=left.reason, tables=left.tables, commit_ts=left.commit_ts)
         case "summary":
             of: dict[str, Any] = {"schema": row.schema, "table": row.table, "schema_key": row.schema_key or ""}
             return RowsRead(**place, **of, summary=msgspec.json.decode(text, type=Summary))
@@ -157,7 +205,7 @@ def table_of(event: ControlEvent) -> tuple[str, str] | None:
             return event.change.schema, event.change.name
         case BootstrapRead():
             return event.table.schema, event.table.name
-        case WatermarkRead() | MessageRejected() | SchemaIdsRead():
+        case WatermarkRead() | MessageRejected() | MessageSkipped() | SchemaIdsRead():
             return None
         case _:
             assert_never(event)
@@ -173,6 +221,6 @@ class Reject(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-def reject_of(event: MessageRejected) -> Reject:
+def reject_of(event: MessageRejected | MessageSkipped) -> Reject:
     """Where an unreadable message stands, and why it is one."""
     return Reject(topic=event.topic, partition=event.partition, offset=event.offset, seq=event.seq, reason=event.reason)

@@ -16,7 +16,7 @@ from ticdc_spark.clients.claim_check import ClaimCheckStorage
 from ticdc_spark.model import Bootstrap, Envelope, Event, Rejected, SchemaChange, Watermark
 from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.protocols.checksums import expected
-from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, SCHEMA_IDS, SchemaIds, Summary
+from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, SCHEMA_IDS, LeftOut, SchemaIds, Summary, left_out
 from ticdc_spark.spark.decode.log_schema import CONTROL_SLOT, LOG_DDL, LOG_SCHEMA
 from ticdc_spark.spark.decode.schema_events import (
     Blocks,
@@ -40,6 +40,8 @@ class LandingPlan(msgspec.Struct, frozen=True, kw_only=True):
     """``schema NUL table`` to the commit_ts up to which the table is applied."""
     watermarks: dict[str, int]
     """``topic NUL partition`` to the highest watermark read before this batch."""
+    skip: tuple[tuple[str, int, int], ...] = ()
+    """(topic, partition, offset) of messages that are left out."""
     replay_below: int = 0
     """Up to this commit_ts every row is a replay, but for those of tables with a lower floor."""
     arrival: bool = False
@@ -92,7 +94,9 @@ def land(plan: LandingPlan) -> ArrowTask:
             keys, values = batch.column("key").to_pylist(), batch.column("value").to_pylist()
             if plan.schemas is not None:
                 heads |= dict.fromkeys(zip(map(head, keys), map(head, values), strict=True))
-            opened = [open_message(key, value) for key, value in zip(keys, values, strict=True)]
+            opened: list[Sequence[Event]] = [open_message(key, value) for key, value in zip(keys, values, strict=True)]
+            if plan.skip:
+                opened = _without(plan.skip, batch, opened)
             envelopes, origin, seqs, others = split_events(opened)
             if any(event.claim_check for event in envelopes):
                 whole = whole_messages(protocol, opened, None if stored is None else stored.fetch)
@@ -110,6 +114,14 @@ def land(plan: LandingPlan) -> ArrowTask:
             yield _summary_rows(plan, summaries)
 
     return in_worker(run)
+
+
+def _without(
+    skip: Sequence[tuple[str, int, int]], batch: pa.RecordBatch, opened: list[Sequence[Event]]
+) -> list[Sequence[Event]]:
+    places = zip(*(batch.column(name).to_pylist() for name in ("topic", "partition", "offset")), strict=True)
+    wanted = set(skip)
+    return [[left_out(events)] if at in wanted else events for at, events in zip(places, opened, strict=True)]
 
 
 class _Slots(dict[tuple[str, str], int]):
@@ -304,6 +316,8 @@ def _control(
             return row | {"kind": "ddl", "commit_ts": event.commit_ts, "schema": event.schema, "table": event.name}
         case Bootstrap():
             return row | {"kind": "bootstrap", "schema": event.table.schema, "table": event.table.name}
+        case LeftOut():
+            return row | {"kind": "skipped", "commit_ts": event.commit_ts, "key": key, "after": value}
         case Rejected():
             return row | {"kind": "rejected", "key": key, "after": value}
         case Envelope():

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from ticdc_spark.spark.decode.envelopes import CONTROL_SLOT, LOG_DDL, LOG_SCHEMA, LandingPlan, land
 from ticdc_spark.spark.decode.rows import LOG_COLUMNS
-from ticdc_spark.spark.tasks import ArrowTask
+from ticdc_spark.spark.tasks import ArrowTask, files_at
 
 FILE = "file"
 """Kind of an output row that names a written file: ``control`` holds the ``LogFile``."""
@@ -76,10 +76,13 @@ def write_log(plan: LandingPlan, folder: Path, field_ids: Mapping[str, int]) -> 
             for rows in opened(batches):
                 if len(rows) and rows.column("slot")[0].as_py() == CONTROL_SLOT:
                     yield rows.select(_CONTROLS.names)
-                writer.add(rows)
-            writer.flush()
+                with files_at(folder):
+                    writer.add(rows)
+            with files_at(folder):
+                writer.flush()
         finally:
-            files = writer.close()
+            with files_at(folder):
+                files = writer.close()
         if files:
             yield pa.RecordBatch.from_pylist([_file_row(file) for file in files], schema=_CONTROLS)
 
@@ -169,7 +172,8 @@ def read_log(tasks: Sequence[Sequence[str]], wanted: LogScan) -> ArrowTask:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 for path in tasks[number]:
-                    yield from _read(path, wanted)
+                    with files_at(path):
+                        yield from _read(path, wanted)
 
     return run
 

@@ -36,8 +36,8 @@ LOG_SCHEMA = pa.schema(
     ]
 )
 """The change log. ``kind``: row, late (a row at or below its table's floor that may be late), ddl, watermark,
-bootstrap, rejected, summary. ``control``: JSON of what the kind carries. A rejected message keeps its bytes in
-``key`` and ``after``. ``seq`` counts the events of one message."""
+bootstrap, rejected, skipped, summary. ``control``: JSON of what the kind carries. A rejected or skipped message
+keeps its bytes in ``key`` and ``after``. ``seq`` counts the events of one message."""
 
 LOG_DDL = ", ".join(
     f"`{field.name}` {kind}"

@@ -5,7 +5,6 @@ in front (``META_DDL``) carry what the net change needs; a change that cannot be
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
 
 import msgspec
 import pyarrow as pa
@@ -14,7 +13,7 @@ import pyarrow.compute as pc
 from ticdc_spark.clients.upstream import Upstream
 from ticdc_spark.errors import MessageError
 from ticdc_spark.spark.decode.versions import ReadPlan, Version, cells_of, moved_rows, read_new, read_old
-from ticdc_spark.spark.tasks import ArrowTask, in_worker
+from ticdc_spark.spark.tasks import ArrowTask, Counter, in_worker
 from ticdc_spark.spark.types import Cells, LakeColumn, Typed, arrow_type, to_arrow
 
 OP, TS, ORDER, SEQ, BAD = "_ticdc_op", "_ticdc_ts", "_ticdc_offset", "_ticdc_seq", "_ticdc_bad"
@@ -27,13 +26,6 @@ LOG_COLUMNS = (
 """What the function takes of the change log, in this order."""
 
 UNREADABLE = "ticdc-unreadable-row"
-
-
-class Counter(Protocol):
-    """What counts in tasks: Spark's accumulator, for one."""
-
-    def add(self, number: Any, /) -> Any:
-        """Count."""
 
 
 class BadRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -74,7 +74,7 @@ _Group: TypeAlias = tuple[str, int, str, str, str]
 
 def land_messages(messages: Sequence[Message], plan: LandingPlan) -> Landed:
     """Open messages: the rows to log, and the control events."""
-    if plan.schemas is not None or plan.block_keys:
+    if plan.schemas is not None or plan.block_keys or plan.skip:
         return land_by_arrow(messages, plan)
     protocol = decoder(plan.protocol, None, plan.native)
     events, origin, seqs, others = split_events([protocol.open_message(one.key, one.value) for one in messages])

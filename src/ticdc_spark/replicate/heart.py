@@ -1,0 +1,121 @@
+"""The heartbeat of a run: writes ``status.json`` now and then while all is well, and how the run ended."""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ticdc_spark.errors import EnvironmentFault, TicdcSparkError
+from ticdc_spark.replicate.state.progress import Status, Store
+
+log = logging.getLogger(__name__)
+HEARTBEAT = 15.0
+"""Seconds between heartbeats."""
+SUSPICIOUS = 10.0
+"""Seconds in one phase that reads the source, after which it is asked whether the source is there at all."""
+_READS = ("source", "land")
+
+
+class Heart:
+    """A run as ``status`` sees it. Use as a context manager: an error that leaves it is written down."""
+
+    def __init__(
+        self,
+        store: Store,
+        silent: Callable[[], str] = lambda: "",
+        *,
+        every: float = HEARTBEAT,
+        suspicious: float = SUSPICIOUS,
+    ) -> None:
+        """``silent``: one sentence if the source does not answer; asked where it was read for ``suspicious`` s."""
+        self.store = store
+        now = time.time()
+        self.status = Status(state="pending", at=now, started_at=now, pid=os.getpid(), phase="starting")
+        self._silent, self._every, self._suspicious = silent, every, suspicious
+        self._since = time.monotonic()
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._go_on, name="status-heartbeat", daemon=True)
+        self._alive = False
+
+    def __enter__(self) -> "Heart":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self._stop.set()
+        if error is None:
+            return
+        code = error.exit_code if isinstance(error, TicdcSparkError) else 1
+        text = str(error) or type(error).__name__
+        try:
+            if self._alive or self._is_over():
+                self.end("failed", error=text, error_code=type(error).__name__, error_at=time.time(), exit_code=code)
+        except EnvironmentFault as fault:
+            # What ended the run must not be hidden by this.
+            log.warning("the end of the run is not written down: %s", fault)
+
+    def start(self) -> None:
+        """The lease is ours: from now on, whatever happens is written down."""
+        self._alive = True
+        self._write()
+        self._thread.start()
+
+    def beat(self, phase: str, batch: int) -> None:
+        """Note what the job is doing."""
+        with self._lock:
+            before = self.status
+            self.status = msgspec.structs.replace(before, state="normal", phase=phase, batch=batch, error=None)
+            self._since = time.monotonic()
+        if before.state != "normal" or time.time() - before.at >= 1.0:
+            self._write()
+
+    def end(self, state: str, **more: Any) -> None:
+        """Write the last word."""
+        self._stop.set()
+        with self._lock:
+            last = {"state": state, "exit_code": 0, "error": None}
+            self.status = msgspec.convert(msgspec.structs.asdict(self.status) | last | more, Status)
+        self._write()
+
+    def _is_over(self) -> bool:
+        """Whether the status that is there is of a run that has ended: that of one that lives is not ours to write."""
+        there = self.store.load_status()
+        return there is None or there.state in ("failed", "stopped", "finished")
+
+    def _go_on(self) -> None:
+        while not self._stop.wait(min(self._every, self._suspicious)):
+            self._suspect()
+            try:
+                if time.time() - self.status.at >= self._every:
+                    self._write()
+            except EnvironmentFault as fault:
+                log.warning("no heartbeat: %s", fault)
+
+    def _suspect(self) -> None:
+        """Where the source has been read for long, see whether it is there: clients try again without a word."""
+        with self._lock:
+            phase, since = self.status.phase, self._since
+        if phase not in _READS or time.monotonic() - since < self._suspicious:
+            return
+        silent = self._silent()
+        with self._lock:
+            if self._since != since or not (silent or self.status.error):
+                return
+            if silent and self.status.error != silent:
+                log.warning("%s; trying on", silent)
+            state = "warning" if silent else "normal"
+            self.status = msgspec.convert(
+                msgspec.structs.asdict(self.status) | {"state": state, "error": silent or None, "at": 0.0}, Status
+            )
+
+    def _write(self) -> None:
+        with self._lock:
+            self.status = msgspec.structs.replace(self.status, at=time.time())
+            self.store.save_status(self.status)
+
+
+__all__ = ["HEARTBEAT", "Heart"]

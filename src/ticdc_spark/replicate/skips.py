@@ -1,0 +1,97 @@
+"""What ``skip-messages`` leaves out: kept as dead letters, and marked on the tables that lack it. Pure but for that."""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from ticdc_spark.config.job import Job
+from ticdc_spark.config.values import MessagePlace, skip_messages_line
+from ticdc_spark.replicate.apply.columns import diverged
+from ticdc_spark.replicate.apply.rejects import LOGGED
+from ticdc_spark.replicate.state.progress import Progress, SkippedRow, TableState
+from ticdc_spark.sinks.base import TableName
+from ticdc_spark.spark.decode.control import ControlEvent, MessageSkipped
+
+log = logging.getLogger(__name__)
+STAGE = "skip-messages"
+"""Stage of the dead letters."""
+
+
+def skipped_of(controls: Sequence[ControlEvent]) -> tuple[list[ControlEvent], list[MessageSkipped]]:
+    """What is read, and what is left out."""
+    left = [event for event in controls if isinstance(event, MessageSkipped)]
+    return [event for event in controls if not isinstance(event, MessageSkipped)] if left else list(controls), left
+
+
+def mark(progress: Progress, skipped: Sequence[MessageSkipped]) -> Progress:
+    """Mark the known tables that lack messages, and note those of tables that are not known yet."""
+    tables = {(table.schema, table.name): table for table in progress.tables}
+    waiting = list(progress.skipped)
+    for at, event in enumerate(skipped):
+        why = _why(event)
+        if at < LOGGED:
+            log.warning("%s", why)
+        for name in event.tables:
+            if name not in tables:
+                new = SkippedRow(schema=name[0], name=name[1], commit_ts=event.commit_ts, why=why)
+                waiting += [new] if new not in waiting else []
+        for name, table in tables.items():
+            if name in event.tables or (not event.tables and _is_of(event, table)):
+                tables[name] = diverged(table, event.commit_ts or table.applied, why)
+    if len(skipped) > LOGGED:
+        log.warning("and %d more messages of this batch are left out by skip-messages", len(skipped) - LOGGED)
+    rejected = progress.rejected + len(skipped)
+    return msgspec.structs.replace(progress, tables=tuple(tables.values()), skipped=tuple(waiting), rejected=rejected)
+
+
+def mark_new(
+    states: Mapping[TableName, TableState],
+    known: Iterable[TableState],
+    skipped: Sequence[MessageSkipped],
+    waiting: Sequence[SkippedRow],
+) -> tuple[dict[TableName, TableState], tuple[SkippedRow, ...]]:
+    """Mark tables that have come since, with a batch itself or after it; returns what still waits for its table.
+
+    ``known``: the tables as they were before the batch.
+    """
+    marked, before = dict(states), {(table.schema, table.name) for table in known}
+    for event in skipped:
+        for name, table in states.items():
+            if name not in before and not event.tables and _is_of(event, table) and not table.dropped:
+                marked[name] = diverged(marked[name], table.applied, _why(event))
+    left = []
+    for row in waiting:
+        name = (row.schema, row.name)
+        if name not in marked or marked[name].table is None:
+            left.append(row)
+        elif marked[name].emptied < row.commit_ts:  # else it was emptied after that
+            marked[name] = diverged(marked[name], row.commit_ts, row.why)
+    return marked, tuple(left)
+
+
+def warn_of_old(job: Job, progress: Progress) -> None:
+    """Log which places were passed before: what is read already is left out only if it cannot be read as a row."""
+    offsets = {(state.topic, state.partition): state.offset for state in progress.partitions}
+    for place in job.skip_messages:
+        if place.offset < offsets.get((place.topic, place.partition), 0):
+            log.info("skip-messages %s was read before: it has effect only on a row that cannot be read", place)
+
+
+def skip_line(job: Job, places: Iterable[tuple[str, int, int]], most: int = 20) -> str:
+    """The way out that leaves exactly these messages out, for an error."""
+    every = sorted({MessagePlace(*place) for place in places})
+    line = skip_messages_line([*job.skip_messages, *every[:most]])
+    rest = f" (and {len(every) - most} more)" if len(every) > most else ""
+    return f"To leave out exactly {'this one' if len(every) == 1 else 'these'}, under [job]: {line}{rest}"
+
+
+def _is_of(event: MessageSkipped, table: TableState) -> bool:
+    return event.topic in table.topics or not table.topics
+
+
+def _why(event: MessageSkipped) -> str:
+    return f"a message was {event.reason} (topic {event.topic}, partition {event.partition}, offset {event.offset})"
+
+
+__all__ = ["STAGE", "mark", "mark_new", "skip_line", "skipped_of", "warn_of_old"]

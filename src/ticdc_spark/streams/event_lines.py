@@ -1,0 +1,108 @@
+"""The flat form of an event, as ``inspect --json`` prints it and a topic read as a DataFrame has it."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import Bootstrap, ColumnType, Rejected, Row, RowChange, SchemaChange, Table, Value, Watermark
+from ticdc_spark.mysql import enum_name, set_names
+from ticdc_spark.streams.reader import Found
+
+Kind: TypeAlias = Literal["insert", "update", "delete", "upsert", "ddl", "watermark", "bootstrap", "rejected"]
+Cell: TypeAlias = str | dict[str, str] | None
+"""Text, ``{"base64": …}`` for bytes, or NULL."""
+
+
+class EventLine(msgspec.Struct, frozen=True, kw_only=True):
+    """An event as ``inspect --json`` prints it. Every field is always there; ``null``: the event has none."""
+
+    kind: Kind
+    """``upsert``: an insert, or an update whose old values were not sent: the protocol cannot tell."""
+    topic: str
+    partition: int
+    offset: int
+    seq: int
+    """Position in a message of several events, from 0."""
+    commit_ts: int | None = None
+    """The TSO; also a watermark's. ``null`` where the protocol hides it."""
+    schema: str | None = None
+    table: str | None = None
+    before: dict[str, Cell] | None = None
+    """Columns to values as a person expects them: ENUM and SET by name where their members are known (else their
+    number), BIT as a number, TIMESTAMP in UTC, text that is not UTF-8 as bytes."""
+    after: dict[str, Cell] | None = None
+    partial: bool | None = None
+    """Of a row: whether its images hold only some columns."""
+    query: str | None = None
+    reason: str | None = None
+    """Why it was rejected."""
+
+
+def event_line(found: Found) -> EventLine:
+    """The line of an event."""
+    event, message = found.event, found.message
+    known = {"topic": message.topic, "partition": message.partition, "offset": message.offset, "seq": found.seq}
+    match event:
+        case RowChange():
+            types = _types(event.table)
+            return EventLine(
+                kind=event.op,
+                commit_ts=event.commit_ts or None,
+                schema=event.table.schema,
+                table=event.table.name,
+                before=_image(types, event.before),
+                after=_image(types, event.after),
+                partial=event.partial,
+                **known,  # type: ignore[arg-type]
+            )
+        case SchemaChange():
+            return EventLine(
+                kind="ddl",
+                commit_ts=event.commit_ts,
+                schema=event.schema or None,
+                table=event.name or None,
+                query=event.query,
+                **known,  # type: ignore[arg-type]
+            )
+        case Watermark():
+            return EventLine(kind="watermark", commit_ts=event.commit_ts, **known)  # type: ignore[arg-type]
+        case Bootstrap(table):
+            return EventLine(kind="bootstrap", schema=table.schema, table=table.name, **known)  # type: ignore[arg-type]
+        case Rejected(reason):
+            row = found.envelope
+            return EventLine(
+                kind="rejected",
+                commit_ts=row.commit_ts or None if row else None,
+                schema=row.schema if row else None,
+                table=row.table if row else None,
+                partial=row.partial if row else None,
+                reason=reason,
+                **known,  # type: ignore[arg-type]
+            )
+
+
+def _types(table: Table) -> dict[str, ColumnType]:
+    return {column.name: column.type for column in table.columns}
+
+
+def _image(types: Mapping[str, ColumnType], row: Row | None) -> dict[str, Cell] | None:
+    return None if row is None else {name: _cell(types[name], value) for name, value in row.items()}
+
+
+def _cell(column_type: ColumnType, value: Value) -> Cell:
+    if isinstance(value, bytes):
+        return {"base64": base64.b64encode(value).decode()}
+    if value is not None and column_type.elements and column_type.name in ("enum", "set"):
+        try:
+            return (enum_name if column_type.name == "enum" else set_names)(column_type, value)
+        except MessageError:  # the members are of another version
+            return value
+    return value
+
+
+__all__ = ["Cell", "EventLine", "Kind", "event_line"]

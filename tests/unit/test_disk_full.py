@@ -1,0 +1,116 @@
+"""A file that the operating system refuses is a fault of the environment, with its path and without a traceback.
+
+A limit on the size of files is met where a full disk is: at the write itself.
+"""
+
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from pyspark.errors import PySparkException
+
+from tests.unit.simple_examples import USER
+from tests.unit.test_log_files import IDS, PLAN, messages
+from ticdc_spark.cli import main
+from ticdc_spark.errors import EnvironmentFault, SinkFault
+from ticdc_spark.mysql import handle_key
+from ticdc_spark.replicate.loop import os_faults
+from ticdc_spark.replicate.state.progress import Progress, Store
+from ticdc_spark.sinks.iceberg.data_files import DataFiles, write_rows
+from ticdc_spark.sinks.iceberg.faults import faults
+from ticdc_spark.spark.decode.log_files import LogScan, read_log, write_log
+from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, SEQ, TS
+from ticdc_spark.spark.types import LakeOptions, arrow_type, lake_columns
+
+
+@contextmanager
+def files_up_to(size: int) -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_the_log_s_task_names_its_folder(tmp_path: Path) -> None:
+    with files_up_to(1000), pytest.raises(SinkFault, match=rf"{tmp_path}: .*[Ff]ile too large"):
+        list(write_log(PLAN, tmp_path, IDS)(messages()))
+    assert list(write_log(PLAN, tmp_path, IDS)(messages())), "with room it is written"
+
+
+def test_a_file_of_the_log_that_is_gone_is_named(tmp_path: Path) -> None:
+    scan = LogScan(generation=1, batches=None, schema="s", table="t", above=0, upto=9)
+    gone = tmp_path / "gone.parquet"
+    with pytest.raises(SinkFault, match=str(gone)):
+        list(read_log([[str(gone)]], scan)([pa.RecordBatch.from_pydict({"id": [0]})]))
+
+
+def typed_rows(count: int) -> pa.RecordBatch:
+    columns = lake_columns(USER, handle_key(USER), LakeOptions())
+    held = {column.name: pa.array([None] * count, arrow_type(column.type)) for column in columns}
+    held |= {column.name: pa.array(range(count), arrow_type(column.type)) for column in columns if column.key}
+    meta = {
+        OP: pa.array(["i"] * count),
+        TS: pa.array(range(count), pa.int64()),
+        ORDER: pa.array(range(count), pa.int64()),
+        SEQ: pa.array([0] * count, pa.int32()),
+        BAD: pa.nulls(count, pa.string()),
+    }
+    return pa.RecordBatch.from_pydict({**meta, **held})
+
+
+@pytest.mark.parametrize("keys_only", [False, True])
+def test_a_table_s_task_names_the_file(tmp_path: Path, keys_only: bool) -> None:
+    columns = lake_columns(USER, handle_key(USER), LakeOptions())
+    ids = {column.name: at for at, column in enumerate(columns, 1)}
+    files = DataFiles(folder=str(tmp_path / "data"), codec="none", field_ids=ids, element_ids={})
+    rows = typed_rows(10_000)
+    if keys_only:
+        rows = rows.set_column(0, OP, pa.array(["d"] * len(rows)))
+    write = write_rows(columns, files, str(tmp_path), may_append=False)
+    path = tmp_path / ("keys-" if keys_only else "data")
+    with files_up_to(1000), pytest.raises(SinkFault, match=rf"{path}.*\.parquet: .*[Ff]ile too large"):
+        list(write([rows]))
+    assert list(write([rows]))
+
+
+def test_the_state_folder_names_its_file(tmp_path: Path) -> None:
+    with files_up_to(10), pytest.raises(EnvironmentFault, match=r"progress\.json cannot be written: .*File too large"):
+        Store(tmp_path).save(Progress(job="shop"))
+    assert Store(tmp_path).load() is None
+
+
+def test_a_fault_that_a_worker_met_is_one_line() -> None:
+    said = "ticdc_spark.errors.SinkFault: /lake/t/data/1.parquet: No space left on device"
+    text = "\n".join(
+        ["Job aborted: Traceback (most recent call last):", *['  File "x.py", line 28, in run'] * 90, said]
+    )
+    with pytest.raises(SinkFault) as raised, faults("rows of t cannot be written"):
+        raise PySparkException(text + "\n\n\tat org.apache.spark.Foo")
+    assert str(raised.value) == "rows of t cannot be written: /lake/t/data/1.parquet: No space left on device"
+
+
+def test_what_the_driver_meets_in_a_sink_is_a_fault_of_it(tmp_path: Path) -> None:
+    said = f"t cannot be listed: No such file or directory: {tmp_path}/gone"
+    with pytest.raises(SinkFault, match=said), faults("t cannot be listed"):
+        list((tmp_path / "gone").iterdir())
+
+
+def test_nothing_else_of_the_environment_looks_like_a_fault_of_this_package(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(EnvironmentFault, match=f"Not a directory: {tmp_path}/file/below") as raised, os_faults():
+        (tmp_path / "file" / "below").mkdir()
+    assert raised.value.exit_code == 1
+
+
+def test_the_command_line_has_no_traceback_for_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    done = CliRunner().invoke(main, ["demo", "--folder", str(tmp_path / "file" / "below")])
+    text = done.output + capsys.readouterr().err
+    assert (done.exit_code, "Traceback" in text) == (1, False), text
+    assert f"{tmp_path}/file/below" in text

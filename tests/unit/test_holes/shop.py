@@ -1,0 +1,177 @@
+"""A shop whose changes are replicated: its changefeed, the job, and what the operator of the job does and sees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.simulator.faults import Died, Fault
+from tests.simulator.job_lab import BrokerSource, Fence, JobLab, StateOfProcess
+from tests.simulator.seams import Clock, Copy, LakeTable, TableView
+from tests.simulator.setup import JobSetup, job_of
+from tests.unit.test_holes.changefeed import SCHEMA, Changefeed
+from tests.unit.test_holes.faults import Faults
+from ticdc_spark.replicate.step import Steps
+from ticdc_spark.sinks.memory.sink import MemorySink
+
+_FOLDER = Path(mkdtemp(prefix="ticdc-spark-holes-"))
+_OF_SETUP = {field.name for field in msgspec.structs.fields(JobSetup)}
+
+
+class Shop(Changefeed):
+    """A changefeed, and one job over a lake, a state folder and a lease in memory. ``job``: keys of the job file."""
+
+    def __init__(
+        self, protocol: str = "simple", *, zone: str = "UTC", topic_per_table: bool = False, **job: Any
+    ) -> None:
+        super().__init__(protocol, zone, topic_per_table=topic_per_table)
+        self.clock, self.faults = Clock(), Faults()
+        self.lab = JobLab(self.broker, self.clock, self.faults)
+        self.setup = JobSetup(protocol=protocol, source_timezone=zone)
+        self.keys: dict[str, Any] = {}
+        """Keys of the job file that ``JobSetup`` does not have."""
+        self.steps: Steps | None = None
+        self.fence: Fence | None = None
+        self.configure(**job)
+
+    # ---- the job
+
+    def start(self) -> None:
+        """Start a process. Raises: as ``Steps``"""
+        self.stop()
+        self.clock.advance(1.0)
+        self.fence = self.lab.lease.take(self.faults, self.clock, 1)
+        job = msgspec.structs.replace(job_of(self.setup, _FOLDER), **self.keys)
+        try:
+            self.steps = Steps(
+                job,
+                BrokerSource(self.broker, self.setup),
+                MemorySink(self.lab.tables, self.fence.check),
+                self.fence,
+                StateOfProcess(self.lab.state, self.fence),
+                protocol=self.wire.name,
+                registry=None,
+                bounded=False,
+                until_ts=None,
+                clock=lambda: self.clock.now,
+            )
+        except BaseException:
+            self.stop()
+            raise
+
+    def batch(self, rows: int = 100_000) -> None:
+        """One batch of at most so many messages, in a new process where none runs. Raises: as ``Steps.batch``"""
+        if self.steps is None:
+            self.start()
+        assert self.steps is not None
+        self.steps.job = msgspec.structs.replace(self.steps.job, batch_rows=rows)
+        self.clock.advance(1.0)
+        try:
+            self.steps.batch(None, lambda _phase, _batch: None)
+        except BaseException:
+            self.stop()
+            raise
+
+    def run(self, rows: int = 100_000, *, again: bool = False) -> None:
+        """Batches until everything that was sent is read. ``again``: in a new process."""
+        if again:
+            self.start()
+        for _ in range(60):
+            self.batch(rows)
+            assert self.steps is not None
+            known = {(one.topic, one.partition): one.offset for one in self.steps.progress.partitions}
+            if all(known.get(at) == end for at, end in self.steps.source.ends().items()):
+                return
+        raise AssertionError("the job does not come to an end")
+
+    def stop(self) -> None:
+        if self.fence is not None:
+            self.fence.release()
+        self.steps = self.fence = None
+
+    def dies(self, at: str, *, after: bool = False, rows: int = 100_000) -> None:
+        """Run until the process is killed at a durable action, before it or after it."""
+        self.faults.at, self.faults.happens_first = at, after
+        with pytest.raises(Died):
+            self.run(rows)
+        self.stop()
+
+    def dies_at(self, fault: Fault, rows: int = 100_000) -> bool:
+        """Run; the process is killed at an action by its number. Returns: whether there was such an action"""
+        self.faults.arm(fault)
+        try:
+            self.run(rows)
+        except Died:
+            self.stop()
+        return self.faults.fired is not None
+
+    def lose_state(self) -> None:
+        self.stop()
+        self.lab.state.wipe()
+
+    def saved(self) -> Copy:
+        """A backup of the lake with its change log."""
+        return self.lab.lake.save()
+
+    def rollback(self, table: str, back: int = 1) -> None:
+        """Make an older snapshot the current one, with the lake's own tool."""
+        self.lab.lake.rollback((SCHEMA, table), back)
+
+    def resume(self, *tables: str) -> None:
+        self.stop()
+        self.lab.resume(self.setup, [(SCHEMA, table) for table in tables] or None)
+
+    def configure(self, **keys: Any) -> None:
+        """Stop the job and change its file."""
+        self.stop()
+        known = {name: value for name, value in keys.items() if name in _OF_SETUP}
+        self.setup = msgspec.structs.replace(self.setup, **known)
+        self.keys |= {name: value for name, value in keys.items() if name not in _OF_SETUP}
+
+    # ---- what a user sees
+
+    def lake(self, table: str, schema: str = SCHEMA) -> LakeTable | None:
+        return self.lab.lake.tables().get((schema, table))
+
+    def rows(self, table: str, schema: str = SCHEMA) -> list[tuple[Any, ...]] | None:
+        """The rows of a table of the lake in the order of its columns, sorted; ``None``: there is no such table."""
+        found = self.lake(table, schema)
+        return None if found is None else sorted((tuple(row[c] for c in found.columns) for row in found.rows), key=repr)
+
+    def columns(self, table: str) -> tuple[str, ...]:
+        found = self.lake(table)
+        assert found is not None
+        return found.columns
+
+    def status(self, table: str, schema: str = SCHEMA) -> TableView:
+        """A table as ``ticdc-spark status`` shows it."""
+        return self.lab.view().tables[schema, table]
+
+    def condition(self, table: str) -> str:
+        return self.status(table).condition
+
+    @property
+    def applied(self) -> int:
+        return self.lab.view().applied
+
+
+def after_every_death(make: Callable[[], Shop], judge: Callable[[Shop], None], rows: int = 100_000) -> int:
+    """Kill the job before and after each durable action of a run, start it again, and judge. Returns: how often"""
+    deaths = 0
+    for kind in ("die_before", "die_after"):
+        for at in range(200):
+            shop = make()
+            if not shop.dies_at(Fault(at=at, kind=kind), rows):
+                break
+            shop.run(rows, again=True)
+            judge(shop)
+            deaths += 1
+    return deaths
+
+
+__all__ = ["SCHEMA", "Shop", "after_every_death"]

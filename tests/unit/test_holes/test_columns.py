@@ -1,0 +1,99 @@
+"""Holes 10 and 11: columns without a DDL, and a table that is made anew behind a schema file."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.test_holes.shop import Shop, after_every_death
+
+BATCHES = pytest.mark.parametrize("rows", [2, 1000])
+
+
+def silently_changed() -> Shop:
+    """A column that came by a DDL which TiCDC does not send, told by a BOOTSTRAP."""
+    shop = Shop()
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))")
+    shop.insert("t", id="1", v="a")
+    shop.change("ALTER TABLE t ADD COLUMN n INT, ADD COLUMN m INT")
+    shop.bootstrap("t")
+    shop.insert("t", id="2", v="b", n="5", m="6")
+    shop.update("t", id="1", v="a", n="7")
+    shop.watermark()
+    return shop
+
+
+@BATCHES
+def test_a_death_after_columns_without_a_ddl_were_added_does_not_stick(rows: int) -> None:
+    """Issue 9, hole 10: the columns that are missing are those that the lake lacks."""
+
+    def judge(shop: Shop) -> None:
+        assert shop.columns("t") == ("id", "v", "n", "m")
+        assert shop.rows("t") == [(1, "a", 7, None), (2, "b", 5, 6)]
+        assert shop.condition("t") == "unverified"
+
+    assert after_every_death(silently_changed, judge, rows) >= 14
+
+
+def test_columns_without_a_ddl_and_a_lost_state_do_not_stick() -> None:
+    """Issue 9, hole 10: then the state knows nothing of the table, and the lake has all of it."""
+    shop = silently_changed()
+    shop.dies("apply rows of shop.t", after=False)
+    shop.lose_state()
+    shop.run()
+    shop.sql("ALTER TABLE t DROP COLUMN n")
+    shop.watermark()
+    shop.run()
+    assert shop.rows("t") == [(1, "a", None), (2, "b", 6)]
+
+
+def made_anew(protocol: str, between: tuple[str, ...]) -> Shop:
+    create = "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))"
+    shop = Shop(protocol, schema_sql=f"USE `shop`;\n{create};\n")
+    shop.change(create)
+    shop.insert("t", id="1", v="a")
+    for ddl in between:
+        shop.sql(ddl)
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, n INT, d DATETIME)")
+    shop.insert("t", id="2", n="5", d="2024-01-01 00:00:00")
+    shop.watermark()
+    return shop
+
+
+@BATCHES
+@pytest.mark.parametrize(
+    "between", [("DROP TABLE t",), ("RENAME TABLE t TO u",), ("RENAME TABLE t TO u", "DROP TABLE u")]
+)
+@pytest.mark.parametrize("protocol", ["open", "canal-json"])
+def test_a_table_of_the_schema_file_that_is_made_anew_has_its_new_columns(
+    protocol: str, between: tuple[str, ...], rows: int
+) -> None:
+    """Issue 9, hole 11: row, DROP, CREATE, row in one batch; rows name no schema, so each is read by that of its
+    time."""
+
+    def judge(shop: Shop) -> None:
+        assert shop.columns("t") == ("id", "n", "d")
+        assert [row[:2] for row in shop.rows("t") or ()] == [(2, 5)]
+        assert shop.rows("u") == ([(1, "a")] if between == ("RENAME TABLE t TO u",) else None)
+        assert shop.condition("t") == "clean"
+
+    shop = made_anew(protocol, between)
+    shop.run(rows)
+    judge(shop)
+    if rows == 1000:
+        assert after_every_death(lambda: made_anew(protocol, between), judge) >= 10
+
+
+@BATCHES
+@pytest.mark.parametrize("protocol", ["open", "canal-json"])
+def test_an_alter_of_a_table_of_the_schema_file_reads_rows_on_both_sides(protocol: str, rows: int) -> None:
+    """Issue 9, hole 11: the file has the table as it was before the topic."""
+    create = "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))"
+    shop = Shop(protocol, schema_sql=f"USE `shop`;\n{create};\n")
+    shop.change(create)
+    shop.insert("t", id="1", v="a")
+    shop.sql("ALTER TABLE t DROP COLUMN v")
+    shop.sql("ALTER TABLE t ADD COLUMN v INT")
+    shop.insert("t", id="2", v="5")
+    shop.watermark()
+    shop.run(rows)
+    assert shop.rows("t") == [(1, None), (2, 5)]

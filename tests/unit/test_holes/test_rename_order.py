@@ -1,0 +1,103 @@
+"""Hole 9: DDLs of one commit_ts in several topics."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.test_holes.shop import Shop, after_every_death
+
+BATCHES = pytest.mark.parametrize("rows", [1, 3, 1000])
+PROTOCOLS = pytest.mark.parametrize("protocol", ["simple", "open"])
+SWAPPED = ([(1, "new"), (2, "later")], [(1, "old"), (3, "later")])
+
+
+def swapped(protocol: str = "simple", *, busy: str = "t", first: str = "t") -> Shop:
+    """RENAME TABLE t TO t_old, t_new TO t. ``busy``: the table with the higher offsets in its topic. ``first``: the
+    table whose DDL is sent first."""
+    shop = Shop(protocol, topic_per_table=True)
+    for name, value in (("t", "old"), ("t_new", "new")):
+        shop.sql(f"CREATE TABLE {name} (id INT PRIMARY KEY, v VARCHAR(9))")
+        shop.insert(name, id="1", v=value)
+        for _ in range(6 if name == busy else 0):
+            shop.update(name, id="1", v=value)
+    shop.watermark()
+    one = shop.change("RENAME TABLE t TO t_old")
+    two = shop.change("RENAME TABLE t_new TO t", ts=one.commit_ts)
+    for change in (one, two) if first == "t" else (two, one):
+        shop.send_ddl(change)
+    shop.insert("t", id="2", v="later")
+    shop.insert("t_old", id="3", v="later")
+    shop.watermark()
+    return shop
+
+
+@PROTOCOLS
+@BATCHES
+@pytest.mark.parametrize("busy", ["t", "t_new"])
+@pytest.mark.parametrize("first", ["t", "t_new"])
+def test_a_swap_of_tables_is_applied_whatever_the_offsets_and_topics(
+    first: str, busy: str, rows: int, protocol: str
+) -> None:
+    """Issue 9, hole 9: RENAME TABLE t TO t_old, t_new TO t with a topic per table; the batches end anywhere, between
+    the two DDLs as well."""
+    shop = swapped(protocol, busy=busy, first=first)
+    shop.run(rows)
+    assert (shop.rows("t"), shop.rows("t_old")) == SWAPPED
+    assert shop.rows("t_new") is None
+    assert (shop.condition("t"), shop.condition("t_old")) == ("clean", "clean")
+
+
+@BATCHES
+@pytest.mark.parametrize("busy", ["t", "t_new"])
+def test_a_swap_whose_second_half_comes_in_a_later_batch_waits_for_it(busy: str, rows: int) -> None:
+    """Issue 9, hole 9: one topic has its DDL and its watermark, the other one not yet."""
+    shop = Shop(topic_per_table=True)
+    for name, value in (("t", "old"), ("t_new", "new")):
+        shop.sql(f"CREATE TABLE {name} (id INT PRIMARY KEY, v VARCHAR(9))")
+        shop.insert(name, id="1", v=value)
+        for _ in range(6 if name == busy else 0):
+            shop.update(name, id="1", v=value)
+    shop.watermark()
+    one = shop.change("RENAME TABLE t TO t_old")
+    two = shop.change("RENAME TABLE t_new TO t", ts=one.commit_ts)
+    shop.send_ddl(two)
+    shop.watermark("cdc_shop_t_new")
+    shop.run(rows)
+    assert (shop.rows("t"), shop.rows("t_new")) == ([(1, "old")], [(1, "new")])
+    shop.send_ddl(one)
+    shop.insert("t", id="2", v="later")
+    shop.insert("t_old", id="3", v="later")
+    shop.watermark()
+    shop.run(rows)
+    assert (shop.rows("t"), shop.rows("t_old")) == SWAPPED
+    assert shop.rows("t_new") is None
+
+
+@pytest.mark.parametrize("busy", ["t", "t_new"])
+def test_a_swap_is_applied_wherever_the_job_was_killed(busy: str) -> None:
+    """Issue 9, hole 9."""
+
+    def judge(shop: Shop) -> None:
+        assert (shop.rows("t"), shop.rows("t_old")) == SWAPPED
+        assert shop.rows("t_new") is None
+        assert (shop.condition("t"), shop.condition("t_old")) == ("clean", "clean")
+
+    assert after_every_death(lambda: swapped(busy=busy, first="t_new"), judge) >= 20
+
+
+@BATCHES
+def test_a_swap_by_way_of_a_third_name_is_applied_in_the_order_of_its_topic(rows: int) -> None:
+    """Issue 9, hole 9: RENAME TABLE a TO x, b TO a, x TO b."""
+    shop = Shop()
+    for name in ("a", "b"):
+        shop.sql(f"CREATE TABLE {name} (id INT PRIMARY KEY, v VARCHAR(9))")
+        shop.insert(name, id="1", v=name)
+    one = shop.change("RENAME TABLE a TO x")
+    two = shop.change("RENAME TABLE b TO a", ts=one.commit_ts)
+    three = shop.change("RENAME TABLE x TO b", ts=one.commit_ts)
+    for change in (one, two, three):
+        shop.send_ddl(change)
+    shop.insert("a", id="2", v="later")
+    shop.watermark()
+    shop.run(rows)
+    assert (shop.rows("a"), shop.rows("b"), shop.rows("x")) == ([(1, "b"), (2, "later")], [(1, "a")], None)

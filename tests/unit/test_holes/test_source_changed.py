@@ -1,0 +1,140 @@
+"""Holes 1 and 2: where a job begins to read, and a topic that is not the one that was read."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.test_holes.shop import Shop
+from ticdc_spark.errors import SourceChanged
+
+CREATE = "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))"
+
+
+def begun(**keys: object) -> Shop:
+    shop = Shop(**keys)  # type: ignore[arg-type]
+    shop.sql(CREATE)
+    shop.insert("t", id="1", v="a")
+    shop.watermark()
+    return shop
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_job_that_starts_at_the_latest_offsets_reads_what_comes_after_its_start(restart: bool) -> None:
+    """Issue 9, hole 1."""
+    shop = begun(starting="latest")
+    shop.batch()
+    assert shop.rows("t") is None
+    for id_ in ("2", "3"):
+        if restart:
+            shop.stop()
+        shop.bootstrap("t")
+        shop.insert("t", id=id_, v="b")
+        shop.watermark()
+        shop.batch()
+    assert shop.rows("t") == [(2, "b"), (3, "b")]
+    assert shop.condition("t") == "unverified"
+
+
+def test_a_job_killed_at_its_first_start_from_the_latest_offsets_begins_once() -> None:
+    """Issue 9, hole 1: the offsets that were chosen are kept, also across a death before the first batch is done."""
+    shop = begun(starting="latest")
+    shop.dies("save the progress", after=True)
+    shop.bootstrap("t")
+    shop.insert("t", id="2", v="b")
+    shop.watermark()
+    shop.dies("create shop.t")
+    shop.insert("t", id="3", v="c")
+    shop.watermark()
+    shop.run()
+    assert shop.rows("t") == [(2, "b"), (3, "c")]
+
+
+def test_a_partition_that_comes_after_a_start_at_the_latest_offsets_is_read_from_its_first_message() -> None:
+    """Issue 9, hole 1, the other way round: nothing of a new partition is older than the job."""
+    shop = begun(starting="latest")
+    shop.batch()
+    shop.broker.add_partition("cdc")
+    shop.send(shop.encoder.bootstrap(shop.tables["shop", "t"]), "cdc", 1)
+    change = shop.row("insert", ("shop", "t"), {"id": "2", "v": "b"})
+    shop.send(next(iter(shop.encoder.rows([change]))), "cdc", 1)
+    ts = shop.watermark()
+    shop.send(shop.encoder.watermark(ts), "cdc", 1)
+    shop.run()
+    assert shop.rows("t") == [(2, "b")]
+
+
+@pytest.mark.parametrize("starting", ["earliest", "latest"])
+@pytest.mark.parametrize("partition", [0, 1])
+def test_retention_that_removes_unread_messages_stops_the_job(starting: str, partition: int) -> None:
+    """Issue 9, hole 1: also in a partition that was at offset 0 when the job began."""
+    shop = begun(starting=starting)
+    shop.broker.add_partition("cdc")
+    shop.run()
+    for at in (0, 1):
+        for id_ in ("4", "5", "6"):
+            change = shop.row("insert", ("shop", "t"), {"id": f"{at}{id_}", "v": "x"})
+            shop.send(next(iter(shop.encoder.rows([change]))), "cdc", at)
+    end = shop.broker.ends()["cdc", partition]
+    shop.broker.trim(("cdc", partition), end - 1)
+    with pytest.raises(SourceChanged, match=f"partition {partition} begins at offset .* removed before they were read"):
+        shop.run()
+    with pytest.raises(SourceChanged, match="a new one must begin"):
+        shop.run(again=True)
+
+
+def test_retention_of_what_was_read_is_no_matter() -> None:
+    """Issue 9, hole 1: its adversary; a job that has read everything goes on."""
+    shop = begun()
+    shop.run()
+    shop.broker.trim(("cdc", 0), shop.broker.ends()["cdc", 0])
+    shop.insert("t", id="2", v="b")
+    shop.watermark()
+    shop.run(again=True)
+    assert shop.rows("t") == [(1, "a"), (2, "b")]
+    assert shop.condition("t") == "clean"
+
+
+@pytest.mark.parametrize("messages", [0, 1, 3, 20])
+@pytest.mark.parametrize("again", [False, True])
+def test_a_topic_that_was_deleted_and_created_again_stops_the_job(messages: int, again: bool) -> None:
+    """Issue 9, hole 2: whether it has fewer messages than were read, as many, or more."""
+    shop = begun()
+    shop.run()
+    shop.broker.create("cdc")
+    for number in range(messages):
+        shop.insert("t", id=str(100 + number), v="new")
+    with pytest.raises(SourceChanged, match="a new job"):
+        shop.run(again=again)
+    assert shop.rows("t") == [(1, "a")]
+
+
+def test_a_topic_that_is_restored_to_an_older_state_stops_the_job() -> None:
+    """Issue 9, hole 2: its id is the same, and its end lies below the committed offset."""
+    shop = begun()
+    shop.run()
+    del shop.broker.topics["cdc"].partitions[0].messages[-1:]
+    with pytest.raises(SourceChanged, match="ends at offset 2, and was read up to 3"):
+        shop.run()
+
+
+def test_a_topic_that_is_gone_stops_the_job() -> None:
+    """Issue 9, hole 2."""
+    shop = begun(topic_per_table=True)
+    shop.run()
+    del shop.broker.topics["cdc_shop_t"]
+    with pytest.raises(SourceChanged, match="cdc_shop_t, partition 0 is not there any more"):
+        shop.run(again=True)
+
+
+def test_a_topic_created_again_between_a_death_and_the_restart_stops_the_job() -> None:
+    """Issue 9, hole 2: the plan of the interrupted batch names offsets that now hold other messages."""
+    shop = begun()
+    shop.run()
+    shop.insert("t", id="2", v="b")
+    shop.watermark()
+    shop.dies("apply rows")
+    shop.broker.create("cdc")
+    for number in range(20):
+        shop.insert("t", id=str(100 + number), v="new")
+    with pytest.raises(SourceChanged, match="the id of topic cdc"):
+        shop.run()

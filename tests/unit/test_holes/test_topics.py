@@ -1,0 +1,116 @@
+"""Hole 6: a topic that the job reads only from later on."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.test_holes.shop import Shop, after_every_death
+from ticdc_spark.errors import LateRow
+
+BATCHES = pytest.mark.parametrize("rows", [1000])
+
+
+def widened(*ddls: str, narrow: bool = True) -> Shop:
+    """Table ``a`` is read; table ``b`` has a history in a topic of its own that the job is not to read yet."""
+    shop = Shop(topic_per_table=True, topics=("cdc_shop_a",) if narrow else None)
+    shop.sql("CREATE TABLE a (id INT PRIMARY KEY)")
+    shop.sql("CREATE TABLE b (id INT PRIMARY KEY, v VARCHAR(9))")
+    shop.insert("b", id="1", v="x")
+    for ddl in ddls:
+        shop.sql(ddl)
+        shop.insert("b", id=str(len(shop.held) + 1), v="y", n="5")
+    shop.insert("a", id="1")
+    shop.watermark()
+    if narrow:
+        shop.run()
+        shop.insert("b", id="8", v="z")
+        shop.insert("a", id="2")
+        shop.watermark()
+        shop.run()
+        assert shop.rows("b") is None
+        shop.configure(topics=None)
+    else:
+        shop.insert("b", id="8", v="z")
+        shop.insert("a", id="2")
+        shop.watermark()
+    return shop
+
+
+HISTORIES: list[tuple[str, ...]] = [
+    (),
+    ("ALTER TABLE b ADD COLUMN n INT DEFAULT 3",),
+    ("ALTER TABLE b DROP COLUMN v",),
+    ("ALTER TABLE b RENAME COLUMN v TO n",),
+    ("TRUNCATE TABLE b",),
+    ("ALTER TABLE b MODIFY COLUMN v VARCHAR(20)", "TRUNCATE TABLE b", "ALTER TABLE b ADD COLUMN n INT"),
+    ("DROP TABLE b; CREATE",),
+]
+
+
+@BATCHES
+@pytest.mark.parametrize("protocol", ["simple", "open"])
+@pytest.mark.parametrize("ddls", HISTORIES[:-1])
+def test_the_older_ddl_of_a_topic_that_is_added_is_applied(ddls: tuple[str, ...], protocol: str, rows: int) -> None:
+    """Issue 9, hole 6: the topic's rows count from the beginning, and so do its DDLs, though both are older than what
+    the job has applied."""
+    shop, whole = widened(*ddls), widened(*ddls, narrow=False)
+    whole.run()
+    shop.run(rows)
+    assert shop.columns("b") == whole.columns("b")
+    assert shop.rows("b") == whole.rows("b") != []
+    assert shop.condition("b") == "clean"
+    assert shop.rows("a") == [(1,), (2,)]
+
+
+@BATCHES
+def test_a_table_that_was_made_twice_in_a_topic_that_is_added_is_the_second_one(rows: int) -> None:
+    """Issue 9, hole 6."""
+    shop = Shop(topic_per_table=True, topics=("cdc_shop_a",))
+    shop.sql("CREATE TABLE a (id INT PRIMARY KEY)")
+    shop.sql("CREATE TABLE b (id INT PRIMARY KEY, v VARCHAR(9))")
+    shop.insert("b", id="1", v="x")
+    shop.sql("DROP TABLE b")
+    shop.sql("CREATE TABLE b (id INT PRIMARY KEY, w INT)")
+    shop.insert("b", id="2", w="7")
+    shop.insert("a", id="1")
+    shop.watermark()
+    shop.run()
+    shop.configure(topics=None)
+    shop.run(rows)
+    shop.insert("b", id="3", w="8")
+    shop.watermark()
+    shop.run(rows)
+    assert shop.rows("b") == [(2, 7), (3, 8)]
+    assert shop.columns("b") == ("id", "w")
+
+
+def test_a_death_while_a_new_topic_is_taken_in_changes_nothing() -> None:
+    """Issue 9, hole 6."""
+    ddls = ("ALTER TABLE b ADD COLUMN n INT DEFAULT 3", "ALTER TABLE b DROP COLUMN v")
+    whole = widened(*ddls, narrow=False)
+    whole.run()
+
+    def judge(shop: Shop) -> None:
+        assert shop.rows("b") == whole.rows("b")
+        assert shop.columns("b") == whole.columns("b")
+
+    assert after_every_death(lambda: widened(*ddls), judge) >= 16
+
+
+def test_a_new_topic_with_older_rows_of_a_known_table_stops_the_job_or_is_applied() -> None:
+    """Issue 9, hole 6, its other half: ``a`` became ``b``, and the rows of ``b`` lie in the topic that was left out."""
+    shop = Shop(topic_per_table=True, topics=("cdc_shop_a",))
+    shop.sql("CREATE TABLE a (id INT PRIMARY KEY)")
+    shop.insert("a", id="1")
+    shop.sql("RENAME TABLE a TO b")
+    shop.insert("b", id="2")
+    shop.watermark()
+    shop.run()
+    assert shop.rows("b") == [(1,)]
+    shop.configure(topics=None)
+    with pytest.raises(LateRow, match="apply-if-newest"):
+        shop.run()
+    shop.configure(late_rows="apply-if-newest")
+    shop.run()
+    assert shop.rows("b") == [(1,), (2,)]
+    assert shop.condition("b") == "unverified"

@@ -1,0 +1,214 @@
+"""``skip-messages``: exactly the named message is left out, and what lacks it says so until a person clears it."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.reference.workloads import ENCODER
+from tests.unit.simple_examples import USER
+from tests.unit.test_memory_job import Kept, ListSource, NoLease, job_of
+from ticdc_spark.config.job import Job
+from ticdc_spark.config.values import MessagePlace, skip_messages_line
+from ticdc_spark.errors import RejectedMessage, UsageError
+from ticdc_spark.model import Bootstrap, Change, Message, RowChange, SchemaChange, Table, Watermark
+from ticdc_spark.operate.resume import lift
+from ticdc_spark.replicate.state.progress import TableState
+from ticdc_spark.replicate.step import Steps
+from ticdc_spark.sinks.memory.lake import Lake
+from ticdc_spark.sinks.memory.sink import MemorySink
+
+OTHER = msgspec.structs.replace(USER, name="other", table_id=149)
+FAR = msgspec.structs.replace(USER, name="far", table_id=150)
+BAD = b'{"version":1,"type":"INSERT","oops":1}'
+
+
+def message(change: Change | bytes, offset: int, topic: str = "t") -> Message:
+    key = None
+    match change:
+        case bytes():
+            value: bytes | None = change
+        case RowChange():
+            (one,) = ENCODER.rows([change])
+            key, value = one.key, one.value
+        case Bootstrap():
+            encoded = ENCODER.bootstrap(change.table)
+            assert encoded is not None
+            value = encoded.value
+        case Watermark():
+            encoded = ENCODER.watermark(change.commit_ts)
+            assert encoded is not None
+            value = encoded.value
+        case SchemaChange():
+            encoded = ENCODER.ddl(change)
+            assert encoded is not None
+            value = encoded.value
+    return Message(topic=topic, partition=0, offset=offset, key=key, value=value)
+
+
+def row(of: Table, ts: int, number: int, age: str = "1") -> RowChange:
+    values = {"id": str(number), "name": "a", "age": age, "score": "1.5"}
+    return RowChange(op="insert", table=of, commit_ts=ts, after=values)
+
+
+def sent(*changes: Change | bytes, topic: str = "t") -> list[Message]:
+    return [message(change, at, topic) for at, change in enumerate(changes)]
+
+
+def go(folder: Path, messages: list[Message], lake: Lake, store: Kept, **keys: Any) -> Steps:
+    job = job_of(folder, parallel_tables=1, **keys)
+    source = ListSource(messages)
+    steps = Steps(job, source, MemorySink(lake), NoLease(), store,
+                  protocol="simple", registry=None, bounded=True, until_ts=None)  # fmt: skip
+    while steps.batch(source.ends(), lambda *_: None).left:
+        pass
+    return steps
+
+
+def ids(lake: Lake, name: str) -> list[Any]:
+    return sorted(row["id"] for row in lake.tables["simple", name].named_rows())
+
+
+def about(lake: Lake, name: str) -> str:
+    """What a table says of itself."""
+    found = lake.find(("simple", name))
+    assert found is not None and found.stamp is not None
+    return found.stamp.about
+
+
+def states(steps: Steps) -> dict[str, TableState]:
+    return {table.name: table for table in steps.progress.tables}
+
+
+def at(*offsets: int, topic: str = "t") -> tuple[MessagePlace, ...]:
+    return tuple(MessagePlace(topic, 0, offset) for offset in offsets)
+
+
+FIRST = (Bootstrap(USER), Bootstrap(OTHER), row(USER, 10, 1), row(OTHER, 11, 1), Watermark(20))
+
+
+def test_the_line_that_a_stop_prints_leaves_out_exactly_that_message(tmp_path: Path) -> None:
+    messages = sent(*FIRST, BAD, row(USER, 30, 2), row(OTHER, 31, 2), Watermark(100))
+    far = sent(Bootstrap(FAR), row(FAR, 12, 1), Watermark(20), row(FAR, 30, 2), Watermark(100), topic="far")
+    lake, store = Lake(), Kept()
+    for upto in (3, 4):  # a table's topics are known from its second batch on
+        go(tmp_path, [*messages[:5], *far[:upto]], lake, store)
+    with pytest.raises(RejectedMessage) as stopped:
+        go(tmp_path, [*messages, *far], lake, store)
+    (line,) = (line for line in str(stopped.value).splitlines() if "skip-messages" in line)
+    assert tomllib.loads(line[line.index("skip-messages") :]) == {"skip-messages": ["t/0/5"]}
+    done = go(tmp_path, [*messages, *far], lake, store, skip_messages=at(5))
+    assert (ids(lake, "user"), ids(lake, "other"), ids(lake, "far")) == ([1, 2], [1, 2], [1, 2])
+    assert done.progress.rejected == 1
+    found = states(done)
+    assert found["user"].diverged_since is not None and found["other"].diverged_since is not None
+    assert "offset 5" in found["user"].diverged_why
+    assert found["far"].diverged_since is None, "a table of another topic lacks nothing"
+    ((reject,),) = (kept for (_, _, stage), kept in lake.logs["job"].letters.items() if stage == "skip-messages")
+    assert (reject.offset, "left out by skip-messages; it cannot be read" in reject.reason) == (5, True)
+
+
+def test_another_bad_message_still_stops_the_job(tmp_path: Path) -> None:
+    messages = sent(*FIRST, BAD, BAD, Watermark(100))
+    with pytest.raises(RejectedMessage, match=r'skip-messages = \["t/0/5", "t/0/6"\]'):
+        go(tmp_path, messages, Lake(), Kept(), skip_messages=at(5))
+
+
+@pytest.mark.parametrize("batch_rows", [1, 100])
+def test_a_message_that_can_be_read_marks_its_table_only(tmp_path: Path, batch_rows: int) -> None:
+    messages = sent(*FIRST, row(USER, 30, 2), row(OTHER, 31, 2), row(USER, 32, 3), Watermark(100))
+    lake = Lake()
+    done = go(tmp_path, messages, lake, Kept(), skip_messages=at(5), batch_rows=batch_rows)
+    assert (ids(lake, "user"), ids(lake, "other")) == ([1, 3], [1, 2])
+    found = states(done)
+    assert (found["user"].diverged_since, found["other"].diverged_since) == (30, None)
+    assert '"diverged_since":30' in about(lake, "user"), "the table says so itself"
+
+
+def test_a_table_that_comes_after_its_left_out_message_is_marked(tmp_path: Path) -> None:
+    messages = sent(row(USER, 5, 9), Watermark(7), *FIRST, row(USER, 30, 2), Watermark(100))
+    lake = Lake()
+    done = go(tmp_path, messages, lake, Kept(), skip_messages=at(0), batch_rows=1)
+    assert ids(lake, "user") == [1, 2]
+    assert (states(done)["user"].diverged_since, states(done)["other"].diverged_since) == (5, None)
+    assert done.progress.skipped == ()
+
+
+def test_a_table_that_was_emptied_after_that_is_not_marked(tmp_path: Path) -> None:
+    new = msgspec.structs.replace(USER, table_id=200)
+    create = SchemaChange(commit_ts=20, query="CREATE TABLE `user` (`id` INT PRIMARY KEY)", kind="CREATE",
+                          schema="simple", name="user", table=new)  # fmt: skip
+    lake = Lake()
+    messages = sent(row(USER, 5, 9), Watermark(7), create, row(new, 30, 2), Watermark(100))
+    done = go(tmp_path, messages, lake, Kept(), skip_messages=at(0))
+    assert (ids(lake, "user"), states(done)["user"].diverged_since) == ([2], None)
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["in its batch", "in a later batch"])
+def test_a_row_that_cannot_be_read_is_left_out_whenever_that_shows(tmp_path: Path, waits: bool) -> None:
+    messages = sent(*FIRST, row(USER, 30, 2, age="many"), row(USER, 31, 3), row(OTHER, 32, 2), Watermark(100))
+    lake, store = Lake(), Kept()
+    if waits:
+        go(tmp_path, messages[:-1], lake, store)
+    with pytest.raises(RejectedMessage, match=r'skip-messages = \["t/0/5"\]'):
+        go(tmp_path, messages, lake, store)
+    done = go(tmp_path, messages, lake, store, skip_messages=at(5))
+    assert (ids(lake, "user"), ids(lake, "other")) == ([1, 3], [1, 2])
+    assert (states(done)["user"].diverged_since, states(done)["other"].diverged_since) == (30, None)
+    assert done.progress.rejected == 1
+
+
+def test_a_message_left_out_under_quarantine_holds_nothing(tmp_path: Path) -> None:
+    messages = sent(*FIRST, BAD, row(USER, 30, 2), Watermark(100))
+    lake = Lake()
+    done = go(tmp_path, messages, lake, Kept(), skip_messages=at(5), on_reject="quarantine")
+    assert ids(lake, "user") == [1, 2]
+    assert not any(table.quarantined for table in done.progress.tables)
+
+
+def cleared(folder: Path, messages: list[Message], lake: Lake, store: Kept) -> Job:
+    go(folder, messages, lake, store, skip_messages=at(5))
+    job = job_of(folder, parallel_tables=1, skip_messages=at(5))
+    with pytest.raises(UsageError, match=r"'simple.other' is not diverged; diverged: simple.user"):
+        lift(job, store, ["simple.other"], every=False, diverged=True)  # type: ignore[arg-type]
+    (was,) = lift(job, store, ["simple.user"], every=False, diverged=True)  # type: ignore[arg-type]
+    assert was.diverged_since == 30
+    return job
+
+
+CLEAR = (*FIRST, row(USER, 30, 2), row(USER, 31, 3), Watermark(100))
+
+
+@pytest.mark.parametrize("more", [(), (row(OTHER, 110, 9), Watermark(200)), (row(USER, 110, 9), Watermark(200))])
+def test_what_a_person_cleared_wins_over_what_the_table_says_and_is_written_there(
+    tmp_path: Path, more: tuple[Change, ...]
+) -> None:
+    messages, lake, store = sent(*CLEAR), Lake(), Kept()
+    cleared(tmp_path, messages, lake, store)
+    for _ in range(2):
+        done = go(tmp_path, sent(*CLEAR, *more), lake, store, skip_messages=at(5))
+        assert (states(done)["user"].diverged_since, states(done)["user"].clean) == (None, False)
+    assert '"diverged_since":null' in about(lake, "user")
+    # A lost state does not bring it back, as the table itself says so; but what is left out again is marked again.
+    again = go(tmp_path, sent(*CLEAR, *more), lake, Kept())
+    assert states(again)["user"].diverged_since is None
+
+
+def test_what_diverges_after_it_was_cleared_is_marked_again(tmp_path: Path) -> None:
+    messages, lake, store = sent(*CLEAR), Lake(), Kept()
+    cleared(tmp_path, messages, lake, store)
+    more = sent(*CLEAR, row(USER, 110, 9), BAD, row(USER, 120, 10), Watermark(200))
+    for _ in range(2):
+        done = go(tmp_path, more, lake, store, skip_messages=at(5, 9))
+        assert states(done)["user"].diverged_since == 99
+    assert ids(lake, "user") == [1, 3, 9, 10]
+
+
+@pytest.mark.parametrize("topic", ["shop", "a.b-c_d", "odd/topic", 'quo"te\\'])
+def test_a_line_is_read_as_it_is_printed(topic: str) -> None:
+    from ticdc_spark.config.values import _places
+
+    place = MessagePlace(topic, 3, 2**40)
+    assert _places(tomllib.loads(skip_messages_line([place, place]))["skip-messages"]) == (place,)

@@ -1,0 +1,55 @@
+"""Two jobs in one lake: each has its tables, and a table of the other is refused."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.reference.workloads import FAULTS, messages_of
+from tests.unit.test_memory_job import Kept, ListSource, job_of, run
+from ticdc_spark.config.job import IcebergSink
+from ticdc_spark.errors import DecisionNeeded
+from ticdc_spark.replicate.state.lease import acquire
+from ticdc_spark.replicate.state.lease_store import lease_store, this_process
+from ticdc_spark.sinks.memory.lake import Lake
+
+SOURCE = ListSource(messages_of(FAULTS))
+NAMES = sorted({(table.schema, table.name) for table in run(
+    job_of(Path(), parallel_tables=1), SOURCE, Lake(), Kept()).progress.tables if not table.dropped})  # fmt: skip
+
+
+def test_each_job_has_its_tables(tmp_path: Path) -> None:
+    lake, (first, *_) = Lake(), NAMES
+    of_first = (".".join(first),)
+    one = msgspec.structs.replace(job_of(tmp_path, tables=of_first), name="one")
+    two = msgspec.structs.replace(job_of(tmp_path, tables=("*.*", f"!{of_first[0]}")), name="two")
+    run(one, SOURCE, lake, Kept())
+    run(two, SOURCE, lake, Kept())
+    whole = Lake()
+    run(job_of(tmp_path), SOURCE, whole, Kept())
+    for name, table in whole.tables.items():
+        assert sorted(map(repr, lake.tables[name].named_rows())) == sorted(map(repr, table.named_rows())), name
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_a_table_of_another_job_is_refused_and_never_adopted_from_one_that_runs(tmp_path: Path, running: bool) -> None:
+    lake, (first, *_) = Lake(), NAMES
+    job = job_of(tmp_path, tables=(".".join(first),))
+    job = msgspec.structs.replace(job, sink=IcebergSink(warehouse=str(tmp_path)))
+    one, two = msgspec.structs.replace(job, name="one"), msgspec.structs.replace(job, name="two")
+    run(one, SOURCE, lake, Kept())
+    before = {name: table.current for name, table in lake.tables.items()}
+    with pytest.raises(DecisionNeeded, match="already, written by job 'one'"):
+        run(two, SOURCE, lake, Kept())
+    lease = acquire(lease_store(str(tmp_path), "lake", "one", tmp_path), this_process("one"))
+    if not running:
+        lease.release()
+    adopting = msgspec.structs.replace(two, adopt=True)
+    if running:
+        with pytest.raises(DecisionNeeded, match="another job that is running: job 'one'"):
+            run(adopting, SOURCE, lake, Kept())
+        lease.release()
+        assert {name: table.current for name, table in lake.tables.items()} == before
+    else:
+        run(adopting, SOURCE, lake, Kept())
+        assert {name: table.current for name, table in lake.tables.items()} != before
