@@ -29,10 +29,10 @@ from benchmarks.topic import Recorded, configs, recorded
 from ticdc_spark.config.load import load_job
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.replicate import loop
+from ticdc_spark.sinks.iceberg.catalog import catalog_options
 from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog
 from ticdc_spark.sinks.iceberg.kind import EXTENSIONS
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
-from ticdc_spark.sinks.iceberg.tables import catalog_options
 from ticdc_spark.spark.decode.envelopes import LOG_DDL, LandingPlan, land
 from ticdc_spark.spark.decode.log_files import LogScan
 from ticdc_spark.spark.decode.log_schema import SLOTS

@@ -36,6 +36,11 @@ class Stamp(msgspec.Struct, frozen=True):
     """The commit_ts up to which everything was applied before the step of ``mark`` began."""
     about: str = ""
     """What the table is, in the job's own words (JSON); the sink keeps it as it is. ``""``: as written before."""
+    job_applied: int = 0
+    """The commit_ts up to which the job had applied everything to all its tables before this commit."""
+    seen: int | None = None
+    """The snapshot at which the job looked at the table (``TableFound.snapshot``). What others did after it is kept for
+    the next look, and new keys are not appended unlooked-for. ``None``: it was not there. Not written."""
 
 
 class TableFound(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +51,9 @@ class TableFound(msgspec.Struct, frozen=True, kw_only=True):
     rolled_back: bool = False
     """The table was set back to a state before one that a job committed; ``stamp`` has the mark of that state."""
     changed_by: str = ""
-    """How somebody else changed rows since the last commit of a job; ``""``: nobody did."""
+    """How somebody else changed rows since a job last looked at the table and wrote to it; ``""``: nobody did."""
+    snapshot: int | None = None
+    """The current snapshot."""
 
 
 class ColumnChanges(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,7 +109,8 @@ class NetChanges(msgspec.Struct, frozen=True, kw_only=True):
     appended: Stamp | None = None
     """The mark of a commit before it, if the sink appends new keys by a commit of their own."""
     new_keys: bool = False
-    """Whether a key whose first event is an insert has no row in the table."""
+    """Whether a key whose first event is an insert has no row in the table, if nobody else wrote to it since
+    ``stamp.seen``."""
     inserts: int = 0
     others: int = 0
     """How many of the changes are inserts, and how many are not, as far as is known."""

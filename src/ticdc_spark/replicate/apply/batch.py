@@ -110,12 +110,19 @@ class Batch:
 
     def stamp(self, state: TableState, mark: Mark, floor: int) -> Stamp:
         """A stamp of this job: ``mark``, and what the table is then."""
-        about = msgspec.structs.replace(state, **_VOLATILE, job_applied=self.job_applied)
-        return Stamp(self.job.name, mark, floor, msgspec.json.encode(about).decode())
+        about = msgspec.json.encode(msgspec.structs.replace(state, **_VOLATILE)).decode()
+        return Stamp(self.job.name, mark, floor, about, self.job_applied)
 
 
-_VOLATILE: dict[str, Any] = {"applied": 0, "mark": NO_MARK, "snapshot_id": None, "rows": 0, "topics": ()}
-"""What of a table's state is not written with it: it changes without a commit, or stands in the mark."""
+_VOLATILE: dict[str, Any] = {
+    "applied": 0,
+    "mark": NO_MARK,
+    "snapshot_id": None,
+    "rows": 0,
+    "topics": (),
+    "job_applied": 0,
+}
+"""What of a table's state is not in ``Stamp.about``: it changes without a commit, or stands in the stamp."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -133,6 +140,8 @@ class TimelineWork:
     """What the tables have become, of those that were looked at; ``None``: nothing is known of such a table."""
     stamps: dict[TableName, Stamp | None] = field(default_factory=dict)
     """Of those that were looked at; ``None``: the table is not there."""
+    seen: dict[TableName, int | None] = field(default_factory=dict)
+    """The snapshots at which tables were looked at."""
     rejected: int = 0
     zero_dates: int = 0
     applied_rows: int = 0
@@ -165,10 +174,11 @@ class TimelineWork:
 
     def commit(self, state: TableState, mark: Mark, floor: int, write: Callable[[Stamp], T]) -> T:
         """Commit to a table, with a stamp that says that it is ``state`` now."""
-        stamp = self.batch.stamp(state, mark, floor)
+        name = (state.schema, state.name)
+        stamp = msgspec.structs.replace(self.batch.stamp(state, mark, floor), seen=self.seen.get(name))
         result = write(stamp)
-        self.stamps[state.schema, state.name] = stamp
-        self.known[state.schema, state.name] = msgspec.structs.replace(state, mark=mark)
+        self.stamps[name] = stamp
+        self.known[name] = msgspec.structs.replace(state, mark=mark)
         return result
 
     def settle(self) -> None:
@@ -198,3 +208,4 @@ class TimelineWork:
             raise SinkFault(f"{looked.behind}, while the job ran. Start the job again: it applies what the table lacks")
         self.stamps[table] = looked.stamp
         self.known[table] = looked.state
+        self.seen[table] = looked.snapshot

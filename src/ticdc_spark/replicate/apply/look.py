@@ -27,6 +27,8 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
     """``None``: it is not in the lake."""
     behind: str = ""
     """One sentence if the table is not as far as it was promised to be; ``""``: it is."""
+    snapshot: int | None = None
+    """The table's snapshot then."""
 
 
 def look_at(sink: Sink, job: Job, name: TableName, promise: TableState | None, *, arrival: bool = False) -> Looked:
@@ -39,7 +41,7 @@ def look_at(sink: Sink, job: Job, name: TableName, promise: TableState | None, *
         return Looked(state=promise, stamp=None)
     stamp = found.stamp
     if stamp is None or stamp.job != job.name:
-        return _not_ours(job, name, promise, stamp)
+        return _not_ours(job, name, promise, found)
     held = TableState(schema=name[0], name=name[1]) if promise is None else promise
     if stamp.about:
         held = msgspec.json.decode(stamp.about.encode(), type=TableState)
@@ -48,13 +50,20 @@ def look_at(sink: Sink, job: Job, name: TableName, promise: TableState | None, *
         state = msgspec.structs.replace(state, applied=0 if promise is None else promise.applied)
     if found.changed_by:
         state = _touched(state, stamp, found.changed_by)
-    return Looked(state=state, stamp=stamp, behind=_behind(name, stamp, found, promise))
+    return Looked(state=state, stamp=stamp, behind=_behind(name, stamp, found, promise), snapshot=found.snapshot)
 
 
 def _merged(name: TableName, held: TableState, stamp: Stamp, promise: TableState | None) -> TableState:
     """What the table says, with what only the progress knows."""
     state = msgspec.structs.replace(
-        held, schema=name[0], name=name[1], mark=stamp.mark, applied=stamp.mark[0], topics=(), rows=0
+        held,
+        schema=name[0],
+        name=name[1],
+        mark=stamp.mark,
+        applied=stamp.mark[0],
+        topics=(),
+        rows=0,
+        job_applied=stamp.job_applied,
     )
     if promise is None:
         return state
@@ -100,7 +109,8 @@ def _behind(name: TableName, stamp: Stamp, found: TableFound, promise: TableStat
     return ""
 
 
-def _not_ours(job: Job, name: TableName, promise: TableState | None, stamp: Stamp | None) -> Looked:
+def _not_ours(job: Job, name: TableName, promise: TableState | None, found: TableFound) -> Looked:
+    stamp = found.stamp
     was_ours = promise is not None and promise.table is not None and not promise.dropped
     if was_ours and stamp is None:
         message = (
@@ -112,7 +122,7 @@ def _not_ours(job: Job, name: TableName, promise: TableState | None, stamp: Stam
     if job.adopt:
         adopted = promise or TableState(schema=name[0], name=name[1])
         adopted = msgspec.structs.replace(adopted, origin="adopted", clean=False, dropped=False, mark=(0, 0))
-        return Looked(state=adopted, stamp=Stamp(job.name, (0, 0), 0))
+        return Looked(state=adopted, stamp=Stamp(job.name, (0, 0), 0), snapshot=found.snapshot)
     owner = "no job" if stamp is None else f"job {stamp.job!r}"
     message = (
         f"the lake has a table `{name[0]}`.`{name[1]}` already, written by {owner}; rename or drop it, "

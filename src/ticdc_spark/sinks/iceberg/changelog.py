@@ -12,9 +12,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from ticdc_spark.sinks.changelog_base import LateRows
+from ticdc_spark.sinks.iceberg.catalog import NAMESPACE
 from ticdc_spark.sinks.iceberg.faults import faults, quote
 from ticdc_spark.sinks.iceberg.log_table import LogTableFiles
-from ticdc_spark.sinks.iceberg.tables import NAMESPACE
 from ticdc_spark.spark.decode.control import Control, ControlEvent, Reject, read_control
 from ticdc_spark.spark.decode.envelopes import CONTROL_SLOT, LOG_DDL, LandingPlan, land, slot_of
 from ticdc_spark.spark.decode.log_files import (

@@ -1,11 +1,11 @@
 """Net changes of a table as a row delta: one task reads and writes them, one commit brings them in.
 
-The first way where Spark and the warehouse are local; ``False`` from here means that nothing was done, and Spark's
-MERGE does it.
+The first way where Spark and the warehouse are local; Spark does what cannot be done so.
 """
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Literal
 
 from pyspark.sql import SparkSession
 
@@ -24,28 +24,30 @@ MOST_ROWS = 500_000
 
 def apply_directly(
     tables: IcebergTables, log: IcebergChangeLog, session: SparkSession, changes: NetChanges, read: ArrowTask
-) -> bool:
-    """Write the net changes, read by ``read``, with their mark; ``False``: this way is not open.
+) -> Literal["done", "closed", "touched"]:
+    """Write the net changes, read by ``read``, with their stamp, unless this way is closed, or somebody else wrote to
+    the table meanwhile: then nothing was done.
 
     Raises: SinkFault
     """
     columns = changes.plan.columns
     if not log.can_map_in_one(changes.scan):
-        return False
-    to = target(tables, changes.table, columns)
+        return "closed"
+    to = target(tables, changes.table, columns, changes.stamp.seen)
     if to is None:
-        return False
+        return "closed"
+    may_append = changes.new_keys and not to.is_touched
     with TemporaryDirectory(prefix="ticdc-spark-") as folder:
-        task = chain(read, write_rows(columns, to.files, folder, may_append=changes.new_keys))
+        task = chain(read, write_rows(columns, to.files, folder, may_append=may_append))
         with faults(f"rows of {changes.table} cannot be written"):
             written_by = log.map_rows(session, changes.scan, task, WRITTEN_DDL, most_tasks=1).collect()
         written = Written(**written_by[0].asDict())
         if written.unread:
-            return False
+            return "closed"
         failpoints.point("write")
         old = positions(tables, session, to, columns, written.keys_path)
         if not commit(tables, to, written, old, changes.stamp):
             if written.rows_path:
                 Path(written.rows_path).unlink(missing_ok=True)
-            return False
-    return True
+            return "touched"
+    return "done"

@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 
 from ticdc_spark.config.job import IcebergSink as IcebergConfig
 from ticdc_spark.errors import SinkFault
+from ticdc_spark.sinks.iceberg.catalog import catalog_options
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
-from ticdc_spark.sinks.iceberg.tables import catalog_options
 from ticdc_spark.spark.session.session import Part
 
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"

@@ -9,8 +9,8 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.config.load import load_job
 from ticdc_spark.names import escape
 from ticdc_spark.sinks.base import TableName
+from ticdc_spark.sinks.iceberg.catalog import catalog_options
 from ticdc_spark.sinks.iceberg.faults import faults, quote
-from ticdc_spark.sinks.iceberg.tables import catalog_options
 from ticdc_spark.spark.session.session import Part, coordinates, open_session
 
 

@@ -15,7 +15,7 @@ from ticdc_spark.sinks.base import Applied, NetChanges
 from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog
 from ticdc_spark.sinks.iceberg.direct import MOST_ROWS, apply_directly
 from ticdc_spark.sinks.iceberg.faults import quote
-from ticdc_spark.sinks.iceberg.tables import IcebergTables
+from ticdc_spark.sinks.iceberg.spark_writer import SparkWriter
 from ticdc_spark.sinks.iceberg.unreadable import readable
 from ticdc_spark.spark.decode.combine import combine
 from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, SEQ, TS, read_rows, rows_ddl
@@ -28,26 +28,41 @@ FIRST = "_ticdc_first"
 """Op of a key's first event in the scan."""
 
 
-def apply_net_changes(tables: IcebergTables, log: IcebergChangeLog, changes: NetChanges) -> Applied:
+def apply_net_changes(tables: SparkWriter, log: IcebergChangeLog, changes: NetChanges) -> Applied:
     """Apply one net change a key. See ``Sink.apply_net_changes``."""
     plan = msgspec.structs.replace(changes.plan, strict=not changes.leave_out_unreadable)
     columns = plan.columns
-    only_inserts = not changes.others
-    # Two commits and a cache cost more than they save where there is little to append.
-    worth_it = only_inserts or changes.inserts >= max(WORTH_APPENDING, changes.others)
-    appends = changes.new_keys and worth_it and (only_inserts or changes.appended is not None)
-    few = changes.inserts + changes.others <= MOST_ROWS
     with tables.session() as session:
         zeros = session.sparkContext.accumulator(0)
         read = read_rows(plan, zeros)
-        if not few or changes.leave_out_unreadable or not apply_directly(tables, log, session, changes, read):
+        few = changes.inserts + changes.others <= MOST_ROWS
+        way = "closed"
+        if few and not changes.leave_out_unreadable:
+            way = apply_directly(tables, log, session, changes, read)
+        before = 0
+        if way != "done":
+            before = zeros.value
+            only_inserts = not changes.others
+            appends = (
+                way != "touched"
+                and _is_worth_appending(changes)
+                and not tables.is_touched(changes.table, changes.stamp)
+            )
             keys = [column.name for column in columns if column.key]
             one_a_key = combine(keys, keep_first=appends and not only_inserts)
             typed = log.map_rows(session, changes.scan, chain(read, one_a_key), rows_ddl(columns))
             if changes.leave_out_unreadable:
                 typed = readable(typed)
             _write(tables, net_changes(typed, columns), changes, appends=appends, only_inserts=only_inserts)
-        return Applied(zero_dates=zeros.value)
+        return Applied(zero_dates=zeros.value - before)
+
+
+def _is_worth_appending(changes: NetChanges) -> bool:
+    """Two commits and a cache cost more than they save where there is little to append."""
+    if not changes.new_keys:
+        return False
+    many = changes.inserts >= max(WORTH_APPENDING, changes.others)
+    return not changes.others or (many and changes.appended is not None)
 
 
 def net_changes(typed: DataFrame, columns: tuple[LakeColumn, ...]) -> DataFrame:
@@ -66,7 +81,7 @@ def net_changes(typed: DataFrame, columns: tuple[LakeColumn, ...]) -> DataFrame:
     )
 
 
-def _write(tables: IcebergTables, net: DataFrame, changes: NetChanges, *, appends: bool, only_inserts: bool) -> None:
+def _write(tables: SparkWriter, net: DataFrame, changes: NetChanges, *, appends: bool, only_inserts: bool) -> None:
     name, columns = changes.table, changes.plan.columns
     if not appends:
         tables.merge(name, net, columns, changes.stamp)
@@ -75,10 +90,11 @@ def _write(tables: IcebergTables, net: DataFrame, changes: NetChanges, *, append
         failpoints.point("append")
     else:
         assert changes.appended is not None, "that is why rows are appended"
+        first = msgspec.structs.replace(changes.appended, seen=changes.stamp.seen)
         net = net.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             new = sf.col(FIRST) == "i"
-            tables.append(name, net.where(new & (sf.col(OP) != "d")), columns, changes.appended)
+            tables.append(name, net.where(new & (sf.col(OP) != "d")), columns, first)
             failpoints.point("append")
             tables.merge(name, net.where(~new), columns, changes.stamp)
         finally:

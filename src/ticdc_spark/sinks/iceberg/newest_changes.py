@@ -14,7 +14,7 @@ from pyspark.sql import functions as sf
 from ticdc_spark.sinks.base import ALWAYS, TIES, Applied, NewestChanges
 from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog
 from ticdc_spark.sinks.iceberg.faults import quote
-from ticdc_spark.sinks.iceberg.tables import IcebergTables
+from ticdc_spark.sinks.iceberg.spark_writer import SparkWriter
 from ticdc_spark.sinks.iceberg.unreadable import readable
 from ticdc_spark.spark.decode.log_files import LogScan
 from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, SEQ, TS, ReadPlan, read_rows, rows_ddl
@@ -25,7 +25,7 @@ _LOGICAL = (1 << 18) - 1
 _NUMBER, _GONE = "_ticdc_number", "_ticdc_gone"
 
 
-def apply_newest(tables: IcebergTables, log: IcebergChangeLog, changes: NewestChanges) -> Applied:
+def apply_newest(tables: SparkWriter, log: IcebergChangeLog, changes: NewestChanges) -> Applied:
     """Apply each key's newest change. See ``Sink.apply_newest``."""
     plan = msgspec.structs.replace(changes.plan, strict=not changes.leave_out_unreadable)
     with tables.session() as session:
@@ -68,7 +68,9 @@ def newest_changes(typed: DataFrame, columns: Sequence[LakeColumn]) -> DataFrame
 
 def _deletes(log: IcebergChangeLog, session: SparkSession, scan: LogScan, plan: ReadPlan) -> DataFrame:
     """Of keys that were deleted, by messages that the log still has: the commit_ts of the last delete in ``_GONE``."""
-    raw = log.rows(session, msgspec.structs.replace(scan, batches=None)).where(sf.col("op").isin("delete", "update"))
+    raw = log.rows(session, msgspec.structs.replace(scan, batches=None, keys=None)).where(
+        sf.col("op").isin("delete", "update")
+    )
     if plan.schemas is None:  # keys are read by the table as it is now, whatever rows were made of
         raw = raw.withColumn("schema_key", sf.lit(next(iter(plan.tables))))
     raw = raw.where(sf.col("schema_key").isin(*plan.tables))

@@ -23,7 +23,7 @@ from ticdc_spark.sinks.base import Stamp, TableName
 from ticdc_spark.sinks.iceberg.data_files import DataFiles, Written
 from ticdc_spark.sinks.iceberg.faults import faults, quote
 from ticdc_spark.sinks.iceberg.log_table import local_folder
-from ticdc_spark.sinks.iceberg.stamps import summary
+from ticdc_spark.sinks.iceberg.stamps import read_note, summary, unseen
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
 from ticdc_spark.spark.session.session import runs_here
 from ticdc_spark.spark.types import LakeColumn
@@ -50,9 +50,13 @@ class Target:
     files: DataFiles
     snapshot_id: int | None
     is_empty: bool
+    is_touched: bool
+    """Somebody else wrote to it since the job looked at it."""
 
 
-def target(sink: IcebergTables, table: TableName, columns: Sequence[LakeColumn]) -> Target | None:
+def target(
+    sink: IcebergTables, table: TableName, columns: Sequence[LakeColumn], seen: int | None = None
+) -> Target | None:
     """How ``table`` takes row deltas of exactly these columns; ``None``: it does not, a MERGE must do."""
     if not runs_here(sink.spark):
         return None
@@ -72,10 +76,11 @@ def target(sink: IcebergTables, table: TableName, columns: Sequence[LakeColumn])
             and properties.get("write.merge.mode") == "merge-on-read"
             and sink.format_version(loaded) == 2  # version 3 has deletion vectors instead
         )
-        if not plain or sink.columns(table) != {column.name: column.type.spark for column in columns}:
+        if not plain or sink.columns_of(loaded) != {column.name: column.type.spark for column in columns}:
             return None
         fields = list(loaded.schema().columns())
         snapshot = loaded.currentSnapshot()
+        others = unseen(sink.iceberg, loaded, read_note(loaded), seen)
         data = 0 if snapshot is None else int(snapshot.summary().getOrDefault("total-data-files", "1"))
     return Target(
         table=table,
@@ -90,6 +95,7 @@ def target(sink: IcebergTables, table: TableName, columns: Sequence[LakeColumn])
         ),
         snapshot_id=None if snapshot is None else int(snapshot.snapshotId()),
         is_empty=data == 0,
+        is_touched=bool(others),
     )
 
 
@@ -147,7 +153,7 @@ def commit(sink: IcebergTables, to: Target, written: Written, old: pa.Table, sta
             delta.set(key, value)
         try:
             delta.commit()
-            sink.commit(transaction, stamp)
+            sink.commit(to.table, transaction, stamp, read_note(loaded))
         except Py4JJavaError as error:
             if not str(error.java_exception.getClass().getName()).endswith(".ValidationException"):
                 raise

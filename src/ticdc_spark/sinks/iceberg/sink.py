@@ -9,13 +9,13 @@ from ticdc_spark.sinks.base import Applied, NetChanges, NewestChanges
 from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog
 from ticdc_spark.sinks.iceberg.net_changes import apply_net_changes
 from ticdc_spark.sinks.iceberg.newest_changes import apply_newest
-from ticdc_spark.sinks.iceberg.tables import IcebergTables
+from ticdc_spark.sinks.iceberg.spark_writer import SparkWriter
 from ticdc_spark.sinks.iceberg.unreadable import unreadable_rows
 from ticdc_spark.spark.decode.log_files import LogScan
 from ticdc_spark.spark.decode.rows import BadRow, ReadPlan
 
 
-class IcebergSink(IcebergTables):
+class IcebergSink(SparkWriter):
     """Iceberg tables with their change log. See ``sinks.base.Sink``."""
 
     def __init__(

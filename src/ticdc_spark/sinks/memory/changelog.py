@@ -63,11 +63,11 @@ class MemoryChangeLog:
 
     def newest_generation(self) -> int:
         """See ``ChangeLog``."""
-        return max((generation for generation, _ in self.held.batches), default=0)
+        return max((generation for (generation, _), rows in self.held.batches.items() if rows), default=0)
 
     def batches(self, generation: int) -> frozenset[int]:
         """See ``ChangeLog``."""
-        return frozenset(batch for held, batch in self.held.batches if held == generation)
+        return frozenset(batch for (held, batch), rows in self.held.batches.items() if held == generation and rows)
 
     def land(self, messages: Sequence[Message], plan: LandingPlan) -> list[ControlEvent]:
         """See ``ChangeLog``."""

@@ -8,12 +8,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import msgspec
+
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.sinks.base import Stamp, TableFound, TableName
+from ticdc_spark.sinks.history import Commit, Note, judge, unseen_changes
 from ticdc_spark.spark.types import LakeType
 
 FieldId: TypeAlias = int
 LakeRow: TypeAlias = Mapping[FieldId, Any]
+_METADATA_FILES = 20
+"""As many older ones are kept (``write.metadata.previous-versions-max``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +40,7 @@ class Snapshot:
     operation: str
     """append, overwrite, delete, or replace where no row changed."""
     stamp: Stamp | None = None
-    """Its mark, as the snapshot's summary carries it."""
+    """As the snapshot's summary carries it."""
 
 
 @dataclass(slots=True)
@@ -45,10 +50,10 @@ class MemoryTable:
     fields: tuple[Field, ...]
     snapshots: dict[int, Snapshot] = field(default_factory=dict)
     current: int | None = None
-    stamp: Stamp | None = None
-    """As the properties of the table carry it, which no rollback undoes."""
-    stamped_at: int | None = None
-    """The snapshot that was current when ``stamp`` was written."""
+    commits: dict[int, Commit] = field(default_factory=dict)
+    """The newest commits by id, those of expired snapshots too: older metadata files have them for a while."""
+    note: Note | None = None
+    """What the properties of the table say, which no rollback undoes."""
 
     @property
     def rows(self) -> tuple[LakeRow, ...]:
@@ -94,39 +99,29 @@ class Lake:
         """Make a new snapshot the current one. To be called inside a durable action."""
         snapshot = Snapshot(self.next_id(), table.current, rows, operation, stamp)
         table.snapshots[snapshot.id] = snapshot
-        table.current = snapshot.id
+        parent, table.current = table.current, snapshot.id
+        table.commits[snapshot.id] = Commit(
+            id=snapshot.id, parent=parent, sequence=snapshot.id, operation=operation, stamp=stamp
+        )
+        for old in list(table.commits)[:-_METADATA_FILES]:
+            del table.commits[old]
 
-    def set_stamp(self, table: MemoryTable, stamp: Stamp) -> None:
-        """Write a stamp into the properties. To be called inside a durable action."""
-        about = stamp.about or (table.stamp.about if table.stamp is not None else "")
-        table.stamp = Stamp(stamp.job, stamp.mark, stamp.floor, about)
-        table.stamped_at = table.current
+    def set_stamp(self, table: MemoryTable, stamp: Stamp, *, emptied: bool = False) -> None:
+        """Write a stamp into the properties. To be called inside a durable action. ``emptied``: what others wrote is
+        gone."""
+        about = stamp.about or (table.note.stamp.about if table.note is not None else "")
+        kept = msgspec.structs.replace(stamp, about=about, seen=None)
+        changed = frozenset() if emptied else self.unseen(table, stamp)
+        table.note = Note(stamp=kept, snapshot=table.current, sequence=table.current or 0, changed_by=changed)
+
+    def unseen(self, table: MemoryTable, stamp: Stamp) -> frozenset[str]:
+        """What others did to a table that the job has not found yet."""
+        return unseen_changes(table.note, table.current, stamp.seen, table.commits.get)
 
     def find(self, name: TableName) -> TableFound | None:
         """What a table says of itself, and what others did to it since."""
         table = self.tables.get(name)
-        if table is None:
-            return None
-        kept, others = table.stamp, set[str]()
-        at = table.current
-        while at is not None and at in table.snapshots:
-            snapshot = table.snapshots[at]
-            changed = ", ".join(sorted(others))
-            if at == table.stamped_at:
-                return TableFound(stamp=kept, changed_by=changed)
-            if snapshot.stamp is not None:
-                about = kept.about if kept is not None else ""
-                carried = Stamp(snapshot.stamp.job, snapshot.stamp.mark, snapshot.stamp.floor, about)
-                behind = kept is not None and carried.job == kept.job and carried.mark < kept.mark
-                return TableFound(stamp=carried, rolled_back=behind, changed_by="" if behind else changed)
-            if snapshot.operation != "replace":
-                others.add(snapshot.operation)
-            at = snapshot.parent
-        if kept is None:
-            return TableFound(stamp=None)
-        if table.current is None or (table.stamped_at is not None and table.current < table.stamped_at):
-            return TableFound(stamp=Stamp(kept.job, (0, 0), 0, kept.about), rolled_back=True)
-        return TableFound(stamp=kept, changed_by=", ".join(sorted(others)))
+        return None if table is None else judge(table.note, table.current, table.commits.get)
 
 
 __all__ = ["Field", "Lake", "LakeRow", "MemoryTable", "Snapshot", "do"]

@@ -22,6 +22,7 @@ from ticdc_spark.sinks.base import (
 from ticdc_spark.sinks.memory.changelog import MemoryChangeLog
 from ticdc_spark.sinks.memory.convert import convert_values
 from ticdc_spark.sinks.memory.lake import Field, Lake, LakeRow, MemoryTable
+from ticdc_spark.sinks.memory.newest import deletes, merged, newest
 from ticdc_spark.spark.decode.log_files import LogScan
 from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, SEQ, TS, BadRow, ReadPlan, read_rows
 from ticdc_spark.spark.types import LakeColumn, to_arrow
@@ -98,11 +99,18 @@ class MemorySink:
 
     def truncate(self, table: TableName, stamp: Stamp) -> None:
         """See ``Tables``."""
-        self._commit(table, f"truncate {_plain(table)}", (), "delete", stamp)
+        held = self.lake.table(table)
+
+        def commit() -> None:
+            self.lake.add_snapshot(held, (), "delete", stamp)
+            self.lake.set_stamp(held, stamp, emptied=True)
+
+        self._durable(f"truncate {_plain(table)}", commit)
 
     def stamp(self, table: TableName, stamp: Stamp) -> None:
         """See ``Tables``."""
-        self._commit(table, f"stamp {_plain(table)}", self.lake.table(table).rows, "append", stamp)
+        held = self.lake.table(table)
+        self._durable(f"stamp {_plain(table)}", lambda: self._put(held, held.rows, "append", stamp))
 
     def create_database(self, schema: str) -> None:
         """See ``Tables``."""
@@ -135,10 +143,13 @@ class MemorySink:
         if len({column.name.casefold() for column in fields}) < len(fields):
             raise SinkFault(f"the columns of {table} cannot be changed: two have one name")
 
+        before = held.fields
+
         def commit() -> None:
+            if held.fields != before:
+                raise SinkFault(f"the columns of {table} cannot be changed: somebody else changed them meanwhile")
             held.fields = tuple(fields)
-            self.lake.add_snapshot(held, held.rows, "append", stamp)
-            self.lake.set_stamp(held, stamp)
+            self._put(held, held.rows, "append", stamp)
 
         self._durable(f"change columns of {_plain(table)}", commit)
 
@@ -159,10 +170,16 @@ class MemorySink:
         self._set(table, column.name, convert_values(conversion, source.type, column, values), stamp)
 
     def _set(self, table: TableName, column: str, values: Sequence[Any], stamp: Stamp) -> None:
-        target = self._field(table, column)
-        held = self.lake.table(table).rows
-        rows = tuple({**row, target.id: value} for row, value in zip(held, values, strict=True))
-        self._commit(table, f"set column {column} of {_plain(table)}", rows, "overwrite", stamp)
+        target, held = self._field(table, column), self.lake.table(table)
+        before = held.rows
+        rows = tuple({**row, target.id: value} for row, value in zip(before, values, strict=True))
+
+        def commit() -> None:
+            if held.rows is not before:
+                raise SinkFault(f"column {column} of {table} cannot be set: somebody else wrote to it meanwhile")
+            self._put(held, rows, "overwrite", stamp)
+
+        self._durable(f"set column {column} of {_plain(table)}", commit)
 
     def _field(self, table: TableName, name: str) -> Field:
         for column in self.lake.table(table).fields:
@@ -181,19 +198,20 @@ class MemorySink:
             by_key.setdefault(tuple(row[name] for name in keys), []).append(row)
         new = {key for key, rows in by_key.items() if changes.new_keys and rows[0][OP] == "i"}
         net = {key: rows[-1] for key, rows in by_key.items()}
-        seen = self.lake.table(changes.table).current
+        seen = self.lake.table(changes.table)
+        touched = bool(self.lake.unseen(seen, changes.stamp))
+        at = seen.current
 
         def commit() -> None:
             held = self.lake.table(changes.table)
             ids = self._ids(held, changes.plan.columns)
             # Where somebody else wrote meanwhile, nothing is appended without looking for old rows.
-            unseen = new if held.current == seen else set()
+            unseen = new if held.current == at and not touched else set()
             key_ids = [ids[name] for name in keys]
             old = {row_at: tuple(row.get(at) for at in key_ids) for row_at, row in enumerate(held.rows)}
             kept: list[LakeRow] = [row for at, row in enumerate(held.rows) if old[at] in unseen or old[at] not in net]
             kept += [{ids[name]: row[name] for name in ids} for row in net.values() if row[OP] != "d"]
-            self.lake.add_snapshot(held, tuple(kept), "overwrite", changes.stamp)
-            self.lake.set_stamp(held, changes.stamp)
+            self._put(held, tuple(kept), "overwrite", changes.stamp)
 
         self._ids(self.lake.table(changes.table), changes.plan.columns)
         self._durable(f"apply rows of {_plain(changes.table)}", commit)
@@ -201,7 +219,35 @@ class MemorySink:
 
     def apply_newest(self, changes: NewestChanges) -> Applied:
         """See ``Changes``."""
-        raise NotImplementedError
+        typed, zeros = self._read(changes.scan, changes.plan, leave_out=changes.leave_out_unreadable)
+        keys = [column.name for column in changes.plan.columns if column.key]
+        net = newest(typed, keys)
+        if changes.deletes is not None:
+            gone = deletes(self._deleted(changes.scan, changes.deletes), keys)
+            net = {key: row for key, row in net.items() if row.ts >= gone.get(key, 0)}
+
+        def commit() -> None:
+            held = self.lake.table(changes.table)
+            ids = self._ids(held, changes.columns)
+            rows = merged(held.rows, net, ids, keys, changes.columns[-1].name)
+            self._put(held, tuple(rows), "overwrite", changes.stamp)
+
+        self._ids(self.lake.table(changes.table), changes.columns)
+        self._durable(f"apply the newest rows of {_plain(changes.table)}", commit)
+        return Applied(zero_dates=zeros)
+
+    def _deleted(self, scan: LogScan, plan: ReadPlan) -> list[dict[str, Any]]:
+        """The deletes, moves of keys among them, that the whole log has in the range of a scan."""
+        assert self._log is not None, "the change log is opened before rows of it are applied"
+        found = self._log.scan(msgspec.structs.replace(scan, batches=None, keys=None))
+        rows = [row for row in found.to_pylist() if row["op"] in {"delete", "update"}]
+        if plan.schemas is None:  # keys are read by the table as it is now, whatever rows were made of
+            rows = [{**row, "schema_key": next(iter(plan.tables))} for row in rows]
+        rows = [row for row in rows if row["schema_key"] in plan.tables]
+        loosely = read_rows(msgspec.structs.replace(plan, strict=False))
+        batch = pa.RecordBatch.from_pylist(rows, schema=found.schema)
+        typed = [row for part in loosely([batch]) for row in part.to_pylist()] if rows else []
+        return [row for row in typed if row[OP] == "d" and row[BAD] is None]
 
     def unreadable_rows(self, scan: LogScan, plan: ReadPlan, limit: int) -> list[BadRow]:
         """See ``Changes``."""
@@ -231,14 +277,9 @@ class MemorySink:
             raise SinkFault(f"there is no column {missing[0]}")
         return {column.name: ids[column.name] for column in columns}
 
-    def _commit(self, table: TableName, what: str, rows: tuple[LakeRow, ...], operation: str, stamp: Stamp) -> None:
-        held = self.lake.table(table)
-
-        def commit() -> None:
-            self.lake.add_snapshot(held, rows, operation, stamp)
-            self.lake.set_stamp(held, stamp)
-
-        self._durable(what, commit)
+    def _put(self, table: MemoryTable, rows: tuple[LakeRow, ...], operation: str, stamp: Stamp) -> None:
+        self.lake.add_snapshot(table, rows, operation, stamp)
+        self.lake.set_stamp(table, stamp)
 
     def _durable(self, what: str, action: Callable[[], None]) -> None:
         def fenced() -> None:

@@ -1,0 +1,146 @@
+"""The history of a table: what its commits say of it, and what others did between them.
+
+A stamp stands in two places: in the table's properties, beside the number of the snapshot that it was written with,
+and in the summaries of snapshots. Properties survive compaction and expiry by other tools, and no rollback undoes
+them, which is how a rollback is recognised: the snapshot that they name is not in the table's history any more.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import msgspec
+
+from ticdc_spark.sinks.base import Stamp, TableFound
+
+UPKEEP = frozenset({"replace"})
+"""Operations that change files and no rows."""
+EXPIRED = "snapshots that were expired"
+"""In place of operations that nothing can tell any more."""
+_NOWHERE: tuple[tuple[int, int], int] = ((0, 0), 0)
+
+
+class Commit(msgspec.Struct, frozen=True, kw_only=True):
+    """One commit of a table: a snapshot."""
+
+    id: int
+    parent: int | None
+    sequence: int
+    """Rises from commit to commit; 0 where the table's format has no such number."""
+    operation: str
+    """append, overwrite, delete, or replace where no row changed."""
+    stamp: Stamp | None
+    """As the snapshot's summary has it; ``about`` is empty where the properties were written with it. ``None``: no job
+    made it."""
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True):
+    """A stamp as the properties of a table have it."""
+
+    stamp: Stamp
+    snapshot: int | None
+    """The snapshot that was current when it was written."""
+    sequence: int
+    """Of ``snapshot``."""
+    changed_by: frozenset[str] = frozenset()
+    """What others did between the job's look at the table and this commit, which no look has found yet."""
+
+
+Lookup: TypeAlias = Callable[[int], Commit | None]
+"""A commit by its id; ``None``: it was expired, and nothing tells what it was."""
+
+
+def judge(note: Note | None, current: int | None, lookup: Lookup) -> TableFound:
+    """What a table says of itself, and what others did to it since.
+
+    ``current``: its snapshot now; ``None``: it has none.
+    """
+    if note is None:
+        return _unnoted(current, lookup)
+    commits, reached, lost = _walk(current, lookup, note.snapshot)
+    ours = [at for at, commit in enumerate(commits) if commit.stamp is not None]
+    newest = commits[0] if commits else None
+    if reached or (newest is not None and lost and not ours and newest.sequence > note.sequence):
+        carried = commits[ours[0]].stamp if ours else None
+        stamp = note.stamp if carried is None else _whole(carried, note)
+        others = _others(commits) | note.changed_by | ({EXPIRED} if lost else set())
+        return TableFound(stamp=stamp, changed_by=_text(others), snapshot=current)
+    if ours:
+        # The snapshot of the properties is not among its ancestors: the table was set back, and perhaps written since.
+        at = commits[ours[0]]
+        assert at.stamp is not None, "that is why it was chosen"
+        stamp = msgspec.structs.replace(at.stamp, about=note.stamp.about)  # no rollback undoes a schema
+        others = _others(commits[: ours[0]]) | note.changed_by
+        if at.sequence > note.sequence:
+            others |= {EXPIRED} if lost else set()
+            return TableFound(stamp=_whole(at.stamp, note), changed_by=_text(others), snapshot=current)
+        if stamp.job == note.stamp.job:
+            return TableFound(stamp=stamp, rolled_back=True, changed_by=_text(others), snapshot=current)
+    since = [commit for commit in commits if commit.sequence > note.sequence]
+    others = _others(since) | note.changed_by
+    zero = Stamp(note.stamp.job, *_NOWHERE, note.stamp.about)
+    return TableFound(stamp=zero, rolled_back=True, changed_by=_text(others), snapshot=current)
+
+
+def unseen_changes(note: Note | None, current: int | None, seen: int | None, lookup: Lookup) -> frozenset[str]:
+    """What others did to a table that the job has not found yet, up to a commit of its own or to the table as it is.
+
+    ``seen``: the snapshot at which the job looked; ``note``: what the properties said before the commit.
+    """
+    if note is None and seen is None:
+        return frozenset()
+    others: set[str] = set()
+    at = current
+    while at is not None and at != seen:
+        if note is not None and at == note.snapshot:
+            return frozenset(others) | note.changed_by
+        commit = lookup(at)
+        if commit is None:
+            others.add(EXPIRED)
+            break
+        if commit.stamp is None and commit.operation not in UPKEEP:
+            others.add(commit.operation)
+        at = commit.parent
+    return frozenset(others)
+
+
+def _unnoted(current: int | None, lookup: Lookup) -> TableFound:
+    """A table whose properties say nothing: a summary may."""
+    passed: list[Commit] = []
+    at = current
+    while at is not None and (commit := lookup(at)) is not None:
+        if commit.stamp is not None:
+            return TableFound(stamp=commit.stamp, changed_by=_text(_others(passed)), snapshot=current)
+        passed.append(commit)
+        at = commit.parent
+    return TableFound(stamp=None, snapshot=current)
+
+
+def _walk(current: int | None, lookup: Lookup, until: int | None) -> tuple[list[Commit], bool, bool]:
+    """The commits from the current one back to ``until``, without it; whether it was reached, and whether the way there
+    ended at a commit that was expired."""
+    found: list[Commit] = []
+    at = current
+    while at is not None:
+        if at == until:
+            return found, True, False
+        commit = lookup(at)
+        if commit is None:
+            return found, False, True
+        found.append(commit)
+        at = commit.parent
+    return found, False, False
+
+
+def _whole(carried: Stamp, note: Note) -> Stamp:
+    return carried if carried.about else msgspec.structs.replace(carried, about=note.stamp.about)
+
+
+def _others(commits: list[Commit]) -> set[str]:
+    return {commit.operation for commit in commits if commit.stamp is None and commit.operation not in UPKEEP}
+
+
+def _text(operations: set[str] | frozenset[str]) -> str:
+    return ", ".join(sorted(operations))
+
+
+__all__ = ["EXPIRED", "UPKEEP", "Commit", "Lookup", "Note", "judge", "unseen_changes"]

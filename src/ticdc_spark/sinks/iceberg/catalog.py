@@ -1,0 +1,145 @@
+"""An Iceberg catalog: its Spark sessions, the names of tables in it, and tables as Iceberg's own Java API has them."""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from ticdc_spark.errors import SinkFault
+from ticdc_spark.names import escape
+from ticdc_spark.sinks.base import TableName
+from ticdc_spark.sinks.iceberg.faults import faults, quote
+from ticdc_spark.spark.types import LakeColumn
+
+NAMESPACE = "_ticdc_spark"
+"""Of change logs and dead letters."""
+PROPERTIES: dict[str, str] = {
+    "format-version": "2",
+    "write.delete.mode": "merge-on-read",
+    "write.update.mode": "merge-on-read",
+    "write.merge.mode": "merge-on-read",
+    "write.distribution-mode": "none",
+    "write.delete.distribution-mode": "none",
+    "write.update.distribution-mode": "none",
+    "write.merge.distribution-mode": "none",
+    "write.parquet.compression-codec": "zstd",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+}
+"""Properties of the tables that a job creates, unless ``[sink] table-properties`` says otherwise."""
+
+
+def catalog_options(catalog: str, warehouse: str, options: Mapping[str, str]) -> dict[str, str]:
+    """Spark options of the catalog: a JDBC catalog on SQLite in the warehouse unless ``options`` name another.
+
+    Raises: SinkFault for a hadoop catalog, which cannot rename tables.
+    """
+    prefix = f"spark.sql.catalog.{catalog}"
+    chosen = dict(options)
+    if chosen.get("type") == "hadoop":
+        message = "a catalog of type hadoop cannot rename tables; use jdbc, rest, hive, glue or another one"
+        raise SinkFault(message)
+    if "type" not in chosen and "catalog-impl" not in chosen:
+        chosen |= {
+            "type": "jdbc",
+            "uri": f"jdbc:sqlite:{warehouse}/catalog.db?busy_timeout=60000",
+            "jdbc.schema-version": "V1",
+        } | {key: value for key, value in options.items() if key.startswith("jdbc.") or key == "uri"}
+    chosen = {"warehouse": warehouse, "cache-enabled": "false"} | chosen
+    return {prefix: "org.apache.iceberg.spark.SparkCatalog"} | {
+        f"{prefix}.{key}": value for key, value in chosen.items()
+    }
+
+
+class IcebergCatalog:
+    """A catalog that a job writes to."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        catalog: str,
+        warehouse: str,
+        properties: Mapping[str, str],
+        options: Mapping[str, str],
+        fence: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``options``: those of the catalog; each session that writes gets them. ``fence``: called before each commit;
+        raises where the job must not write any more."""
+        self.options = dict(options)
+        self.fence = fence
+        self.spark = self._configured(spark)
+        self.catalog = catalog
+        self.warehouse = warehouse.rstrip("/")
+        self.properties = PROPERTIES | dict(properties)
+        self._sessions: SimpleQueue[SparkSession] = SimpleQueue()
+        self._creating = threading.Lock()
+        self.iceberg: Any = spark._jvm.org.apache.iceberg  # type: ignore[union-attr]
+        with faults(f"catalog {catalog!r} cannot be opened"):
+            # Catalogs are looked up in the thread's active session, which may be another one in a thread of its own.
+            SparkSession._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
+            self._catalog = self.iceberg.spark.Spark3Util.loadIcebergCatalog(spark._jsparkSession, catalog)
+
+    @contextmanager
+    def session(self) -> Iterator[SparkSession]:
+        # Kept and lent again: each session opens the catalog, with connections of its own, and never closes it.
+        try:
+            session = self._sessions.get_nowait()
+        except Empty:
+            session = self._configured(self.spark.newSession())
+        try:
+            yield session
+        finally:
+            self._sessions.put(session)
+
+    def _configured(self, session: SparkSession) -> SparkSession:
+        for key, value in self.options.items():
+            session.conf.set(key, value)
+        return session
+
+    def sql_name(self, table: TableName) -> str:
+        """The table's name for SQL, quoted."""
+        return ".".join(quote(part) for part in (self.catalog, escape(table[0]), escape(table[1])))
+
+    def exists(self, table: TableName) -> bool:
+        """Whether the catalog has the table."""
+        with faults(f"table {table} cannot be looked up"):
+            return bool(self._catalog.tableExists(self._identifier(table)))
+
+    def load(self, table: TableName) -> Any:
+        """The table, as Iceberg's Java API has it now."""
+        return self._catalog.loadTable(self._identifier(table))
+
+    def format_version(self, loaded: Any) -> int:
+        """The version of Iceberg's specification that a table follows."""
+        return int(loaded.operations().current().formatVersion())
+
+    def _namespace(self, schema: str) -> Any:
+        gateway = self.spark.sparkContext._gateway
+        assert gateway is not None
+        levels = gateway.new_array(gateway.jvm.String, 1)
+        levels[0] = escape(schema)
+        return self.iceberg.catalog.Namespace.of(levels)
+
+    def _identifier(self, table: TableName) -> Any:
+        return self.iceberg.catalog.TableIdentifier.of(self._namespace(table[0]), escape(table[1]))
+
+    def _schema(self, columns: Sequence[LakeColumn]) -> Any:
+        jvm = self.spark._jvm
+        assert jvm is not None
+        fields = jvm.java.util.ArrayList()
+        for position, column in enumerate(columns, 1):
+            kind = self._type(column, 1000 + position)
+            fields.add(self.iceberg.types.Types.NestedField.optional(position, column.name, kind))
+        return self.iceberg.Schema(fields)
+
+    def _type(self, column: LakeColumn, element_id: int = 1) -> Any:
+        types = self.iceberg.types.Types
+        if column.type.iceberg == "list":
+            return types.ListType.ofOptional(element_id, types.FloatType.get())
+        return types.fromPrimitiveString(column.type.iceberg)
+
+
+__all__ = ["NAMESPACE", "PROPERTIES", "IcebergCatalog", "catalog_options"]

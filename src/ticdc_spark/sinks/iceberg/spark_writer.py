@@ -1,0 +1,147 @@
+"""Rows and values as Spark writes them: append, MERGE, UPDATE.
+
+Each is one commit by Spark, with the stamp in its summary; the properties follow in a second one.
+"""
+
+import re
+from collections.abc import Sequence
+from uuid import uuid4
+
+from pyspark.sql import DataFrame, SparkSession
+
+from ticdc_spark.errors import DecisionNeeded, SinkFault
+from ticdc_spark.sinks.base import (
+    ALWAYS,
+    OP_COLUMN,
+    TIES,
+    ColumnConversion,
+    Fill,
+    Stamp,
+    TableName,
+    unconverted,
+)
+from ticdc_spark.sinks.history import Note
+from ticdc_spark.sinks.iceberg.faults import faults, quote
+from ticdc_spark.sinks.iceberg.stamps import ABOUT, read_note, summary, unseen
+from ticdc_spark.sinks.iceberg.tables import IcebergTables
+from ticdc_spark.spark.types import LakeColumn, to_arrow
+
+_DATA_ERROR = re.compile(
+    r"CAST_INVALID_INPUT|CAST_OVERFLOW|NUMERIC_VALUE_OUT_OF_RANGE|USER_RAISED_EXCEPTION|ARITHMETIC_OVERFLOW"
+)
+"""Spark's words for a value that does not fit, as against a lake that is broken."""
+_SUMMARY = "spark.sql.iceberg.snapshot-property."
+"""Prefix of a session's settings that go into the summaries of its commits."""
+
+
+class SparkWriter(IcebergTables):
+    """Tables that Spark writes to."""
+
+    def fill_column(self, table: TableName, column: LakeColumn, fill: Fill, stamp: Stamp) -> None:
+        """See ``Columns``."""
+        self._set(table, column.name, literal(column, fill), stamp)
+
+    def convert_column(
+        self, table: TableName, old: str, column: LakeColumn, conversion: ColumnConversion, stamp: Stamp
+    ) -> None:
+        """See ``Columns``."""
+        try:
+            self._set(table, column.name, conversion.expression.format(old=quote(old)), stamp)
+        except SinkFault as fault:
+            if _DATA_ERROR.search(str(fault)) is None:
+                raise
+            raise DecisionNeeded(unconverted(column, str(fault)[:500])) from fault
+
+    def _set(self, table: TableName, column: str, expression: str, stamp: Stamp) -> None:
+        with faults(f"column {column} of {table} cannot be filled"), self.session() as session:
+            note = self._begin(session, table, stamp)
+            session.sql(f"UPDATE {self.sql_name(table)} SET {quote(column)} = {expression}")
+            self._settle(table, stamp, note)
+
+    def append(self, table: TableName, rows: DataFrame, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
+        """Append rows without looking for old ones of their keys."""
+        with faults(f"rows cannot be appended to {table}"):
+            note = self._begin(rows.sparkSession, table, stamp)
+            rows.select(*(quote(column.name) for column in columns)).writeTo(self.sql_name(table)).append()
+            self._settle(table, stamp, note)
+
+    def merge(self, table: TableName, changes: DataFrame, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
+        """Merge net changes: of each key its last image, with its op."""
+        self._merge(table, changes, columns, stamp, "")
+
+    def merge_newest(self, table: TableName, changes: DataFrame, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
+        """Merge changes where the table has no newer one, by its last column. See ``newest_changes``."""
+        time = quote(columns[-1].name)
+        newer = f"s.{time} > coalesce(t.{time}, 0) OR (s.{TIES} AND s.{time} = coalesce(t.{time}, 0)) OR s.{ALWAYS}"
+        self._merge(table, changes, columns, stamp, f" AND ({newer})")
+
+    def _merge(
+        self, table: TableName, changes: DataFrame, columns: Sequence[LakeColumn], stamp: Stamp, newer: str
+    ) -> None:
+        view = f"changes_{uuid4().hex}"
+        names = [quote(column.name) for column in columns]
+        on = " AND ".join(f"t.{quote(column.name)} = s.{quote(column.name)}" for column in columns if column.key)
+        rest = [quote(column.name) for column in columns if not column.key]
+        update = (
+            f"WHEN MATCHED{newer} THEN UPDATE SET {', '.join(f't.{name} = s.{name}' for name in rest)}" if rest else ""
+        )
+        with faults(f"changes cannot be merged into {table}"):
+            note = self._begin(changes.sparkSession, table, stamp)
+            changes.createOrReplaceTempView(view)
+            try:
+                changes.sparkSession.sql(
+                    f"MERGE INTO {self.sql_name(table)} t USING {view} s ON {on} "
+                    f"WHEN MATCHED AND s.{OP_COLUMN} = 'd'{newer} THEN DELETE {update} "
+                    f"WHEN NOT MATCHED AND s.{OP_COLUMN} <> 'd' THEN "
+                    f"INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
+                )
+            finally:
+                changes.sparkSession.catalog.dropTempView(view)
+            self._settle(table, stamp, note)
+
+    def is_touched(self, table: TableName, stamp: Stamp) -> bool:
+        """Whether somebody else wrote to a table since the job looked at it."""
+        with faults(f"the history of {table} cannot be read"):
+            loaded = self.load(table)
+            return bool(unseen(self.iceberg, loaded, read_note(loaded), stamp.seen))
+
+    def _begin(self, session: SparkSession, table: TableName, stamp: Stamp) -> Note | None:
+        """Let the next commit of a session carry the stamp. Returns: what the properties say before it."""
+        loaded = self.load(table)
+        note = read_note(loaded)
+        # What the table is goes along only where the properties say something else: it may be long.
+        more = stamp.about if note is None or note.stamp.about != stamp.about else ""
+        for key, value in summary(stamp, more).items():
+            session.conf.set(f"{_SUMMARY}{key}", value)
+        if not more:
+            session.conf.unset(f"{_SUMMARY}{ABOUT}")
+        self.fence()
+        return note
+
+    def _settle(self, table: TableName, stamp: Stamp, note: Note | None) -> None:
+        """After a commit by Spark, which cannot set properties: keep its stamp where no expiry removes it."""
+        transaction = self.load(table).newTransaction()
+        self.commit(table, transaction, stamp, note)
+
+
+def literal(column: LakeColumn, fill: Fill) -> str:
+    """SQL of a constant for a column.
+
+    Raises: DecisionNeeded when the column's type cannot hold it.
+    """
+    array, bad, _ = to_arrow(column, fill.lake)([fill.value])
+    if bad:
+        message = f"the default of the new column `{column.source}` cannot be read: {bad[0]}"
+        raise DecisionNeeded(message)
+    value = array[0].as_py()
+    if value is None:
+        return "NULL"
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
+    if column.type.arrow in {"local", "instant"}:
+        value = value.replace(tzinfo=None)
+    text = str(value).replace("\\", "\\\\").replace("'", "\\'")
+    return f"CAST('{text}' AS {column.type.spark})"
+
+
+__all__ = ["SparkWriter", "literal"]

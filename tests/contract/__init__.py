@@ -1,0 +1,21 @@
+"""The contract of a sink as tests that every member passes: a class for pytest, filled in by a fixture ``member``.
+
+``tests/unit/test_memory_sink.py`` runs it in this process, ``tests/spark/test_sink_contract.py`` on Iceberg.
+"""
+
+from tests.contract.changes import ChangesContract
+from tests.contract.columns import ColumnsContract
+from tests.contract.fences import FenceContract
+from tests.contract.log import LogContract
+from tests.contract.newest import NewestContract
+from tests.contract.others import OthersContract
+from tests.contract.tables import TablesContract
+
+
+class SinkContract(
+    TablesContract, ColumnsContract, ChangesContract, NewestContract, OthersContract, FenceContract, LogContract
+):
+    """Everything that a sink promises."""
+
+
+__all__ = ["SinkContract"]

@@ -1,0 +1,136 @@
+"""The fence: it is asked before each commit, and where it closes nothing more is written."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from tests.contract.changes import MANY
+from tests.contract.member import Member, insert, row, source, update
+from tests.contract.others import KINDS, began, every_kind, mark
+from ticdc_spark.errors import LeaseHeld, SinkFault
+from ticdc_spark.sinks.base import Stamp
+from ticdc_spark.spark.decode.control import Reject
+
+
+def _both(member: Member, stamp: Stamp) -> None:
+    """New keys and others, in two commits where Spark writes them."""
+    appended = msgspec.structs.replace(stamp, mark=(40, 1))
+    changes = [insert(member.of, 30, **source(5)), update(member.of, 30, source(1), v="9")]
+    net = member.net(member.land(changes, 2), 40, 2, above=20, stamp=stamp, appended=appended, new_keys=True, **MANY)
+    member.sink.apply_net_changes(net)
+
+
+class FenceContract:
+    """Every durable action of a sink is fenced."""
+
+    @pytest.mark.parametrize("kind", [*KINDS, "append and merge"])
+    def test_a_commit_behind_a_closed_fence_does_nothing(self, member: Member, kind: str) -> None:
+        """Whichever call of the fence closes: the rows and the mark are those of one commit or of another."""
+        began(member)
+        act = KINDS.get(kind, _both)
+        was = (mark(member), member.rows())
+        told = member.found()
+        states = [was]
+        for calls in range(1, 9):
+            stamp = member.stamp(40, 5)
+            member.guard.open()
+            member.guard.closes_at = calls + _landing_calls(kind)
+            try:
+                act(member, stamp)
+            except LeaseHeld:
+                now = (mark(member), member.rows())
+                assert member.found().changed_by == ""
+                if calls == 1:
+                    assert (member.found(), now) == (told, was)
+                if now != states[-1]:
+                    assert now[0] > states[-1][0], "rows change with their mark"
+                    states.append(now)
+            else:
+                break
+            finally:
+                member.guard.open()
+        else:
+            pytest.fail("the fence is asked without end")
+        assert mark(member) == (40, 5)
+        assert calls > 1, "the fence was asked"
+
+    @pytest.mark.parametrize("act", ["create", "drop", "rename", "create_database", "drop_database"])
+    def test_tables_come_and_go_by_the_fence(self, member: Member, act: str) -> None:
+        other, spare = (member.schema, "u"), f"{member.schema}_spare"
+        member.fill(1)
+        if act == "drop_database":
+            member.sink.create_database(spare)
+        stamp = member.stamp(30)
+        member.guard.open()
+        member.guard.closes_at = 1
+        acts = {
+            "create": lambda: member.sink.create(other, member.columns, stamp),
+            "drop": lambda: member.sink.drop(member.name),
+            "rename": lambda: member.sink.rename(member.name, other),
+            "create_database": lambda: member.sink.create_database(spare),
+            "drop_database": lambda: member.sink.drop_database(spare),
+        }
+        with pytest.raises(LeaseHeld):
+            acts[act]()
+        member.guard.open()
+        assert member.sink.find(other) is None
+        assert member.rows() == [row(1)]
+
+    def test_the_log_is_written_by_the_fence(self, member: Member) -> None:
+        changes = [insert(member.of, 30, **source(5))]
+        member.guard.closes_at = 1
+        with pytest.raises(LeaseHeld):
+            member.land(changes)
+        with pytest.raises(LeaseHeld):
+            member.log.keep_rejects(
+                member.generation, 1, "decode", [Reject(topic="topic", partition=0, offset=0, seq=0, reason="r")], 0.0
+            )
+        member.guard.open()
+        assert member.log.batches(member.generation) == frozenset()
+        assert member.letters(member.generation) == []
+        member.land(changes)
+        member.guard.closes_at = 1
+        with pytest.raises(LeaseHeld):
+            member.log.forget(member.generation, 2)
+        member.guard.open()
+        assert member.log.batches(member.generation) == {1}
+
+    @every_kind
+    def test_another_writer_between_read_and_commit_is_kept(self, member: Member, kind: str) -> None:
+        """Somebody's row, with a key that comes new from the source, too, lands just before the commit."""
+        began(member)
+        stamp = member.stamp(40, 5)
+        waits = _landing_calls(kind)
+
+        def happens() -> None:
+            nonlocal waits
+            waits -= 1
+            if waits < 0:
+                member.others.insert(member.name, row(5, v=55))
+            else:
+                member.guard.happens = happens
+
+        member.guard.happens = happens
+        try:
+            KINDS[kind](member, stamp)
+        except SinkFault:
+            assert (kind in {"fill", "convert"}, mark(member)) == (True, (20, 3)), "what was computed is not written"
+            KINDS[kind](member, stamp)
+        found = member.found()
+        assert mark(member) == (40, 5)
+        ids = [one["id"] for one in member.rows()]
+        assert len(ids) == len(set(ids)) or found.changed_by, "a key twice is at least seen"
+        if kind != "truncate":
+            assert 5 in ids
+            assert found.changed_by
+        if kind == "append":
+            assert [one["v"] for one in member.rows() if one["id"] == 5] == [5]
+
+
+def _landing_calls(kind: str) -> int:
+    """How often the fence is asked to land the rows that a kind of commit applies."""
+    return 1 if kind in {"merge", "append", "newest", "append and merge"} else 0
+
+
+__all__ = ["FenceContract"]

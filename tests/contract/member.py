@@ -1,0 +1,218 @@
+"""What the contract's tests need of a sink: the sink itself, and what other people and tools do to its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import msgspec
+
+from tests.spark.simple_topic import ID, INT, KEY
+from ticdc_spark.errors import LeaseHeld
+from ticdc_spark.model import Change, Column, Message, Row, RowChange, Table
+from ticdc_spark.mysql import handle_key
+from ticdc_spark.protocols.base import ReadOptions
+from ticdc_spark.protocols.simple.decode import SimpleConfig, encoder
+from ticdc_spark.sinks.base import NetChanges, Sink, Stamp, TableFound, TableName
+from ticdc_spark.sinks.changelog_base import ChangeLog
+from ticdc_spark.spark.decode.control import ControlEvent, RowsRead
+from ticdc_spark.spark.decode.envelopes import LandingPlan
+from ticdc_spark.spark.decode.log_files import LogScan
+from ticdc_spark.spark.decode.log_schema import SLOTS
+from ticdc_spark.spark.decode.rows import ReadPlan
+from ticdc_spark.spark.types import LakeColumn, LakeOptions, lake_columns
+
+Rows = list[dict[str, Any]]
+TEXT = msgspec.structs.replace(INT, name="varchar", length=20, charset="utf8mb4", collate="utf8mb4_bin")
+JOB = "job"
+
+
+@dataclass
+class Guard:
+    """The fence: it can close at one of its calls, or let something happen there."""
+
+    calls: int = 0
+    closes_at: int = 0
+    """The call that raises, and all after it; 0: none does."""
+    happens: Callable[[], None] | None = None
+    """Once, at the next call."""
+
+    def __call__(self) -> None:
+        self.calls += 1
+        if self.closes_at and self.calls >= self.closes_at:
+            raise LeaseHeld("the lease was taken")
+        happens, self.happens = self.happens, None
+        if happens is not None:
+            happens()
+
+    def open(self) -> None:
+        self.calls, self.closes_at, self.happens = 0, 0, None
+
+
+class Others(Protocol):
+    """What other people and tools do to a lake."""
+
+    def insert(self, table: TableName, row: dict[str, Any]) -> None: ...
+    def delete(self, table: TableName, key: int) -> None: ...
+    def update(self, table: TableName, key: int, column: str, value: Any) -> None: ...
+    def compact(self, table: TableName) -> None:
+        """Rewrite the data files, with the deletes in them."""
+
+    def rewrite_manifests(self, table: TableName) -> None: ...
+    def rewrite_deletes(self, table: TableName) -> None: ...
+    def expire(self, table: TableName) -> None:
+        """Every snapshot but the current one."""
+
+    def roll_back(self, table: TableName, snapshot: int) -> None: ...
+    def set_current(self, table: TableName, snapshot: int) -> None: ...
+    def create(self, table: TableName, columns: Sequence[LakeColumn], rows: Rows) -> None:
+        """A table that no job made, in place of one of that name."""
+
+
+@dataclass
+class Member:
+    """One sink under test, with a change log and a namespace that nobody else uses."""
+
+    sink: Sink
+    log: ChangeLog
+    guard: Guard
+    others: Others
+    read: Callable[[TableName], Rows]
+    letters: Callable[[int], list[tuple[int, str, int, str]]]
+    """Dead letters of a generation: (batch, stage, offset, reason), sorted."""
+    messages: Callable[[Sequence[Message]], Any]
+    """As the sink's log takes them."""
+    schema: str
+    generation: int
+    offset: int = 0
+    of: Table = field(init=False)
+    name: TableName = field(init=False)
+
+    def __post_init__(self) -> None:
+        columns = (ID, Column(name="v", type=INT), Column(name="w", type=TEXT))
+        self.of = Table(schema=self.schema, name="t", columns=columns, indexes=(KEY,), table_id=1, version=10)
+        self.name = (self.schema, "t")
+
+    @property
+    def columns(self) -> tuple[LakeColumn, ...]:
+        return columns_of(self.of)
+
+    def rows(self, table: TableName | None = None) -> Rows:
+        return sorted(self.read(table or self.name), key=lambda row: int(row["id"]))
+
+    def found(self, table: TableName | None = None) -> TableFound:
+        found = self.sink.find(table or self.name)
+        assert found is not None, "the table is there"
+        return found
+
+    def stamp(self, ts: int, step: int = 2, about: str | None = None, **more: Any) -> Stamp:
+        """A stamp after a look at the table."""
+        found = self.sink.find(self.name)
+        seen = None if found is None else found.snapshot
+        said = f'{{"at": {ts}}}' if about is None else about
+        return Stamp(**({"job": JOB, "mark": (ts, step), "floor": ts - 1, "about": said, "seen": seen} | more))
+
+    def create(self) -> Stamp:
+        """The table, at (10, 0), with nothing in it."""
+        stamp = self.stamp(10, 0)
+        self.sink.create(self.name, self.columns, stamp)
+        return stamp
+
+    def fill(self, *keys: int) -> Stamp:
+        """The table, at (20, 2), with a row of each key: v is the key, w its text."""
+        self.create()
+        changes = [insert(self.of, 20, id=str(key), v=str(key), w=str(key)) for key in keys]
+        stamp = self.stamp(20)
+        self.apply(changes, 20, new_keys=True, stamp=stamp, above=10)
+        return stamp
+
+    def land(self, changes: Sequence[Change], batch: int = 1, **plan: Any) -> list[ControlEvent]:
+        """Land row changes as the messages of one batch."""
+        simple = encoder(SimpleConfig())
+        sent = [one for change in changes if isinstance(change, RowChange) for one in simple.rows([change])]
+        kept = [
+            Message(topic="topic", partition=0, offset=at, key=one.key, value=one.value)
+            for at, one in enumerate(sent, self.offset)
+        ]
+        self.offset += len(kept)
+        return self.log.land(self.messages(kept), landing(self.generation, batch, **plan))
+
+    def net(
+        self, controls: Sequence[ControlEvent], upto: int, batch: int = 1, *, above: int = 0, stamp: Stamp, **more: Any
+    ) -> NetChanges:
+        """The changes of the table in one batch, ``above`` < commit_ts <= ``upto``."""
+        told = [one for one in controls if isinstance(one, RowsRead)]
+        inserts, rows = sum(one.summary.inserts for one in told), sum(one.summary.rows for one in told)
+        plan = ReadPlan(
+            protocol="simple",
+            tables={one.schema_key: self.of for one in told},
+            columns=self.columns,
+            options=ReadOptions(),
+            lake=LakeOptions(),
+        )
+        scan = LogScan(
+            generation=self.generation,
+            batches=frozenset({batch}),
+            schema=self.of.schema,
+            table=self.of.name,
+            above=above,
+            upto=upto,
+        )
+        given = {"inserts": inserts, "others": rows - inserts} | more
+        return NetChanges(table=self.name, scan=scan, plan=plan, stamp=stamp, **given)
+
+    def apply(
+        self, changes: Sequence[RowChange], upto: int, *, batch: int = 1, stamp: Stamp | None = None, **more: Any
+    ) -> None:
+        """Land changes as a batch, and apply it."""
+        controls = self.land(changes, batch)
+        net = self.net(controls, upto, batch, stamp=stamp or self.stamp(upto), **more)
+        self.sink.apply_net_changes(net)
+
+
+def columns_of(table: Table) -> tuple[LakeColumn, ...]:
+    return lake_columns(table, handle_key(table), LakeOptions())
+
+
+def landing(generation: int, batch: int, **more: Any) -> LandingPlan:
+    given = {"floors": {}, "watermarks": {}} | more
+    return LandingPlan(protocol="simple", generation=generation, batch=batch, slots=SLOTS, **given)
+
+
+def insert(of: Table, ts: int, **row: str | None) -> RowChange:
+    return RowChange(op="insert", table=of, commit_ts=ts, after=row)
+
+
+def update(of: Table, ts: int, before: Row, **row: str | None) -> RowChange:
+    return RowChange(op="update", table=of, commit_ts=ts, before=before, after={**before, **row})
+
+
+def delete(of: Table, ts: int, **row: str | None) -> RowChange:
+    return RowChange(op="delete", table=of, commit_ts=ts, before=row)
+
+
+def row(key: int, v: int | None = None, w: str | None = None) -> dict[str, Any]:
+    """A row of the lake as ``Member.fill`` writes it, unless said otherwise."""
+    return {"id": key, "v": key if v is None else v, "w": str(key) if w is None else w}
+
+
+def source(key: int) -> Row:
+    """The same as the source has it."""
+    return {"id": str(key), "v": str(key), "w": str(key)}
+
+
+__all__ = [
+    "JOB",
+    "Guard",
+    "Member",
+    "Others",
+    "Rows",
+    "columns_of",
+    "delete",
+    "insert",
+    "landing",
+    "row",
+    "source",
+    "update",
+]

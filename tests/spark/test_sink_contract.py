@@ -1,0 +1,122 @@
+"""Iceberg passes the contract of sinks, whoever writes the rows: the tasks themselves, or Spark."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.contract import SinkContract
+from tests.contract.member import Guard, Member, Rows
+from tests.spark.lake import lake
+from ticdc_spark.names import escape
+from ticdc_spark.sinks.base import TableName
+from ticdc_spark.sinks.iceberg.catalog import catalog_options
+from ticdc_spark.sinks.iceberg.faults import quote
+from ticdc_spark.sinks.iceberg.sink import IcebergSink
+from ticdc_spark.spark.sources.base import MESSAGES
+from ticdc_spark.spark.types import LakeColumn
+
+NUMBERS = count(1)
+EVERYTHING = "map('rewrite-all', 'true')"
+
+
+class SparkOthers:
+    """See ``member.Others``: another session, which knows nothing of jobs."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self.session = session
+
+    def _name(self, table: TableName) -> str:
+        return f"lake.{quote(escape(table[0]))}.{quote(escape(table[1]))}"
+
+    def _call(self, procedure: str, table: TableName, more: str = "") -> None:
+        name = self._name(table).removeprefix("lake.")
+        self.session.sql(f"CALL lake.system.{procedure}(table => '{name}'{more})").collect()
+
+    def insert(self, table: TableName, row: dict[str, Any]) -> None:
+        names, values = ", ".join(row), ", ".join(repr(value) for value in row.values())
+        self.session.sql(f"INSERT INTO {self._name(table)} ({names}) VALUES ({values})").collect()
+
+    def delete(self, table: TableName, key: int) -> None:
+        self.session.sql(f"DELETE FROM {self._name(table)} WHERE id = {key}").collect()
+
+    def update(self, table: TableName, key: int, column: str, value: Any) -> None:
+        self.session.sql(f"UPDATE {self._name(table)} SET {column} = {value!r} WHERE id = {key}").collect()
+
+    def compact(self, table: TableName) -> None:
+        self._call("rewrite_data_files", table, f", options => {EVERYTHING}")
+
+    def rewrite_manifests(self, table: TableName) -> None:
+        self._call("rewrite_manifests", table, ", use_caching => false")
+
+    def rewrite_deletes(self, table: TableName) -> None:
+        self._call("rewrite_position_delete_files", table, f", options => {EVERYTHING}")
+
+    def expire(self, table: TableName) -> None:
+        self._call("expire_snapshots", table, ", older_than => TIMESTAMP '9999-01-01', retain_last => 1")
+
+    def roll_back(self, table: TableName, snapshot: int) -> None:
+        self._call("rollback_to_snapshot", table, f", snapshot_id => {snapshot}")
+
+    def set_current(self, table: TableName, snapshot: int) -> None:
+        self._call("set_current_snapshot", table, f", snapshot_id => {snapshot}")
+
+    def create(self, table: TableName, columns: Sequence[LakeColumn], rows: Rows) -> None:
+        self.session.sql(f"CREATE NAMESPACE IF NOT EXISTS lake.{quote(escape(table[0]))}")
+        named = ", ".join(f"{quote(one.name)} {one.type.spark}" for one in columns)
+        self.session.sql(f"CREATE TABLE {self._name(table)} ({named}) USING iceberg")
+        for row in rows:
+            self.insert(table, row)
+
+
+class TestIcebergSink(SinkContract):
+    """``IcebergSink``, with a lake for all tests of one writer."""
+
+    @pytest.fixture(scope="class", params=["tasks", "spark"])
+    @classmethod
+    def opened(
+        cls, request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+    ) -> Iterator[tuple[IcebergSink, Guard, SparkSession]]:
+        folder, guard = tmp_path_factory.mktemp("contract"), Guard()
+        warehouse = folder / "lake"
+        warehouse.mkdir()
+        options = catalog_options("lake", str(warehouse), {})
+        sink = IcebergSink(spark.newSession(), "lake", str(warehouse), {}, options, request.param, guard)
+        yield sink, guard, lake(spark, folder)
+        shutil.rmtree(warehouse)
+
+    @pytest.fixture
+    def member(self, opened: tuple[IcebergSink, Guard, SparkSession]) -> Member:
+        sink, guard, session = opened
+        number = next(NUMBERS)
+        guard.open()
+        log = sink.changelog("contract")
+
+        def letters(generation: int) -> list[tuple[int, str, int, str]]:
+            found = session.sql(
+                f"SELECT batch, stage, `offset`, reason FROM {log.dead_letters} WHERE generation = {generation}"
+            )
+            return sorted(tuple(row) for row in found.collect())
+
+        def read(table: TableName) -> Rows:
+            name = f"lake.{quote(escape(table[0]))}.{quote(escape(table[1]))}"
+            return list(session.table(name).toArrow().to_pylist())
+
+        return Member(
+            sink=sink,
+            log=log,
+            guard=guard,
+            others=SparkOthers(session),
+            read=read,
+            letters=letters,
+            messages=lambda sent: session.createDataFrame(
+                [(one.topic, one.partition, one.offset, one.timestamp, one.key, one.value) for one in sent], MESSAGES
+            ),
+            schema=f"s{number}",
+            generation=number,
+        )

@@ -1,0 +1,95 @@
+"""The sink in memory passes the contract of sinks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tests.contract import SinkContract
+from tests.contract.member import Guard, Member, Rows
+from ticdc_spark.sinks.base import TableName
+from ticdc_spark.sinks.memory.lake import Field, Lake, MemoryTable
+from ticdc_spark.sinks.memory.sink import MemorySink
+from ticdc_spark.spark.types import LakeColumn
+
+
+class MemoryOthers:
+    """See ``member.Others``."""
+
+    def __init__(self, lake: Lake) -> None:
+        self.lake = lake
+
+    def _ids(self, table: TableName) -> dict[str, int]:
+        return {column.name: column.id for column in self.lake.table(table).fields}
+
+    def _put(self, table: TableName, rows: Sequence[Any], operation: str) -> None:
+        self.lake.add_snapshot(self.lake.table(table), tuple(rows), operation, None)
+
+    def insert(self, table: TableName, row: dict[str, Any]) -> None:
+        ids = self._ids(table)
+        new = {ids[name]: value for name, value in row.items()}
+        self._put(table, (*self.lake.table(table).rows, new), "append")
+
+    def delete(self, table: TableName, key: int) -> None:
+        at = self._ids(table)["id"]
+        self._put(table, [row for row in self.lake.table(table).rows if row.get(at) != key], "delete")
+
+    def update(self, table: TableName, key: int, column: str, value: Any) -> None:
+        ids = self._ids(table)
+        rows = self.lake.table(table).rows
+        changed = [{**row, ids[column]: value} if row.get(ids["id"]) == key else row for row in rows]
+        self._put(table, changed, "overwrite")
+
+    def compact(self, table: TableName) -> None:
+        self._put(table, self.lake.table(table).rows, "replace")
+
+    rewrite_manifests = rewrite_deletes = compact
+
+    def expire(self, table: TableName) -> None:
+        one = self.lake.table(table)
+        one.snapshots = {number: held for number, held in one.snapshots.items() if number == one.current}
+
+    def roll_back(self, table: TableName, snapshot: int) -> None:
+        assert snapshot in self.lake.table(table).snapshots
+        self.lake.table(table).current = snapshot
+
+    set_current = roll_back
+
+    def create(self, table: TableName, columns: Sequence[LakeColumn], rows: Rows) -> None:
+        made = MemoryTable(fields=tuple(Field(self.lake.next_id(), one.name, one.type) for one in columns))
+        self.lake.tables[table] = made
+        ids = self._ids(table)
+        self._put(table, [{ids[name]: value for name, value in row.items()} for row in rows], "append")
+
+
+class TestMemorySink(SinkContract):
+    """``MemorySink``."""
+
+    @pytest.fixture
+    def member(self) -> Member:
+        lake, guard = Lake(), Guard()
+        sink = MemorySink(lake, guard)
+        log = sink.changelog("contract")
+
+        def letters(generation: int) -> list[tuple[int, str, int, str]]:
+            held = lake.logs["contract"].letters
+            return sorted(
+                (batch, stage, one.offset, one.reason)
+                for (of, batch, stage), rejects in held.items()
+                for one in rejects
+                if of == generation
+            )
+
+        return Member(
+            sink=sink,
+            log=log,
+            guard=guard,
+            others=MemoryOthers(lake),
+            read=lambda table: lake.table(table).named_rows(),
+            letters=letters,
+            messages=list,
+            schema="s",
+            generation=1,
+        )
