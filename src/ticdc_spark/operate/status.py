@@ -267,7 +267,11 @@ def _tables(progress: Progress) -> tuple[TableStatus, ...]:
         table_status(table, waiting.pop((table.schema, table.name), 0), behind=(table.schema, table.name) in behind)
         for table in progress.tables
     ]
-    unknown = [table_status(TableState(schema=schema, name=name), rows) for (schema, name), rows in waiting.items()]
+    seen = {(table.schema, table.name) for table in progress.tables}
+    unknown = [
+        table_status(TableState(schema=name[0], name=name[1]), waiting.get(name, 0), behind=name in behind)
+        for name in waiting.keys() | (behind - seen)
+    ]
     return tuple(sorted([*known, *unknown], key=lambda table: table.name))
 
 
