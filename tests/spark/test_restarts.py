@@ -14,15 +14,18 @@ from tests.spark.lake import lake, make_topic, names, read_table, replicate, wil
 from tests.spark.simple_topic import INT, ddl, insert, table, topic
 from ticdc_spark import failpoints
 from ticdc_spark.cli.demo import compare
+from ticdc_spark.config.job import Job
 from ticdc_spark.config.load import load_job
 from ticdc_spark.model import Change, Column, ColumnType, RowChange, Table, Watermark
 from ticdc_spark.replicate import loop
-from ticdc_spark.replicate.apply.batch import TimelineWork
+from ticdc_spark.replicate.apply import batch as batch_module
+from ticdc_spark.replicate.apply.look import Looked, look_at
 from ticdc_spark.replicate.apply.timelines import TimelineResult
 from ticdc_spark.replicate.decide import Decided
 from ticdc_spark.replicate.modes.commit import committed
+from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.replicate.step import Steps
-from ticdc_spark.sinks.base import MarkFound, TableName
+from ticdc_spark.sinks.base import Sink, TableName
 from ticdc_spark.sinks.iceberg import net_changes
 
 POINTS = frozenset(
@@ -228,13 +231,16 @@ def _saves_progress_before_it_applies(patch: pytest.MonkeyPatch) -> None:
 
 def _forgets_marks(patch: pytest.MonkeyPatch) -> None:
     """What a restart knows of a table is what the progress says."""
-    ours = TimelineWork._look_up
+    ours = look_at
 
-    def look_up(work: TimelineWork, name: TableName) -> MarkFound | None:
-        found, state = ours(work, name), work.states.get(name)
-        return found if found is None or state is None else work.batch.stamp((state.applied, 0), state.applied)
+    def look(sink: Sink, job: Job, name: TableName, promise: TableState | None, *, arrival: bool = False) -> Looked:
+        looked = ours(sink, job, name, promise, arrival=arrival)
+        if promise is None or looked.stamp is None:
+            return looked
+        stamp = msgspec.structs.replace(looked.stamp, mark=(promise.applied, 0))
+        return msgspec.structs.replace(looked, state=promise, stamp=stamp)
 
-    patch.setattr(TimelineWork, "_look_up", look_up)
+    patch.setattr(batch_module, "look_at", look)
 
 
 ROWS_ONLY: tuple[Change, ...] = (
