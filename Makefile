@@ -49,8 +49,9 @@ format: setup ## rewrite the sources as make check wants them
 lock: setup ## pin anew what pyproject.toml asks for
 	@$(BIN)/python scripts/lock.py
 
-simulate: setup ## stories of the simulator: make simulate SEEDS=0-20000 (STORY=--story prints the first one)
-	@$(BIN)/python -m tests.simulator --seeds $(or $(SEEDS),0-2000) --jobs $(or $(JOBS),2) $(STORY)
+simulate: setup ## stories of the simulator: make simulate SEEDS=0-20000, or STEPS=10000000 (STORY=--story prints one)
+	@$(BIN)/python -m tests.simulator --seeds $(or $(SEEDS),0-2000) $(if $(STEPS),--steps-total $(STEPS)) \
+		--jobs $(or $(JOBS),0) --shrink $(STORY)
 
 bench: setup ## measure
 	@$(BIN)/python -m benchmarks.run

@@ -49,6 +49,11 @@ class Broker:
         self._listed.clear()
         self.topics[name] = Topic(self._ids, [Partition() for _ in range(partitions or self._partitions)])
 
+    def delete(self, name: str) -> None:
+        """Remove a topic."""
+        self._listed.clear()
+        del self.topics[name]
+
     def add_partition(self, name: str) -> None:
         """One more partition of a topic."""
         self._listed.clear()

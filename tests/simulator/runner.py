@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import logging
+import os
 import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from importlib import import_module
 from multiprocessing import get_context
 from typing import cast
@@ -20,6 +24,9 @@ from tests.simulator.story import Outcome, Story, run
 
 DEFAULT_LAB = "tests.simulator.job_lab:JobLab"
 _CHUNK = 50
+_NO_END = 1 << 60
+_SHOW_EVERY = 30.0
+"""Seconds between two lines about how far a long run is."""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -72,72 +79,123 @@ def make_lab(path: str) -> LabMaker:
     return cast(LabMaker, getattr(import_module(module), name))
 
 
-def tell(work: tuple[range, int, str]) -> Totals:
+def tell(seeds: range, steps: int, path: str) -> Totals:
     """Tell the stories of some seeds."""
-    seeds, steps, path = work
     totals, lab = Totals(), make_lab(path)
-    for seed in seeds:
-        story = draw(seed, steps)
-        totals.add(story, run(story, lab))
+    with quietly():
+        for seed in seeds:
+            story = draw(seed, steps)
+            totals.add(story, run(story, lab))
     return totals
 
 
-def tell_all(seeds: range, steps: int, path: str, jobs: int, found: Callable[[str], bool]) -> Totals:
-    """Tell stories over ``jobs`` processes; ends early when ``found`` says so of a new signature."""
-    chunks = [(seeds[at : at + _CHUNK], steps, path) for at in range(0, len(seeds), _CHUNK)]
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Without what the job logs in stories: thousands of warnings, as they should be."""
+    log = logging.getLogger("ticdc_spark")
+    level = log.level
+    log.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+
+
+def tell_all(chunks: Iterable[range], steps: int, path: str, jobs: int, enough: Callable[[Totals], bool]) -> Totals:
+    """Tell the stories of chunks of seeds over ``jobs`` processes, until there are no more or ``enough`` says so."""
     totals = Totals()
-    for part in _results(chunks, jobs):
+    for part in _results(chunks, steps, path, jobs):
         totals.merge(part)
-        if any(found(signature) for signature in part.found):
+        if enough(totals):
             break
     return totals
 
 
-def _results(chunks: list[tuple[range, int, str]], jobs: int) -> Iterator[Totals]:
+def _results(chunks: Iterable[range], steps: int, path: str, jobs: int) -> Iterator[Totals]:
+    """In the order of the chunks, of which there may be no end."""
     if jobs == 1:
-        yield from map(tell, chunks)
+        yield from (tell(chunk, steps, path) for chunk in chunks)
         return
-    with get_context("spawn").Pool(jobs) as pool:
-        yield from pool.imap(tell, chunks)
+    waiting: deque[Future[Totals]] = deque()
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        try:
+            for chunk in chunks:
+                waiting.append(pool.submit(tell, chunk, steps, path))
+                if len(waiting) > 2 * jobs:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def _chunks(seeds: range) -> Iterator[range]:
+    for at in range(0, len(seeds), _CHUNK):
+        yield seeds[at : at + _CHUNK]
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Exit code 1 on findings."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulator", description=__doc__)
     parser.add_argument("--seeds", default="0-1000", help="a seed, or first-last")
+    parser.add_argument(
+        "--steps-total",
+        type=int,
+        default=0,
+        help="stories of one seed after the other, from the first of --seeds on, until so many steps were done",
+    )
     parser.add_argument("--steps", type=int, default=60, help="about so many moves a story")
-    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1, help="processes; 0: one a core")
     parser.add_argument("--shrink", action="store_true", help="print the smallest story of each finding")
     parser.add_argument("--story", action="store_true", help="print every move of the first story, and what it did")
     parser.add_argument("--first", action="store_true", help="end at the first finding")
     parser.add_argument("--lab", default=DEFAULT_LAB, help="module:name of what makes the laboratory")
     options = parser.parse_args(arguments)
     first, _, last = options.seeds.partition("-")
-    seeds = range(int(first), int(last or first) + 1)
-    began = time.perf_counter()
-    totals = tell_all(seeds, options.steps, options.lab, options.jobs, lambda _: options.first)
+    seeds = range(int(first), _NO_END if options.steps_total else int(last or first) + 1)
+    jobs = options.jobs or os.cpu_count() or 1
+    began = shown = time.perf_counter()
+
+    def enough(totals: Totals) -> bool:
+        nonlocal shown
+        if time.perf_counter() - shown > _SHOW_EVERY:
+            shown = time.perf_counter()
+            sys.stderr.write(f"{_sum(totals, shown - began)}; {len(totals.found)} kinds of findings\n")
+        return bool(options.first and totals.found) or 0 < options.steps_total <= totals.steps
+
+    totals = tell_all(_chunks(seeds), options.steps, options.lab, jobs, enough)
     _report(totals, time.perf_counter() - began)
     lab = make_lab(options.lab)
-    if options.story:
-        story = draw(seeds[0], options.steps)
-        _say(story.text(), *run(story, lab, trace=True).trace)
-    for signature, found in sorted(totals.found.items(), key=lambda item: -len(item[1].seeds)):
-        _say("", f"{len(found.seeds)} x {signature}", f"  seeds {', '.join(map(str, found.seeds[:12]))}")
-        story = shrink(found.story, lab) if options.shrink else found.story
-        outcome = run(story, lab, trace=True)
-        if outcome.finding is not None:
-            _say(*(f"  {line}" for line in outcome.finding.detail.splitlines()))
-        if options.shrink:
-            _say(story.text().split("\n    0 ")[0], *outcome.trace)
+    with quietly():
+        if options.story:
+            story = draw(seeds[0], options.steps)
+            _say(story.text(), *run(story, lab, trace=True).trace)
+        for signature, found in sorted(totals.found.items(), key=lambda item: -len(item[1].seeds)):
+            _say("", f"{len(found.seeds)} x {signature}", f"  seeds {', '.join(map(str, found.seeds[:12]))}")
+            _say(*told(found.story, lab, shrunk=options.shrink))
     return int(bool(totals.found))
 
 
-def _report(totals: Totals, seconds: float) -> None:
+def told(story: Story, lab: LabMaker, *, shrunk: bool) -> list[str]:
+    """The finding of a story, for people; ``shrunk``: with the smallest story that has it, move by move."""
+    if shrunk:
+        story = shrink(story, lab)
+    outcome = run(story, lab, trace=True)
+    lines = [f"  {line}" for line in outcome.finding.detail.splitlines()] if outcome.finding else ["  no finding"]
+    return [*lines, story.text().split("\n    0 ")[0], *outcome.trace] if shrunk else lines
+
+
+def _sum(totals: Totals, seconds: float) -> str:
     rate = totals.stories / seconds if seconds else 0.0
-    _say(
+    return (
         f"{totals.stories} stories, {totals.steps} steps, {totals.batches} batches, {totals.actions} durable actions "
         f"in {seconds:.1f} s ({rate:.0f} stories/s, {totals.steps / seconds if seconds else 0:.0f} steps/s)"
     )
+
+
+def _report(totals: Totals, seconds: float) -> None:
+    _say(_sum(totals, seconds))
     for title, counts in (("moves", totals.moves), ("faults", totals.faults), ("stops", totals.stops)):
         _say(f"{title}: " + ", ".join(f"{name} {count}" for name, count in counts.most_common()))
     _say(f"findings: {sum(len(found.seeds) for found in totals.found.values())} of {len(totals.found)} kinds")

@@ -42,10 +42,12 @@ class Token(NamedTuple):
     text: str
     start: int
     end: int
+    word: str = ""
+    """A bare word in lower case; ``""`` for everything else."""
 
     def is_word(self, word: str) -> bool:
         """Whether it is this bare word, in any case."""
-        return self.kind == "word" and self.text.lower() == word
+        return self.word == word
 
 
 def unescape(text: str) -> str:
@@ -93,19 +95,19 @@ class Cursor:
         text = found[kind]
         if kind == "name":
             text = text.replace("``", "`")
-        return Token(kind, text, pos, found.end())
+        return Token(kind, text, pos, found.end(), text.lower() if kind == "word" else "")
 
     def fail(self, wanted: str) -> MessageError:
-        """The error that says what was wanted here and what stands there."""
+        """The error with what was expected here and what stands there."""
         token = self.peek()
         found = repr(self.sql[token.start : token.start + 40]) if token.kind != "end" else "the end"
         return MessageError(f"DDL: expected {wanted}, found {found}")
 
     def accept(self, *words: str) -> bool:
         """Consume these bare words (lower case) if all of them come next."""
-        pos, ahead = self.pos, self._ahead
+        pos, ahead = self.pos, self.peek()
         for word in words:
-            if not self.peek().is_word(word):
+            if self.peek().word != word:
                 self.pos, self._ahead = pos, ahead
                 return False
             self.next()
@@ -113,10 +115,10 @@ class Cursor:
 
     def any_of(self, *words: str) -> str:
         """Consume one of these bare words; ``""`` if none comes next."""
-        token = self.peek()
-        if token.kind == "word" and token.text.lower() in words:
+        word = self.peek().word
+        if word and word in words:
             self.next()
-            return token.text.lower()
+            return word
         return ""
 
     def op(self, char: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 import msgspec
 
@@ -81,6 +82,7 @@ _ATTRIBUTES = re.compile(
 )
 
 
+@lru_cache(1024)
 def parse_type(text: str, *, backslash_escapes: bool = False) -> ColumnType:
     """Parse a type as ``SHOW CREATE TABLE``, ``COLUMN_TYPE`` or a user writes it.
 

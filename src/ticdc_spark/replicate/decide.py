@@ -152,7 +152,9 @@ class Decider:
         """The DDLs to apply, with their schemas."""
         states = {(table.schema, table.name): table for table in progress.tables}
         sanitised = PROTOCOLS[self.protocol].traits.sanitised_names
-        filled = with_schemas(due(progress.ddls, resolved), states, progress.schemas, sanitised=sanitised)
+        filled = with_schemas(
+            due(progress.ddls, resolved, progress.tables), states, progress.schemas, sanitised=sanitised
+        )
         return at_the_filter(filled, self.job.tables)
 
     def _is_refused(self, ddl: QueuedDdl) -> bool:

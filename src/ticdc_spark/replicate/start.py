@@ -134,10 +134,24 @@ def _look(
                 raise DecisionNeeded(vanished(job, name))
         elif looked.behind:
             redo.append(_redo(job, changelog, progress, table, looked))
+            # From here on this is where the table stands; until the rows are there, the progress that is stored says
+            # that more was promised, so that a death on the way begins this anew.
+            sink.stamp(name, looked.stamp)
+            worse[name] = _set_back(table, looked)
         elif looked.state is not None and looked.state.diverged_since is not None and table.diverged_since is None:
             worse[name] = diverged(table, looked.state.diverged_since, looked.state.diverged_why)
     known = tuple(worse.get((table.schema, table.name), table) for table in progress.tables)
     return msgspec.structs.replace(progress, tables=known), tuple(redo)
+
+
+def _set_back(table: TableState, looked: Looked) -> TableState:
+    """A table that was set back, as the job knows it: with the mark that it has, and what others did to it since."""
+    assert looked.stamp is not None, "it is in the lake"
+    back = msgspec.structs.replace(table, mark=looked.stamp.mark)
+    state = looked.state
+    if state is None or state.diverged_since is None or table.diverged_since is not None:
+        return back
+    return diverged(back, state.diverged_since, state.diverged_why)
 
 
 def _each(job: Job, look: object, tables: list[TableState]) -> Iterable[Looked]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tests.unit.test_holes.shop import SCHEMA, Shop
+from tests.unit.test_holes.shop import SCHEMA, Shop, after_every_death
 from ticdc_spark.config.values import SkipDdl
 from ticdc_spark.errors import UnsupportedDdl
 
@@ -87,6 +87,16 @@ def test_a_table_renamed_out_of_the_filter_is_kept_and_one_that_comes_back_is_ma
     shop.watermark()
     shop.run(rows)
     assert shop.rows("t") == [(3,), (4,)]
+
+
+def test_a_death_while_a_table_leaves_the_filter_and_comes_back_changes_nothing() -> None:
+    """Issue 9, hole 7."""
+
+    def judge(shop: Shop) -> None:
+        assert shop.rows("t") == [(3,)]
+        assert shop.condition("t") == "diverged"
+
+    assert after_every_death(out_and_in, judge) >= 12
 
 
 @PROTOCOLS

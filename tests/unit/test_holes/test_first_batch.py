@@ -42,7 +42,7 @@ def test_a_job_killed_anywhere_in_its_first_batches_applies_the_ddl_all_the_same
     assert after_every_death(lambda: rows_then(ddl), judge, rows) >= 16
 
 
-@pytest.mark.parametrize("rows", [1000])
+@pytest.mark.parametrize("rows", [1, 2, 3, 1000])
 @pytest.mark.parametrize("made", ["by a DDL", "before the topic"])
 @pytest.mark.parametrize("unread", [False, True])
 @pytest.mark.parametrize("ddl", DDLS)

@@ -101,3 +101,27 @@ def test_a_swap_by_way_of_a_third_name_is_applied_in_the_order_of_its_topic(rows
     shop.watermark()
     shop.run(rows)
     assert (shop.rows("a"), shop.rows("b"), shop.rows("x")) == ([(1, "b"), (2, "later")], [(1, "a")], None)
+
+
+@PROTOCOLS
+@BATCHES
+@pytest.mark.parametrize("busy", ["a", "b", "x"])
+def test_a_swap_by_way_of_a_third_name_is_applied_with_a_topic_per_table(busy: str, rows: int, protocol: str) -> None:
+    """Issue 9, hole 9: the three DDLs stand in three topics, and their offsets say nothing."""
+    shop = Shop(protocol, topic_per_table=True)
+    for name in ("a", "b", "x"):
+        shop.sql(f"CREATE TABLE {name} (id INT PRIMARY KEY, v VARCHAR(9))")
+        shop.insert(name, id="1", v=name)
+        for _ in range(6 if name == busy else 0):
+            shop.update(name, id="1", v=name)
+    shop.sql("DROP TABLE x")
+    shop.watermark()
+    one = shop.change("RENAME TABLE a TO x")
+    two = shop.change("RENAME TABLE b TO a", ts=one.commit_ts)
+    three = shop.change("RENAME TABLE x TO b", ts=one.commit_ts)
+    for change in (one, two, three):
+        shop.send_ddl(change)
+    shop.insert("a", id="2", v="later")
+    shop.watermark()
+    shop.run(rows)
+    assert (shop.rows("a"), shop.rows("b"), shop.rows("x")) == ([(1, "b"), (2, "later")], [(1, "a")], None)

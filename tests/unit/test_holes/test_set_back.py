@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.test_holes.shop import SCHEMA, Shop
 from ticdc_spark.config.values import Retention
-from ticdc_spark.errors import DecisionNeeded
+from ticdc_spark.errors import DecisionNeeded, SinkFault
 
 
 def written(**keys: object) -> Shop:
@@ -25,6 +25,67 @@ def written(**keys: object) -> Shop:
 
 
 WHOLE = [(0, "4"), (1, "x"), (3, "x"), (4, "x")]
+
+
+@pytest.mark.parametrize("later", [False, True])
+@pytest.mark.parametrize("back", [1, 2, 3, 4, 5])
+def test_a_table_that_was_rolled_back_gets_its_rows_again(back: int, later: bool) -> None:
+    """Issue 9, hole 5: the change log has what is missing; whether the table is quiet or has new rows."""
+    shop = written()
+    shop.stop()
+    shop.rollback("t", back)
+    assert shop.rows("t") != WHOLE
+    if later:
+        shop.insert("t", id="9", v="y")
+        shop.watermark()
+    shop.run(again=True)
+    assert shop.rows("t") == [*WHOLE, (9, "y")][: len(WHOLE) + later]
+    assert shop.condition("t") in ("clean", "unverified")
+    shop.insert("t", id="91", v="z")
+    shop.watermark()
+    shop.run()
+    found = shop.rows("t")
+    assert found is not None
+    assert (91, "z") in found
+
+
+@pytest.mark.parametrize("point", ["land", "apply rows", "save the progress"])
+@pytest.mark.parametrize("after", [False, True])
+def test_a_death_while_a_table_is_brought_forward_again_loses_nothing(point: str, after: bool) -> None:
+    """Issue 9, hole 5."""
+    shop = written()
+    shop.stop()
+    shop.rollback("t", 2)
+    shop.dies(point, after=after)
+    shop.run()
+    assert shop.rows("t") == WHOLE
+
+
+def test_a_table_rolled_back_under_a_running_job_ends_the_run_and_is_brought_forward_by_the_next() -> None:
+    """Issue 9, hole 5."""
+    shop = written()
+    shop.rollback("t", 2)
+    shop.insert("t", id="9", v="y")
+    shop.watermark()
+    with pytest.raises(SinkFault, match="Start the job again"):
+        shop.run()
+    shop.run()
+    assert shop.rows("t") == [*WHOLE, (9, "y")]
+
+
+def test_a_table_restored_from_a_backup_gets_its_rows_again() -> None:
+    """Issue 9, hole 5: a backup of the table alone, with its properties."""
+    shop = written()
+    backup = shop.saved()
+    shop.update("t", id="0", v="new")
+    shop.delete("t", id="1")
+    shop.watermark()
+    shop.run()
+    shop.stop()
+    shop.lab.lake.restore_table((SCHEMA, "t"), backup)
+    assert shop.rows("t") == WHOLE
+    shop.run()
+    assert shop.rows("t") == [(0, "new"), (3, "x"), (4, "x")]
 
 
 def test_a_lake_restored_as_a_whole_stops_the_job_and_is_rebuilt_without_the_state() -> None:
@@ -78,6 +139,33 @@ def test_a_table_rolled_back_beyond_a_ddl_stops_the_job(ddl: str) -> None:
     shop.lab.lake.restore_table((SCHEMA, "t"), newest)
     shop.run()
     assert shop.rows("t") == whole
+
+
+def test_a_table_rolled_back_after_its_last_ddl_gets_its_rows_again() -> None:
+    """Issue 9, hole 5: a DDL that the table still has is no obstacle."""
+    shop = written()
+    shop.sql("ALTER TABLE t ADD COLUMN n INT")
+    shop.insert("t", id="7", v="y", n="1")
+    shop.watermark()
+    shop.run()
+    shop.update("t", id="7", v="y", n="2")
+    shop.watermark()
+    shop.run()
+    shop.stop()
+    shop.rollback("t", 1)
+    shop.run()
+    assert shop.rows("t") == [*((*row, None) for row in WHOLE), (7, "y", 2)]
+
+
+def test_rows_that_others_wrote_after_a_rollback_mark_the_table() -> None:
+    """Issue 9, hole 5: rolled back, then changed by hand; the job brings its rows back, and the foreign row is told."""
+    shop = written()
+    shop.stop()
+    shop.rollback("t", 1)
+    shop.lab.lake.insert((SCHEMA, "t"), {"id": 77, "v": "foreign"})
+    shop.run()
+    assert shop.rows("t") == [*WHOLE, (77, "foreign")]
+    assert shop.condition("t") == "diverged"
 
 
 def test_a_rollback_and_a_lost_state_together_stop_the_job() -> None:

@@ -99,3 +99,35 @@ def test_a_skipped_alter_before_a_drop_marks_and_the_drop_drops(rows: int) -> No
     shop.watermark()
     shop.run(rows)
     assert shop.rows("t") is None
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("key", ["skip-ddl", "drop-table"])
+def test_a_death_while_a_kept_table_makes_room_for_a_new_one_does_not_stick(key: str, first: bool) -> None:
+    """Issue 9, hole 8: killed between the rename of the kept table and the CREATE of the new one; ``first``: in the
+    first batch of the job."""
+
+    def make() -> Shop:
+        shop = Shop()
+        shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+        shop.insert("t", id="1")
+        shop.watermark()
+        if not first:
+            shop.run()
+        shop.insert("t", id="2")
+        ts = shop.sql("DROP TABLE t")
+        shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+        shop.insert("t", id="3")
+        shop.watermark()
+        if key == "skip-ddl":
+            shop.configure(skip_ddl=(SkipDdl(ts, "DROP TABLE"),))
+        else:
+            shop.configure(drop_table="keep")
+        return shop
+
+    def judge(shop: Shop) -> None:
+        assert shop.rows("t") == [(3,)]
+        kept = [name for _, name in shop.lab.lake.tables() if name.startswith("t_dropped_")]
+        assert [shop.rows(name) for name in kept] == [[(1,), (2,)]]
+
+    assert after_every_death(make, judge) >= 12

@@ -121,7 +121,7 @@ def test_a_topic_that_is_gone_stops_the_job() -> None:
     """Issue 9, hole 2."""
     shop = begun(topic_per_table=True)
     shop.run()
-    del shop.broker.topics["cdc_shop_t"]
+    shop.broker.delete("cdc_shop_t")
     with pytest.raises(SourceChanged, match="cdc_shop_t, partition 0 is not there any more"):
         shop.run(again=True)
 

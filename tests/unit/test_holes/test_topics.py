@@ -7,7 +7,7 @@ import pytest
 from tests.unit.test_holes.shop import Shop, after_every_death
 from ticdc_spark.errors import LateRow
 
-BATCHES = pytest.mark.parametrize("rows", [1000])
+BATCHES = pytest.mark.parametrize("rows", [1, 3, 1000])
 
 
 def widened(*ddls: str, narrow: bool = True) -> Shop:

@@ -203,7 +203,8 @@ class TimelineWork:
             state = self.known.get(name)
             if stamp is None or state is None or not stamp.about:
                 continue
-            if self.batch.stamp(state, stamp.mark, stamp.floor) != self.batch.stamp(
+            wanted = self.batch.stamp(state, stamp.mark, stamp.floor)
+            if wanted.about != stamp.about and wanted != self.batch.stamp(
                 msgspec.json.decode(stamp.about.encode(), type=TableState), stamp.mark, stamp.floor
             ):
                 self.commit(

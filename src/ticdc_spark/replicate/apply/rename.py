@@ -69,12 +69,28 @@ def _move(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: in
 
 def set_aside(work: TimelineWork, name: TableName) -> None:
     """Make room for a new table where one was dropped and kept."""
-    aside = (name[0], f"{name[1]}_dropped_{work.mark(name)[0]}")
-    while work.batch.sink.find(aside) is not None:  # one of a former life of the job, whose state was lost
+    mark = work.mark(name)
+    aside = _aside(name, mark)
+    while (there := work.batch.sink.find(aside)) is not None:
+        if there.stamp is not None and there.stamp.job == work.batch.job.name and there.stamp.mark[0] == mark[0]:
+            # It was set aside before a restart; this one was made again from the log.
+            work.batch.sink.drop(name)
+            work.gone(name)
+            return
         aside = (name[0], f"{aside[1]}_again")
     log.warning("`%s`.`%s` was dropped and kept; it moves to `%s`", *name, aside[1])
     work.batch.sink.rename(name, aside)
+    failpoints.point("aside")
     work.gone(name)
+
+
+def was_set_aside(work: TimelineWork, name: TableName, mark: Mark) -> bool:
+    """Whether a table made room for a new one before a restart; ``mark``: that of the DDL by which it was kept."""
+    return work.mark(name) == NO_MARK and work.batch.sink.find(_aside(name, mark)) is not None
+
+
+def _aside(name: TableName, mark: Mark) -> TableName:
+    return name[0], f"{name[1]}_dropped_{mark[0]}"
 
 
 def _forget_copy(work: TimelineWork, old: TableName, mark: Mark) -> None:
@@ -88,4 +104,4 @@ def _names(state: TableState, old: TableName) -> tuple[TableName, ...]:
     return state.was if state.was[-1:] == (old,) else (*state.was, old)
 
 
-__all__ = ["rename", "set_aside"]
+__all__ = ["rename", "set_aside", "was_set_aside"]

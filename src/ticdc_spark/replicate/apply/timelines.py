@@ -8,7 +8,8 @@ import msgspec
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.ddl import apply_ddl, is_skipped
 from ticdc_spark.replicate.apply.rejects import Quarantined
-from ticdc_spark.replicate.plan.evolve import Alter, Drop, DropDatabase
+from ticdc_spark.replicate.apply.rename import was_set_aside
+from ticdc_spark.replicate.plan.evolve import Alter, Drop, DropDatabase, Leave, names
 from ticdc_spark.replicate.plan.timeline import Ddl, Rows, Step
 from ticdc_spark.replicate.state.progress import NO_MARK, QueuedDdl, TableState
 from ticdc_spark.sinks.base import TableName
@@ -121,16 +122,17 @@ def _work(
 def _doomed(work: TimelineWork, name: TableName, later: Sequence[Step]) -> bool:
     """Whether the rows of a table need not be written: further on it is dropped, under whatever name, or it went on
     under another name before a restart."""
-    now = name
+    job, now = work.batch.job, name
     for step in later:
-        if not isinstance(step, Ddl) or is_skipped(work.batch.job, step.queued.change):
+        if not isinstance(step, Ddl):
             continue
         match step.action:
-            case Drop(gone) if now in gone:
-                return work.batch.job.drop_table == "apply"
-            case DropDatabase(schema) if schema == now[0]:
-                return work.batch.job.drop_table == "apply"
+            case Drop() | DropDatabase() | Leave() if now in names(step.action, {now: None}):
+                kept = isinstance(step.action, Leave) or job.drop_table == "keep" or is_skipped(job, step.queued.change)
+                return not kept or was_set_aside(work, name, step.mark)
             case Alter() if step.action.old == now != (step.action.table.schema, step.action.table.name):
+                if is_skipped(job, step.queued.change):
+                    return False
                 now = (step.action.table.schema, step.action.table.name)
                 if work.mark(name) == NO_MARK and work.mark(now) >= step.mark:
                     return True

@@ -116,9 +116,10 @@ def describe_missing(rows: Pending) -> str:
     )
 
 
-def due(ddls: Iterable[QueuedDdl], resolved: int) -> list[QueuedDdl]:
-    """The DDLs to apply, in order."""
-    return in_order(ddl for ddl in ddls if ddl.change.commit_ts <= resolved)
+def due(ddls: Iterable[QueuedDdl], resolved: int, tables: Iterable[TableState] = ()) -> list[QueuedDdl]:
+    """The DDLs to apply, in order. ``tables``: as they are before."""
+    live = [(table.schema, table.name) for table in tables if not table.dropped]
+    return in_order((ddl for ddl in ddls if ddl.change.commit_ts <= resolved), live)
 
 
 def read_partitions(
@@ -257,7 +258,8 @@ class WatermarkMode:
 
     def floors(self, progress: Progress) -> dict[TableName, int]:
         """See ``Mode``."""
-        return {(table.schema, table.name): table.applied for table in progress.tables}
+        # After the state was lost, a table may be ahead of what was read again.
+        return {(table.schema, table.name): min(table.applied, progress.applied) for table in progress.tables}
 
     def timelines(
         self,
@@ -285,8 +287,6 @@ class WatermarkMode:
         left: Sequence[QueuedDdl],
         now: float,
         keep: float,
-        *,
-        bounded: bool,
     ) -> Progress:
         """See ``Mode``."""
-        return committed(progress, number, states, resolved, now, keep, left, bounded=bounded)
+        return committed(progress, number, states, resolved, now, keep, left)

@@ -12,9 +12,10 @@ def tables_before_and_after(change: SchemaChange) -> tuple[set[TableName], set[T
         before, after = map(set, ddl_tables(change.query, change.schema))
     except MessageError:
         before, after = set(), set()
+    drops = bool(before) and not after
     if change.pre_table is not None:
         before.add((change.pre_table.schema, change.pre_table.name))
-    if change.table is not None:
+    if change.table is not None and not drops:  # of a DROP some protocols send the table as both
         after.add((change.table.schema, change.table.name))
     if not before and not after and change.name:
         before.add((change.schema, change.name))

@@ -11,25 +11,36 @@ from ticdc_spark.replicate.state.progress import QueuedDdl
 from ticdc_spark.sinks.base import TableName
 
 
-def in_order(ddls: Iterable[QueuedDdl]) -> list[QueuedDdl]:
-    """DDLs in the order in which they are applied; the same whatever order they came in."""
+def in_order(ddls: Iterable[QueuedDdl], live: Iterable[TableName] = ()) -> list[QueuedDdl]:
+    """DDLs in the order in which they are applied; the same whatever order they came in. ``live``: the tables that are
+    known to exist before."""
     groups: dict[int, list[QueuedDdl]] = {}
     for ddl in ddls:
         groups.setdefault(ddl.change.commit_ts, []).append(ddl)
     found: list[QueuedDdl] = []
+    names = set(live)
     for ts in sorted(groups):
-        found += groups[ts] if len(groups[ts]) == 1 else _of_one_moment(groups[ts])
+        found += groups[ts] if len(groups[ts]) == 1 else _of_one_moment(groups[ts], names)
+        for ddl in groups[ts]:
+            names -= _names(ddl)[0]
+        for ddl in groups[ts]:
+            names |= _names(ddl)[1]
     return found
 
 
-def _of_one_moment(ddls: Sequence[QueuedDdl]) -> list[QueuedDdl]:
+def _of_one_moment(ddls: Sequence[QueuedDdl], live: set[TableName]) -> list[QueuedDdl]:
     left = sorted(ddls, key=lambda ddl: (ddl.offset, ddl.partition, ddl.topic, ddl.change.query))
+    names = set(live)
     ordered: list[QueuedDdl] = []
     while left:
         frees = {name: at for at, ddl in enumerate(left) for name in _names(ddl)[0]}
+        possible = [at for at, ddl in enumerate(left) if _names(ddl)[0] <= names and not _names(ddl)[1] & names]
         free = [at for at, ddl in enumerate(left) if all(frees.get(name, at) == at for name in _names(ddl)[1])]
-        # In a circle (a swap by way of a third name) the order in which they were sent is all that is left.
-        ordered.append(left.pop(free[0] if free else 0))
+        # First what no other one waits to make room for; in a circle (a swap by way of a third name) what the tables
+        # that exist allow; where nothing is known of them, the order in which they were sent is all that is left.
+        chosen = left.pop(next(iter(free), next(iter(possible), 0)))
+        names = (names - _names(chosen)[0]) | _names(chosen)[1]
+        ordered.append(chosen)
     return ordered
 
 
