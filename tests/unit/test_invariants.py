@@ -201,8 +201,6 @@ def _forgets_what_waits(patch: pytest.MonkeyPatch) -> None:
 
 def _compares_as_text(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(advance_module, "in_order", lambda ddls, _: sorted(ddls, key=lambda one: str(one.change.commit_ts)))
-        advance_module, "in_order", lambda ddls, _live: sorted(ddls, key=lambda one: str(one.change.commit_ts))
-    )
 
 
 def _forgets_no_schema(patch: pytest.MonkeyPatch) -> None:
