@@ -39,7 +39,9 @@ class SparkOthers:
         self.session.sql(f"CALL lake.system.{procedure}(table => '{name}'{more})").collect()
 
     def insert(self, table: TableName, row: dict[str, Any]) -> None:
-        names, values = ", ".join(row), ", ".join(repr(value) for value in row.values())
+        whole = {name: row.get(name) for name in self.session.table(self._name(table)).columns}
+        names = ", ".join(quote(name) for name in whole)
+        values = ", ".join("NULL" if value is None else repr(value) for value in whole.values())
         self.session.sql(f"INSERT INTO {self._name(table)} ({names}) VALUES ({values})").collect()
 
     def delete(self, table: TableName, key: int) -> None:
