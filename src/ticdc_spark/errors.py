@@ -51,7 +51,7 @@ class RegistryFault(EnvironmentFault):
 
 
 class DecisionNeeded(TicdcSparkError):
-    """Nothing is lost and nothing is broken, but only a person can say how to go on."""
+    """Nothing is lost and nothing is broken, but only a person can decide how to go on."""
 
     exit_code = 4
 

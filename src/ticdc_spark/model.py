@@ -1,6 +1,6 @@
 """What a change is. Frozen data, no behaviour, no I/O.
 
-A value of a column is ``str``, ``bytes`` or ``None`` in the one normal form of its MySQL type (``mysql.py``).
+A value of a column is ``str``, ``bytes`` or ``None`` in the one normal form of its MySQL type (``mysql.values``).
 ``commit_ts`` is a TSO: ``physical milliseconds << 18 | logical``, always below 2**63.
 """
 
@@ -53,7 +53,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     default: str | int | None = None
     """As the message has it (text of the source; an int for BIT in Simple JSON). ``None``: no default, or NULL."""
     virtual: bool | None = None
-    """A virtual generated column: never in a row. ``None``: the protocol does not say."""
+    """A virtual generated column: never in a row. ``None``: not known."""
     stored: bool | None = None
     """A stored generated column: in every row, and never written to by a consumer. ``None``: not known."""
 
@@ -93,7 +93,7 @@ class Checksum(msgspec.Struct, frozen=True, kw_only=True):
 class Envelope(msgspec.Struct, frozen=True, gc=False):
     """A row change whose images are still raw bytes; needs no table schema.
 
-    ``before`` and ``after`` are what the protocol's row reader takes. ``schema_key`` says which schema reads
+    ``before`` and ``after`` are what the protocol's row reader takes. ``schema_key`` names the schema that reads
     them: TiDB's version (Simple), the registry id (Avro), a hash of the schema block (Debezium), or ``""``: the
     schema valid at ``commit_ts`` (Open, canal-json).
     """
@@ -132,14 +132,14 @@ class RowChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SchemaChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A DDL. ``table`` is the schema after it, ``pre_table`` before it, where the message tells them."""
+    """A DDL. ``table`` is the schema after it, ``pre_table`` before it, where the message carries them."""
 
     commit_ts: int
     query: str
     kind: str
     """The protocol's own word: CREATE, ALTER … (Simple), the type code as text (Open), CREATE/ALTER/DROP (Debezium)."""
     schema: str = ""
-    """Schema under which the SQL runs; ``""`` where the message does not say (Simple's database DDL)."""
+    """Schema under which the SQL runs; ``""`` where the message does not name it (Simple's database DDL)."""
     name: str = ""
     """Table that it names; ``""`` for a database DDL."""
     table: Table | None = None

@@ -33,7 +33,7 @@ def unescape(name: str) -> str:
 def escape_all(names: Iterable[str], where: str) -> dict[str, str]:
     """Map source names to lake names.
 
-    Raises: UsageError naming both names when two of them differ only by case (the lake does not tell them apart).
+    Raises: UsageError naming both names when two of them differ only by case (the lake does not distinguish them).
     """
     seen: dict[str, str] = {}
     mapped: dict[str, str] = {}

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from tests.contract.changes import MANY
-from tests.contract.member import Member, insert, landing, row, source, update
+from tests.contract.member import Member, insert, row, source, update
 from tests.contract.others import KINDS, began, every_kind, mark
-from ticdc_spark.errors import LeaseHeld
+from ticdc_spark.errors import LeaseHeld, SinkFault
 from ticdc_spark.sinks.base import Stamp
 from ticdc_spark.spark.decode.control import Reject
 
@@ -55,7 +55,6 @@ class FenceContract:
         else:
             pytest.fail("the fence is asked without end")
         assert mark(member) == (40, 5)
-        assert (mark(member), member.rows()) in (states[-1], (mark(member), member.rows()))
         assert calls > 1, "the fence was asked"
 
     @pytest.mark.parametrize("act", ["create", "drop", "rename", "create_database", "drop_database"])
@@ -104,19 +103,22 @@ class FenceContract:
         """Somebody's row, with a key that comes new from the source, too, lands just before the commit."""
         began(member)
         stamp = member.stamp(40, 5)
-        if kind in {"merge", "append", "newest"}:
-            member.guard.open()
-            calls = _landing_calls(kind)
+        waits = _landing_calls(kind)
 
-            def later() -> None:
-                nonlocal calls
-                calls -= 1
-                member.guard.happens = later if calls > 0 else lambda: member.others.insert(member.name, row(5, v=55))
+        def happens() -> None:
+            nonlocal waits
+            waits -= 1
+            if waits < 0:
+                member.others.insert(member.name, row(5, v=55))
+            else:
+                member.guard.happens = happens
 
-            member.guard.happens = later
-        else:
-            member.guard.happens = lambda: member.others.insert(member.name, row(5, v=55))
-        KINDS[kind](member, stamp)
+        member.guard.happens = happens
+        try:
+            KINDS[kind](member, stamp)
+        except SinkFault:
+            assert (kind in {"fill", "convert"}, mark(member)) == (True, (20, 3)), "what was computed is not written"
+            KINDS[kind](member, stamp)
         found = member.found()
         assert mark(member) == (40, 5)
         ids = [one["id"] for one in member.rows()]
@@ -133,4 +135,4 @@ def _landing_calls(kind: str) -> int:
     return 1 if kind in {"merge", "append", "newest", "append and merge"} else 0
 
 
-__all__ = ["FenceContract", "landing"]
+__all__ = ["FenceContract"]

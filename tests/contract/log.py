@@ -51,7 +51,7 @@ class LogContract:
             member.land([insert(member.of, 20, **source(batch))], batch)
         member.log.forget(generation, 3)
         assert member.log.batches(generation) == {3}
-        member.land([insert(member.of, 20, **source(9))], 1, generation=generation)
+        member.land([insert(member.of, 20, **source(9))], 1)
         member.log.forget(generation + 1, 1)
         assert member.log.batches(generation) == frozenset()
 

@@ -104,7 +104,7 @@ class NewestContract:
         of = member.of
         arrive(member, [insert(of, EXACT, **source(1)), insert(of, EXACT, **source(2))], 1)
         hidden = [delete(of, 0, **source(1)), insert(of, EXACT + 5, id="1", v="5", w=None), delete(of, 0, **source(2))]
-        controls = member.land(hidden, 2)
+        controls = member.land(hidden, 2, arrival=True)
         net = member.net(controls, 2**62, 2, above=-1, stamp=member.stamp(3))
         member.sink.apply_newest(
             NewestChanges(

@@ -128,6 +128,7 @@ def _judge_extra(
             or not world.wanted(name)
             or "_dropped_" in name[1]
             or condition in ("diverged", "quarantined", "kept")
+            or (seen is not None and "behind the others" in seen.detail)
             or (name in world.excuses.weak_names and condition != "clean")
             or (not final and _is_ahead(table, view))
         ):

@@ -71,7 +71,7 @@ def test_a_row_with_a_wrong_checksum_is_rejected_where_that_is_asked_for(
     source = write_json(folder / "topic" / "0.jsonl", lines).parent
     job = write_job(folder, source, f"verify-checksum = {verify}")
     if verify == "true":
-        with pytest.raises(RejectedMessage, match=r"the row's checksum is \d+, its message says \d+.*offset 2"):
+        with pytest.raises(RejectedMessage, match=r"the row's checksum is \d+, its message has \d+.*offset 2"):
             replicate(job)
     else:
         replicate(job)
@@ -89,5 +89,5 @@ def test_a_row_of_which_only_the_key_was_sent_is_rejected_without_an_upstream(fo
     record["value"] = msgspec.json.decode(msgspec.json.encode(msgspec.json.encode(value)))
     lines[1] = msgspec.json.encode(record).decode()
     file.write_text("\n".join(lines) + "\n")
-    with pytest.raises(RejectedMessage, match="upstream says which database to ask"):
+    with pytest.raises(RejectedMessage, match="`upstream` names the database to ask"):
         replicate(write_job(folder, source))

@@ -87,20 +87,20 @@ def test_java_that_is_missing_or_too_old_is_one_sentence(tmp_path: Path, monkeyp
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UsageError, match=r"Spark needs Java 17 or 21, and there is no 'java' on the path"):
-        session._check_java()
+        session.check_java()
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
     java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
     java.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(UsageError, match="is Java 11"):
-        session._check_java()
+        session.check_java()
     java.write_text("#!/bin/sh\necho 'java version \"1.8.0_202\"' >&2\n")
     with pytest.raises(UsageError, match="is Java 8"):
-        session._check_java()
+        session.check_java()
     java.write_text("#!/bin/sh\nexit 1\n")
     with pytest.raises(UsageError, match="does not run"):
-        session._check_java()
+        session.check_java()
 
 
 def test_spark_is_quiet_also_when_a_task_fails() -> None:

@@ -78,8 +78,9 @@ class TestIcebergSink(SinkContract):
     """``IcebergSink``, with a lake for all tests of one writer."""
 
     @pytest.fixture(scope="class", params=["tasks", "spark"])
+    @classmethod
     def opened(
-        self, request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+        cls, request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
     ) -> Iterator[tuple[IcebergSink, Guard, SparkSession]]:
         folder, guard = tmp_path_factory.mktemp("contract"), Guard()
         warehouse = folder / "lake"

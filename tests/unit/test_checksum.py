@@ -101,7 +101,7 @@ def test_a_wrong_value_is_bad_where_it_is_asked_for(encoding: Any) -> None:
     found = sent(UPDATE, wrong, encoding_format=encoding)
     assert isinstance(found, Rejected)
     assert found.reason.startswith("after image of `simple`.`user`: the row's checksum is ")
-    assert f"{read.checksum.current}, its message says {wrong.current}" in found.reason
+    assert f"{read.checksum.current}, its message has {wrong.current}" in found.reason
     old = sent(UPDATE, replace(read.checksum, version=2, previous=1), encoding_format=encoding)
     assert isinstance(old, Rejected) and old.reason.startswith("before image of")
 
@@ -116,7 +116,7 @@ def test_a_row_that_its_source_marks_is_bad_even_if_it_fits() -> None:
     marked = sent(UPDATE, replace(read.checksum, corrupted=True))
     assert isinstance(marked, Rejected) and marked.reason.endswith("TiCDC marked the row as corrupted")
     insert = sent(replace(UPDATE, op="insert", before=None), replace(read.checksum, corrupted=True, current=1))
-    assert isinstance(insert, Rejected) and "its message says 1" in insert.reason
+    assert isinstance(insert, Rejected) and "its message has 1" in insert.reason
     assert insert.reason.endswith("; TiCDC marked the row as corrupted")
 
 
@@ -152,7 +152,7 @@ def test_a_mismatch_tells_what_would_fit() -> None:
     away = crc(of, {**row, "x": "2024-03-31 02:00:00", "y": "2024-11-02 17:30:00"})
     assert "it fits if `x`, `y` is -480 minutes away: source-timezone" in reasons(of, row, away)[0]
     assert "`v` holds U+FFFD" in reasons(of, {**row, "v": "\ufffd", "x": "0000-00-00 00:00:00"}, 5)[0]
-    assert reasons(of, row, 5)[0].endswith("its message says 5")
+    assert reasons(of, row, 5)[0].endswith("its message has 5")
 
 
 def test_a_value_that_is_none_makes_only_its_own_row_bad() -> None:

@@ -72,7 +72,7 @@ def test_rows_that_are_not_as_their_checksum_are_rejected_if_asked_for(tmp_path:
     kinds = [(line["kind"], line["reason"]) for line in shown(inspect(topic, "--json", "--verify-checksum"))]
     assert kinds[:2] == [("bootstrap", None), ("insert", None)]
     kind, reason = kinds[2]
-    assert kind == "rejected" and "its message says 5; TiCDC marked the row as corrupted" in str(reason)
+    assert kind == "rejected" and "its message has 5; TiCDC marked the row as corrupted" in str(reason)
     assert [line["kind"] for line in shown(inspect(topic, "--json"))] == ["bootstrap", "insert", "insert"]
 
 

@@ -189,7 +189,7 @@ def test_a_job_whose_process_is_gone_has_failed(released: bool) -> None:
     process = Process(os.getpid(), "an earlier process of this number") if released else gone()
     status = said(beat(pid=process.pid), lease(process, released))
     assert (status.state, status.running) == ("failed", False)
-    assert "is gone and did not say why; last heartbeat 3 s ago" in status.reason
+    assert "is gone without a reason; last heartbeat 3 s ago" in status.reason
     assert "nothing is lost" in status.next
 
 
@@ -202,7 +202,9 @@ def test_a_silent_job_is_a_warning_while_its_process_lives_and_failed_when_nobod
     assert describe(IDENTITY, WELL, beat(pid=me.pid), elsewhere, NOW).state == "normal"
 
 
-@pytest.mark.parametrize(("exit_code", "todo"), [(1, "mend what the error names"), (4, "decide as the error says")])
+@pytest.mark.parametrize(
+    ("exit_code", "todo"), [(1, "mend what the error names"), (4, "decide; the error names the ways out")]
+)
 def test_an_error_is_shown_with_what_to_do(exit_code: int, todo: str) -> None:
     error = "disk full\nmore of it"
     status = said(beat("failed", error=error, error_code="SinkFault", error_at=NOW - 9, exit_code=exit_code))

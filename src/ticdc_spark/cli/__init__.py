@@ -13,6 +13,7 @@ from ticdc_spark.errors import EnvironmentFault, TicdcSparkError, os_reason
 
 _COMMANDS = {
     "replicate": "Replicate a changefeed's messages into lake tables.",
+    "check": "Check a job file and what it names, before Spark starts.",
     "status": "Tell how a job stands, also while it does not run.",
     "resume": "Let quarantined tables go on at the job's next run.",
     "dead-letters": "List what a job could not read, or left out.",

@@ -12,7 +12,7 @@ _SHOWN = 60
 
 
 def plain(line: EventLine) -> str:
-    """A line for people: place, time, kind, table and what there is to say."""
+    """A line for people: place, time, kind, table and content."""
     place = f"{line.topic}/{line.partition}@{line.offset}" + (f".{line.seq}" if line.seq else "")
     when = tso_time.utc(line.commit_ts) if line.commit_ts else "-"
     name = ".".join(part for part in (line.schema, line.table) if part)

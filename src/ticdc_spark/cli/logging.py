@@ -86,7 +86,7 @@ def redacted_children() -> Iterator[None]:
         finally:
             os.dup2(real, 2)
             os.close(real)
-            # A JVM that is still ending keeps the pipe open; what it says then is not waited for.
+            # A JVM that is still ending keeps the pipe open; its output is then not waited for.
             pump.join(timeout=1)
             ended.set()
 

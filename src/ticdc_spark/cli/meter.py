@@ -15,7 +15,7 @@ _EVERY = 1000
 
 @contextmanager
 def meter(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Give a function that is told how many messages are done: ``inspected 5,000 of 20,000 messages``.
+    """Give a function that takes how many messages are done: ``inspected 5,000 of 20,000 messages``.
 
     A bar on a terminal, unless the results go there too; a line every few seconds elsewhere.
     """

@@ -1,4 +1,4 @@
-"""What was rejected, told at the end."""
+"""What was rejected, printed at the end."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from ticdc_spark.cli.logging import console
 from ticdc_spark.cli.text import noun
 
 _REASONS = 10
-"""Different reasons told."""
+"""Different reasons printed."""
 
 
 @contextmanager

@@ -41,7 +41,7 @@ def command(job_file: Path, once: bool, until_ts: int | None) -> None:
     way nothing is lost: started again, it goes on where it was.
     """
     job = load_job(job_file)
-    # Only now: Spark takes a second to import, and a wrong job file should be told at once.
+    # Only now: Spark takes a second to import, and a wrong job file should be reported at once.
     from ticdc_spark.replicate import loop
 
     stop = threading.Event()

@@ -25,7 +25,7 @@ def command(job_file: Path, tables: tuple[str, ...], every: bool, clear_diverged
     count as diverged. They are unverified then; what diverges later is marked again.
     """
     if bool(tables) == every:
-        message = "say which: --table SCHEMA.TABLE (as often as needed), or --all"
+        message = "name the tables: --table SCHEMA.TABLE (as often as needed), or --all"
         raise click.UsageError(message)
     job = load_job(job_file)
     if clear_diverged:

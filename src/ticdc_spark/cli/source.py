@@ -30,7 +30,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line says about where to read."""
+    """Where to read, from the command line."""
 
     path: Path | None
     bootstrap_servers: str | None

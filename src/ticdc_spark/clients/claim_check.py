@@ -45,7 +45,7 @@ def write_stored(key: bytes | None, value: bytes) -> bytes:
 
 
 class ClaimCheckStorage:
-    """A folder of such files, at a path or any URI that fsspec knows: ``file``, ``s3``, ``gs``, ``abfs`` …"""
+    """A folder of such files, at a path or any URI that fsspec takes: ``file``, ``s3``, ``gs``, ``abfs`` …"""
 
     def __init__(self, uri: str, options: Mapping[str, Any] | None = None) -> None:
         """``options`` are fsspec's, of the URI's scheme.

@@ -119,7 +119,7 @@ class SchemaRegistry:
             changes = schema_changes(latest.schema.schema_str or "{}", schema)
         except (SchemaRegistryError, RegistryFault):
             changes = []
-        told = "; ".join(changes) or "what changed cannot be told"
+        told = "; ".join(changes) or "what changed is not known"
         return IncompatibleSchema(
             f"subject {subject}: the registry refuses the new schema: {told} ({refusal.error_message})"
         )

@@ -31,7 +31,7 @@ class RegistryFile:
     """Schemas by id, and ids by subject and schema; ``close``, or the end of a ``with``, saves what is new."""
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
-        """Read the file; with ``create``, make one that is not there: what cannot be made is told at once.
+        """Read the file; with ``create``, make one that is not there: a path that cannot be made fails at once.
 
         Raises: RegistryFault for a file that cannot be read or made, or is no such list.
         """

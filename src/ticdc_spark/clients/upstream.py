@@ -64,7 +64,7 @@ class Upstream(AbstractContextManager["Upstream"]):
     def lookup(self, table: Table, keys: Sequence[Row], commit_ts: int) -> list[Row | None]:
         """The rows with these keys as of ``commit_ts``, in the order of ``keys``; ``None`` where there is none.
 
-        Virtual columns of the table are read too. A database that is not TiDB tells only what it has now; it is warned
+        Virtual columns of the table are read too. A database that is not TiDB has only the present; it is warned
         of that once.
 
         Raises: MessageError if the table or a column is not there, or that time is garbage-collected; SourceFault if

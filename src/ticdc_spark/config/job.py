@@ -40,7 +40,7 @@ class FilesSource(Section, frozen=True, kw_only=True, tag="files", tag_field="ki
     path: Folder
     """Absolute once loaded."""
     protocol: ProtocolName | None = None
-    """``None``: told by the first messages."""
+    """``None``: detected from the first messages."""
     schema_registry: RegistryUrl | None = None
     schema_registry_options: dict[str, str] = msgspec.field(default_factory=dict)
     """Every ``schema-registry.…`` key of the section, without the prefix: an option of the registry's client."""
@@ -63,7 +63,7 @@ class KafkaSource(Section, frozen=True, kw_only=True, tag="kafka", tag_field="ki
     topic_pattern: TopicPattern | None = None
     starting: Literal["earliest", "latest"] = "earliest"
     protocol: ProtocolName | None = None
-    """``None``: told by the first messages."""
+    """``None``: detected from the first messages."""
     schema_registry: RegistryUrl | None = None
     schema_registry_options: dict[str, str] = msgspec.field(default_factory=dict)
     """Every ``schema-registry.…`` key of the section, without the prefix: an option of the registry's client."""
@@ -82,7 +82,7 @@ class KafkaSource(Section, frozen=True, kw_only=True, tag="kafka", tag_field="ki
 
 Source: TypeAlias = FilesSource | KafkaSource
 NATIVE = ("decimal_handling_mode", "binary_handling_mode", "bigint_unsigned_handling_mode", "time_precision_mode")
-"""Keys of a source that say how Debezium's own connector is configured."""
+"""Keys of a source for the configuration of Debezium's own connector."""
 
 
 def native_of(source: Source) -> dict[str, str]:
@@ -103,7 +103,7 @@ class IcebergSink(Section, frozen=True, kw_only=True, tag="iceberg", tag_field="
 
 
 class SchemaFiles(Section, frozen=True, kw_only=True):
-    """Schemas that no message tells."""
+    """Schemas that no message carries."""
 
     file: Paths = ()
     """Files of CREATE statements, absolute once loaded."""

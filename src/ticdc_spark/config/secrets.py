@@ -36,7 +36,7 @@ _known: dict[str, re.Pattern[str] | None] = {}
 
 
 class ReferenceFault(Exception):
-    """A reference that cannot be resolved; the text says which and why."""
+    """A reference that cannot be resolved; the text has which and why."""
 
 
 def remember(value: str) -> None:
@@ -72,7 +72,7 @@ def forget() -> None:
 
 
 def is_secret_key(key: str) -> bool:
-    """Whether an option's name says that its value is a secret: ``kafka.sasl.jaas.config``."""
+    """Whether an option's name marks its value as a secret: ``kafka.sasl.jaas.config``."""
     return _SECRET_KEY.search(key) is not None and _NO_SECRET_KEY.search(key) is None
 
 

@@ -1,7 +1,7 @@
 """Reading a TOML file into frozen structs, all mistakes at once.
 
-The structs are the schema: a section is a struct, a key is a field in kebab-case, and a field's type says how its
-value is read. ``config`` has the structs of a job; nothing here knows about jobs.
+The structs are the schema: a section is a struct, a key is a field in kebab-case, and a field's type defines how its
+value is read. ``config`` has the structs of a job; nothing here depends on jobs.
 """
 
 import difflib
@@ -34,7 +34,7 @@ class Reads(msgspec.Struct, frozen=True):
     """Annotation of a field: how its value is read, and in words what is allowed."""
 
     read: Callable[[Any], object]
-    """Raises ValueError for what is not allowed; an empty text means that ``allowed`` says enough."""
+    """Raises ValueError for what is not allowed; an empty text means that ``allowed`` is enough."""
     allowed: str
     secret: bool = False
     """The value may hold a secret: what comes from the environment is one."""
@@ -78,7 +78,7 @@ Size: TypeAlias = Annotated[int, Reads(read_size, 'a size above 0 such as "256Mi
 
 
 class Mistakes:
-    """Collects what is wrong with one file, to be told at once."""
+    """Collects every mistake of one file, to be reported together."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""How the values of a job file are read: each type says what it takes and, in words, what is allowed."""
+"""How the values of a job file are read: each type reads what it takes and describes what is allowed."""
 
 import re
 import zoneinfo

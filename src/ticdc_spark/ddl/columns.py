@@ -150,7 +150,7 @@ def _read_option(cur: Cursor, options: _Options) -> None:
     read = _OPTIONS.get(token.text.lower()) if token.kind == "word" else None
     if read is not None:
         read(cur, options)
-    # others say nothing that is kept: AUTO_RANDOM, CHECK, CLUSTERED, COLUMN_FORMAT, ON DELETE …
+    # others have nothing that is kept: AUTO_RANDOM, CHECK, CLUSTERED, COLUMN_FORMAT, ON DELETE …
 
 
 def _unsigned(cur: Cursor, options: _Options) -> None:

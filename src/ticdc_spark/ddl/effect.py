@@ -55,7 +55,7 @@ class Altered(msgspec.Struct, frozen=True):
 
 
 class MovedRows(msgspec.Struct, frozen=True):
-    """Rows of a table changed, and no row message says which."""
+    """Rows of a table changed without row messages."""
 
     table: TableName
     what: str
@@ -124,7 +124,7 @@ def apply_ddl(
     """What a DDL does to ``tables``, when run under ``schema``. Changes nothing; see ``fold``.
 
     ``dropped``: tables as they were when they were dropped, for RECOVER and FLASHBACK. ``charset``: the database's
-    default, utf8mb4 if not told. SQL that cannot be read, or that names a table or column that is not known, gives
+    default, utf8mb4 if not given. SQL that cannot be read, or that names a table or column that is not known, gives
     an effect with ``unsupported``.
     """
     kind = classify(sql)
@@ -224,7 +224,7 @@ class _Known:
         return DdlEffect(kind="none", renamed=renamed)
 
     def _renamed(self, name: Name) -> TableName:
-        """The table to rename. Into another database, Open's message tells only that one: `RENAME TABLE a TO other.b`
+        """The table to rename. Into another database, Open's message has only that one: `RENAME TABLE a TO other.b`
         comes under `other`. Then `a` is looked for in every database, and must be in one alone.
         """
         full = self._name(name)

@@ -22,7 +22,7 @@ def index_def(cur: Cursor, named: str = "") -> Index | None:
     """Read a key of CREATE TABLE or ADD, from PRIMARY, UNIQUE, KEY …; ``None`` if none comes here.
 
     ``named`` is the constraint's name. FOREIGN KEY and CHECK are read over and give an index without columns.
-    An index without a name comes out with ``""``. Whether it can be NULL is left for the table to tell.
+    An index without a name comes out with ``""``. Whether it can be NULL is left to the table.
     """
     primary = unique = False
     if cur.accept("primary", "key"):

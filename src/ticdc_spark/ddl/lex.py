@@ -98,7 +98,7 @@ class Cursor:
         return Token(kind, text, pos, found.end(), text.lower() if kind == "word" else "")
 
     def fail(self, wanted: str) -> MessageError:
-        """The error that says what was wanted here and what stands there."""
+        """The error with what was expected here and what stands there."""
         token = self.peek()
         found = repr(self.sql[token.start : token.start + 40]) if token.kind != "end" else "the end"
         return MessageError(f"DDL: expected {wanted}, found {found}")

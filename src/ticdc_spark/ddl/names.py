@@ -1,4 +1,4 @@
-"""Names that a DDL tells: tables before and after it, renamed columns."""
+"""Names in a DDL: tables before and after it, renamed columns."""
 
 from typing import TypeAlias
 
@@ -45,7 +45,7 @@ def ddl_tables(sql: str, default_schema: str) -> tuple[tuple[TableName, ...], tu
     CREATE has none before, DROP none after, ALTER and TRUNCATE the same twice, RENAME the old and the new in the
     same order, EXCHANGE PARTITION both tables twice. RECOVER and FLASHBACK have what comes back, after. A
     statement on databases, views and the like names none. Beware of Open's RENAME into another database: its
-    message tells the new database only, under which an unqualified old name is not found (``apply_ddl`` looks further).
+    message has the new database only, under which an unqualified old name is not found (see ``replicate.apply.ddl``).
     Raises: MessageError if the SQL cannot be read.
     """
     statement = parse(sql)

@@ -108,7 +108,7 @@ def _create_table(cur: Cursor) -> Statement:
     if like or (opened and cur.accept("like")):
         return CreateTable(name=name, like=cur.table(), if_not_exists=if_not_exists)
     if not opened:
-        return Unsupported("CREATE TABLE … AS SELECT tells no columns")
+        return Unsupported("CREATE TABLE … AS SELECT names no columns")
     columns, indexes = [], []
     while True:
         named = ""

@@ -1,4 +1,4 @@
-"""What a DDL says, parsed: one frozen struct a statement, one a part of an ALTER TABLE."""
+"""A DDL, parsed: one frozen struct a statement, one a part of an ALTER TABLE."""
 
 from typing import Literal, TypeAlias
 
@@ -170,7 +170,7 @@ class TruncateTable(msgspec.Struct, frozen=True):
 
 
 class RestoreTable(msgspec.Struct, frozen=True):
-    """RECOVER TABLE or FLASHBACK TABLE: a dropped table comes back with its rows, under ``new`` if told."""
+    """RECOVER TABLE or FLASHBACK TABLE: a dropped table comes back with its rows, under ``new`` if given."""
 
     name: Name
     new: Name | None

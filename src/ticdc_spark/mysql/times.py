@@ -65,7 +65,7 @@ def is_utc(zone: str) -> bool:
 def utc_timestamp(local_text: str, zone: str, fsp: int, ambiguous: Ambiguous = "earlier") -> str:
     """UTC text, with ``fsp`` digits, of a TIMESTAMP sent as local time in ``zone``.
 
-    A local time that happens twice is read as ``ambiguous`` says. A local time that never happens (clocks go
+    A local time that happens twice is read by ``ambiguous``. A local time that never happens (clocks go
     forward) cannot come from a TIMESTAMP; it is read with the offset from before the change, as MySQL's own
     neighbours do, and refused under ``reject``. The zero timestamp is no instant and stays as it is.
 

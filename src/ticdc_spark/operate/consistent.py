@@ -18,7 +18,7 @@ class ConsistentTables(msgspec.Struct, frozen=True, kw_only=True):
     """The tables of a job at one commitTs. Names are the source's: (schema, table)."""
 
     commit_ts: int
-    """A TSO: every table of ``tables`` equals the source at it, but for what ``unverified`` says."""
+    """A TSO: every table of ``tables`` equals the source at it, but for what ``unverified`` has."""
     tables: dict[TableName, DataFrame]
     unverified: dict[TableName, str]
     """Those of ``tables`` that are not known to equal the source, with the reason: rows from before the job began may
@@ -45,8 +45,8 @@ def consistent(job: Job | Path | str, *, spark: SparkSession | None = None) -> C
         raise UsageError(f"job {job.name} has applied nothing yet (state folder {job.state}); run it first")
     if progress.mode == "arrival":
         raise UsageError(
-            f"job {job.name} runs in arrival mode: no watermark says at which commitTs its tables are. open_lake reads "
-            "them as they are"
+            f"job {job.name} runs in arrival mode: without watermarks its tables are of no one commitTs. open_lake "
+            "reads them as they are"
         )
     kind = sink_kind(job)
     session = kind.open_lake(job) if spark is None else spark

@@ -1,4 +1,4 @@
-"""What a job's state folder says about it, also while the job is dead. Reads files, starts nothing."""
+"""What a job's state folder shows of it, also while the job does not run. Reads files, starts nothing."""
 
 import time
 from typing import Literal, TypeAlias
@@ -213,12 +213,16 @@ def _state(
         if beat.state == "failed":
             first = redact(beat.error or "it ended with an error").splitlines()[0]
             decide = beat.exit_code == 4
-            todo = "decide as the error says, then start it again" if decide else "mend what the error names, then"
+            todo = (
+                "decide; the error names the ways out. Then start it again"
+                if decide
+                else "mend what the error names, then"
+            )
             return "failed", first, f"{todo}: {again}", False
         told = "it was stopped on request" if beat.state == "stopped" else "it did all that it was to do"
         return beat.state, told, "", False
     if not _lives(beat, lease, age):
-        reason = f"its process, pid {beat.pid}, is gone and did not say why; last heartbeat {age:.0f} s ago"
+        reason = f"its process, pid {beat.pid}, is gone without a reason; last heartbeat {age:.0f} s ago"
         return "failed", reason, f"look at its log (memory?), then start it again, nothing is lost: {again}", False
     if age > _SILENT:
         reason = f"its process, pid {beat.pid}, runs but has been silent for {age:.0f} s"
@@ -245,7 +249,7 @@ def _lives(beat: Status, lease: LeaseRecord | None, age: float) -> bool:
             return False
         if lease.owner.machine == machine():
             return runs(lease.owner.process)
-    # Nothing says on which machine it is: a process that is seen here may be it, one that is not may run elsewhere.
+    # Its machine is not known: a process that is seen here may be it, one that is not may run elsewhere.
     return age < _SILENT or (lease is None and process(beat.pid) is not None)
 
 
@@ -263,7 +267,11 @@ def _tables(progress: Progress) -> tuple[TableStatus, ...]:
         table_status(table, waiting.pop((table.schema, table.name), 0), behind=(table.schema, table.name) in behind)
         for table in progress.tables
     ]
-    unknown = [table_status(TableState(schema=schema, name=name), rows) for (schema, name), rows in waiting.items()]
+    seen = {(table.schema, table.name) for table in progress.tables}
+    unknown = [
+        table_status(TableState(schema=name[0], name=name[1]), waiting.get(name, 0), behind=name in behind)
+        for name in waiting.keys() | (behind - seen)
+    ]
     return tuple(sorted([*known, *unknown], key=lambda table: table.name))
 
 

@@ -46,7 +46,7 @@ class Columns(msgspec.Struct, frozen=True):
 
     A row in ``bad`` has ``None`` everywhere and its reason in ``bad``. A column that an image does not carry is
     ``None`` there, and ``absent`` maps its name to those rows (``range(n)`` when no image carries it): a virtual
-    generated column, a partial image, or a broken message, which the caller tells apart.
+    generated column, a partial image, or a broken message, which the caller distinguishes.
     """
 
     values: list[list[Value]]

@@ -35,7 +35,7 @@ _QUARTER_HOURS = [timedelta(minutes=15 * steps) for steps in range(-56, 57) if s
 def expected(checksum: Checksum | None, *, partial: bool = False) -> tuple[int | None, int | None]:
     """The checksums that a message's before and after images should have; ``None``: nothing to verify.
 
-    A column-level checksum (version 0) of an old row may be that of a row before ADD or DROP COLUMN, so it tells
+    A column-level checksum (version 0) of an old row may be that of a row before ADD or DROP COLUMN, so it shows
     nothing; TiCDC itself lets it pass.
     """
     if checksum is None or partial:
@@ -63,7 +63,7 @@ def verifier(table: Table) -> Verify:
             if found is not None:
                 orders[:] = [*orders, found][-_ORDERS:]
                 continue
-            reason = f"the row's checksum is {crc32(b''.join(row))}, its message says {wanted}"
+            reason = f"the row's checksum is {crc32(b''.join(row))}, its message has {wanted}"
             if not hinted:
                 hinted = True
                 reason += _hint(table.columns, parts, [cells[at] for cells in values], row, wanted)
@@ -113,7 +113,7 @@ def _near_orders(count: int) -> Iterator[tuple[int, ...]]:
 def _hint(
     columns: Sequence[Column], parts: Sequence[Parts], cells: list[Value], row: Sequence[bytes], wanted: int
 ) -> str:
-    """What may be wrong, as far as trying tells."""
+    """What may be wrong, found by trying."""
     for at, column in enumerate(columns):
         if row[at] and _ordered((*row[:at], *row[at + 1 :]), wanted, [tuple(range(len(row) - 1))]):
             return f"; it fits if `{column.name}` is NULL"

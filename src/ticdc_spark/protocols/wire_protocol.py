@@ -1,7 +1,7 @@
 """What a protocol is to all other code: one object, which each protocol's package exports as ``PROTOCOL``.
 
 ``traits`` answers what other code must ask about a protocol; the methods make its decoder and encoder, and read what
-only its own messages can tell. Codecs are imported when they are first made, so the list of protocols is cheap.
+only its own messages carry. Codecs are imported when they are first made, so the list of protocols is cheap.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Traits:
     claim_check: bool = False
     """Rows that are too large may be kept in a storage (``WireProtocol.store``)."""
     connector_properties: bool = False
-    """Connectors other than TiCDC write the protocol too; ``DecoderOptions.connector`` says how they are configured."""
+    """Connectors other than TiCDC write the protocol too; ``DecoderOptions.connector`` has their configuration."""
 
 
 class DecoderOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,7 +115,7 @@ class WireProtocol(ABC, Generic[Config]):
         return False
 
     def row_tables(self, schemas: Schemas | None = None) -> TableOfRow | None:
-        """What reads a row's table off its own message, as far as that tells; ``None`` if it does not.
+        """What reads a row's table off its own message, as far as it is there; ``None`` if it is not.
 
         ``schemas``: those of the registry, where ``traits.registry``.
         """

@@ -12,6 +12,7 @@ from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.replicate.first_messages import detected
 from ticdc_spark.replicate.heart import Heart
 from ticdc_spark.replicate.outage import silent
+from ticdc_spark.replicate.preflight import stop_at_fault
 from ticdc_spark.replicate.report import NOT_ALL_APPLIED, BatchReport, Summary
 from ticdc_spark.replicate.schemas.registered import registered
 from ticdc_spark.replicate.state.lease import Lease, acquire
@@ -46,6 +47,8 @@ def run(
         store = lease_store(job.sink.warehouse, job.sink.catalog, job.name, job.state)
         with acquire(store, this_process(job.name, job.owner), stop=stop) as lease:
             heart.start()
+            log.info("lease: %s", store.where)
+            stop_at_fault(job, log.info)
             steps = _open(job, lease, until_ts, stop, bounded=once or until_ts is not None)
             if steps is None:
                 return Summary(progress=Progress(job=job.name))
@@ -77,11 +80,13 @@ def _open(job: Job, lease: Lease, until_ts: int | None, stop: threading.Event, *
     )
     options = sink_options | job.spark | {"spark.sql.extensions": extensions}
     parts = coordinates(*kind.parts(job.sink), *source_parts(job.source))
+    log.info("Spark: starting; the first time it fetches %d packages", len(parts))
     # A session of its own: under an application that is open already, its settings are left alone.
     spark = open_session(f"ticdc-spark {job.name}", options, parts).newSession()
     process = getattr(spark.sparkContext._gateway, "proc", None)
     if process is not None:
         lease.set_jvm(process.pid)
+    log.info("catalog: opening %s in %s", job.sink.catalog, job.sink.warehouse)
     source = open_source(spark, job.source)
     sink = kind.open(spark, job.sink, job.writer, lease.check)
     store = Store(job.state)
@@ -95,6 +100,7 @@ def _open(job: Job, lease: Lease, until_ts: int | None, stop: threading.Event, *
         raise UsageError(f"{job.file}: [source] schema-registry: missing; Avro messages name schemas of a registry")
     else:
         registry.protocol = protocol
+    log.info("tables: comparing the lake with the state in %s", job.state)
     return Steps(
         job,
         source,
@@ -131,6 +137,7 @@ def _run(
 ) -> Summary:
     started = time.monotonic()
     begun = steps.progress
+    log.info("first batch: number %d", begun.batch + 1)
     batches = 0
     targets: Offsets | None = steps.source.ends() if once else None
     finished = False

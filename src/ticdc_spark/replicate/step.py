@@ -177,7 +177,7 @@ class Steps:
             job_applied=0 if decided.mode == "arrival" else self.progress.applied,
         )
         refused = () if decided.refused is None else (decided.refused,)
-        behind = bounds_behind(progress, bounded=self.bounded)
+        behind = bounds_behind(progress)
         bounds, held = bounds_of(states, decided.ddls, behind, refused)
         waits = {identity(ddl.change) for ddl in held}
         ddls = [ddl for ddl in decided.ddls if identity(ddl.change) not in waits]
@@ -228,9 +228,7 @@ class Steps:
         waits = {identity(ddl.change) for ddl in result.left}
         ddls = [ddl for ddl in decided.ddls if identity(ddl.change) not in waits]
         keep = retention.seconds or 0.0
-        progress = mode.commit(
-            counted, number, states, decided.resolved, ddls, result.left, now, keep, bounded=self.bounded
-        )
+        progress = mode.commit(counted, number, states, decided.resolved, ddls, result.left, now, keep)
         prune = number % PRUNE_EVERY == 0
         before_batch = forget_before(progress, retention.batches, retention.seconds, now) if prune else 0
         if prune:

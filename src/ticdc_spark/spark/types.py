@@ -1,7 +1,8 @@
 """MySQL types in the lake: one table from a column type to its lake type, Spark, Iceberg and Arrow.
 
-The lake types are those of the table in ``docs/types.md``. ``to_arrow`` turns a list of canonical values (``mysql.py``)
-into an Arrow array of the lake type and says which rows could not be read: a failed cast is a reject, never a NULL.
+The lake types are those of the table in ``docs/types.md``. ``to_arrow`` turns a list of canonical values
+(``mysql.values``) into an Arrow array of the lake type and the rows that could not be read: a failed cast is a reject,
+never a NULL.
 """
 
 from collections.abc import Callable

@@ -11,7 +11,7 @@ from ticdc_spark.model import Envelope, Event, Rejected
 from ticdc_spark.protocols.base import Decoder
 
 Fetch: TypeAlias = Callable[[str], bytes]
-"""From a location to the file's content; ``wire.claim_check.ClaimCheckStorage.fetch``. MessageError rejects the row,
+"""From a location to the file's content; ``clients.claim_check.ClaimCheckStorage.fetch``. MessageError rejects the row,
 EnvironmentFault goes through."""
 
 
@@ -46,7 +46,7 @@ def whole_messages(decoder: Decoder, opened: Sequence[Sequence[Event]], fetch: F
         if not isinstance(event, Envelope) or not event.claim_check:
             return event
         if fetch is None:
-            return Rejected(f"the row is kept at {event.claim_check}: claim-check-storage says where that is")
+            return Rejected(f"the row is kept at {event.claim_check}: claim-check-storage names that place")
         return resolve(decoder, event, fetch).event
 
     return [[whole(event) for event in events] for events in opened]
@@ -62,7 +62,7 @@ def _row(decoder: Decoder, envelope: Envelope, key: bytes | None, value: bytes) 
         return Rejected(f"{where}: {event.reason}")
     # the op may differ: keys alone do not show whether an update had old values
     if not isinstance(event, Envelope) or _about(event) != _about(envelope):
-        return Rejected(f"{where}: the file holds another event than the message says")
+        return Rejected(f"{where}: the file holds another event than the message names")
     return event
 
 

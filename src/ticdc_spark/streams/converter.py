@@ -1,6 +1,6 @@
 """Events of one protocol, written in another.
 
-What a protocol lacks is made up as far as it can be told: tables get versions and BOOTSTRAP messages where Simple is
+What a protocol lacks is derived as far as possible: tables get versions and BOOTSTRAP messages where Simple is
 written from messages without schemas, and a DDL the tables before and after it where Simple or Debezium is written. An
 ``upsert`` (Open's insert, or its update without old values) becomes an insert where the target has no such thing. Sent
 DDL kinds are the target's.

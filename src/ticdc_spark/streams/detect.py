@@ -1,7 +1,7 @@
-"""Which protocol messages are of, told by their bytes alone.
+"""Which protocol messages are of, from their bytes alone.
 
-Each protocol says whether a message is its own, first by how its bytes are framed (``WireProtocol.is_framed``), then by
-the fields of its JSON (``is_json``). JSON may be compressed. A tombstone tells nothing where its key does not.
+Each protocol decides whether a message is its own, first by how its bytes are framed (``WireProtocol.is_framed``),
+then by the fields of its JSON (``is_json``). JSON may be compressed. A tombstone shows it by its key, if at all.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 def detect(messages: Sequence[tuple[bytes | None, bytes | None]]) -> str:
     """The name of the protocol of some messages (key, value), as in ``PROTOCOLS``.
 
-    Raises: UsageError if none of them tells it, or if they are of several protocols.
+    Raises: UsageError if none of them shows it, or if they are of several protocols.
     """
     found: dict[str, int] = {}
     for at, (key, value) in enumerate(messages):
@@ -33,7 +33,7 @@ def detect(messages: Sequence[tuple[bytes | None, bytes | None]]) -> str:
         return next(iter(found))
     if not found:
         seen = next((f"; the first value begins with {value[:8]!r}" for _, value in messages if value), "")
-        what = f"none of {len(messages)} messages tells it{seen}" if messages else "there are no messages"
+        what = f"none of {len(messages)} messages shows it{seen}" if messages else "there are no messages"
         raise UsageError(f"the protocol cannot be detected: {what}; name it with protocol")
     which = ", ".join(f"{name} (message {at})" for name, at in found.items())
     raise UsageError(f"the protocol cannot be detected: the messages look like {which}; name it with protocol")
@@ -42,7 +42,7 @@ def detect(messages: Sequence[tuple[bytes | None, bytes | None]]) -> str:
 def describe_other(messages: Iterable[tuple[bytes | None, bytes | None]], expected: str) -> str | None:
     """``these look like simple``, of messages (key, value) that could not be read as ``expected``; never raises.
 
-    ``None`` if they tell nothing, or if one of them looks as expected: then it is no wrong name but a bad message.
+    ``None`` if they show nothing, or if one of them looks as expected: then it is no wrong name but a bad message.
     """
     found: dict[str, None] = {}
     for key, value in messages:

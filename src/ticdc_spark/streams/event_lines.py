@@ -22,7 +22,7 @@ class EventLine(msgspec.Struct, frozen=True, kw_only=True):
     """An event as ``inspect --json`` prints it. Every field is always there; ``null``: the event has none."""
 
     kind: Kind
-    """``upsert``: an insert, or an update whose old values were not sent: the protocol cannot tell."""
+    """``upsert``: an insert, or an update whose old values were not sent: the protocol does not distinguish."""
     topic: str
     partition: int
     offset: int

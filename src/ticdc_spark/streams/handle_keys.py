@@ -18,7 +18,7 @@ from ticdc_spark.protocols.base import Columns
 
 Lookup: TypeAlias = Callable[[Table, Sequence[Row], int], Sequence[Row | None]]
 """(table, keys, commit ts) to the rows as of then, in the order of the keys; ``None`` where there is none. MessageError
-rejects the rows; EnvironmentFault goes through. ``wire.upstream.Upstream.lookup`` is one."""
+rejects the rows; EnvironmentFault goes through. ``clients.upstream.Upstream.lookup`` is one."""
 
 
 class _Asked(NamedTuple):
@@ -34,7 +34,7 @@ def complete(changes: Sequence[RowChange], lookup: Lookup, *, old_values: bool =
 
     An insert or update gets its new row. Its old row, and a delete's, keep only their keys, unless ``old_values`` asks
     for them as of the moment before; such a delete stays ``partial``. ``Rejected``: a row is not there, or its image
-    lacks the key. A row was there at its commit ts: if it is not, the upstream could only say what it has now.
+    lacks the key. A row was there at its commit ts: if it is not, the upstream would only have the present.
     """
     done: list[RowChange | Rejected] = [
         _without_key(change, old_values) or change if change.partial else change for change in changes

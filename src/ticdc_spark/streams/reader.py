@@ -5,10 +5,10 @@ The schema of a row is, for each protocol:
 - Simple: the one that its version names. It may come later in the stream, or in another partition, so that rows
   wait for it, and with them every later row of their table: up to ``Holding`` rows and bytes; beyond that, and at the
   end, the oldest are rejected. Reading all schemas first would be no cure: a stream that is followed has no end.
-- Open and canal-json: what the DDL seen so far says. Where that does not fit the row, or there is none, what the row
-  itself tells: everything but the members of ENUM and SET (so values are numbers) and whether other columns exist.
-- Debezium: what the DDL seen so far says; of a table whose CREATE was not seen, what ``tableChanges`` of a DDL says.
-  Where that does not fit, or there is none, what the row's schema block tells, if there is one.
+- Open and canal-json: what follows from the DDL seen so far. Where that does not fit the row, or there is none, what
+  the row itself shows: all but the members of ENUM and SET (so values are numbers) and whether other columns exist.
+- Debezium: what follows from the DDL seen so far; of a table whose CREATE was not seen, ``tableChanges`` of a DDL.
+  Where that does not fit, or there is none, the row's schema block, if there is one.
 - Avro: the one that the row names, at a registry.
 
 DDL comes once for each partition and is followed once.
@@ -125,7 +125,7 @@ class EventReader:
         return self._held.tables
 
     def tables_of(self, change: SchemaChange) -> tuple[Table | None, Table | None]:
-        """The table before and after a DDL that was read, as its SQL tells them."""
+        """The table before and after a DDL that was read, as its SQL describes them."""
         return self._current.around(change)
 
     def finish(self) -> Iterator[Found]:
@@ -156,7 +156,7 @@ class EventReader:
             yield found._replace(event=self._rows.read(envelope, table))
 
     def _of_ddl(self, message: Message) -> tuple[Table, ...]:
-        """The tables that a DDL's message tells beside its SQL."""
+        """The tables that a DDL's message carries beside its SQL."""
         try:
             return self._protocol.tables_of_ddl(message.value or b"")
         except MessageError:
@@ -182,7 +182,7 @@ class EventReader:
             yield self._held.pop(name)._replace(event=self._rows.read(first.envelope, table))
 
     def _loose(self, message: Message, envelope: Envelope) -> RowChange | Rejected:
-        """With the table that DDL told, and where that does not fit, with the one that the row tells."""
+        """With the table that follows from DDL, and where that does not fit, with the one that the row shows."""
         known = self._current.tables.get((envelope.schema, envelope.table))
         if known is not None:
             change = self._rows.read(envelope, known)
@@ -192,7 +192,7 @@ class EventReader:
             if known is not None:
                 return change
             return Rejected(
-                f"no DDL of `{envelope.schema}`.`{envelope.table}` in what was read, which tells its schema"
+                f"no DDL of `{envelope.schema}`.`{envelope.table}` in what was read, which would give its schema"
             )
         try:
             return self._rows.read(envelope, self._of_row(message.key, message.value, envelope), of_row=True)
@@ -248,7 +248,7 @@ class _Readers:
         else:
             self._kept.move_to_end(table)
         change = row_change(envelope, table, *kept)
-        # a table that a partial row tells has no more columns than that
+        # a table that a partial row shows has no more columns than that
         if isinstance(change, RowChange) and change.partial and self._lookup is not None and not of_row:
             (change,) = complete([change], self._lookup)
         return change

@@ -1,7 +1,7 @@
-"""What a Simple schema does not tell of a table, and the SQL of its DDL does.
+"""What a Simple schema does not have of a table, and the SQL of its DDL has.
 
 Simple has columns in the order of their ids, which ADD COLUMN … FIRST or AFTER does not follow, and marks no generated
-columns. A table whose DDL was not seen stays as its schema tells it.
+columns. A table whose DDL was not seen stays as its schema has it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _VERSIONS = 10_000
 
 
 class SqlDetails:
-    """The tables that Simple's schemas tell, completed by SQL. Its memory is bounded."""
+    """The tables of Simple's schemas, completed by SQL. Its memory is bounded."""
 
     def __init__(self) -> None:
         self._sql = SqlTables()
         self._tables: OrderedDict[tuple[str, str, int | None], Table] = OrderedDict()
 
     def follow(self, change: SchemaChange) -> None:
-        """Take what a DDL tells; once, where it comes in several partitions."""
+        """Take what a DDL adds; once, where it comes in several partitions."""
         if self._sql.has_followed(change):
             return
         if change.pre_table is not None:

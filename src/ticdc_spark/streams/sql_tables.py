@@ -1,4 +1,4 @@
-"""The tables that a stream of DDL tells, for protocols whose DDL is SQL only."""
+"""The tables that follow from a stream of DDL, for protocols whose DDL is SQL only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DDL_SEEN = 4096
 
 
 class SqlTables:
-    """The tables as DDL tells them, for protocols whose DDL is SQL only."""
+    """The tables as they follow from DDL, for protocols whose DDL is SQL only."""
 
     def __init__(self) -> None:
         self.tables: dict[TableName, Table] = {}
@@ -29,7 +29,7 @@ class SqlTables:
         return _identity(change) in self._seen
 
     def follow(self, change: SchemaChange, told: Iterable[Table] = ()) -> None:
-        """Follow a DDL, once. ``told``: the tables after it, for those that its SQL alone does not tell."""
+        """Follow a DDL, once. ``told``: the tables after it, for those that its SQL alone does not describe."""
         if self.has_followed(change):
             return
         names = _named(change)

@@ -57,7 +57,7 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 def scan(path: str) -> Iterator[Chunk]:
-    """Read a whole file once and say what each of its chunks holds.
+    """Read a whole file once and return what each of its chunks holds.
 
     Raises: SourceFault naming file and line for a line that is no JSON object with ``topic`` and ``partition``.
     """

@@ -54,6 +54,11 @@ class TopicReader:
     def __exit__(self, *error: object) -> None:
         self._consumer.close()
 
+    def topics(self) -> list[str]:
+        """Every topic that there is. Raises: SourceFault"""
+        with self._asking():
+            return sorted(self._consumer.list_topics(timeout=10).topics)
+
     def partitions(self, topics: Sequence[str]) -> list[Partition]:
         """The partitions of the topics. Raises: SourceFault naming a topic that is not there."""
         with self._asking():
@@ -128,7 +133,7 @@ class TopicReader:
                 raise SourceFault(f"Kafka at {self._servers} has sent nothing for {_ANSWER_SECONDS:.0f} s")
 
     def _position(self, message: Any) -> int:
-        """The position that an end-of-partition event tells (the last offsets may be no messages)."""
+        """The position of an end-of-partition event (the last offsets may be no messages)."""
         error = message.error()
         if error.code() == self._kafka.KafkaError._PARTITION_EOF:
             return int(message.offset())
@@ -143,7 +148,7 @@ class TopicReader:
             }
 
     def _hear(self, error: Any) -> None:
-        """Keep what a broker's connection says: the error of a call tells only that it did not come about."""
+        """Keep the error of a broker's connection: the error of a call has no cause in it."""
         if error.code() != self._kafka.KafkaError._ALL_BROKERS_DOWN:
             self._heard = f": {error.str()}"
 

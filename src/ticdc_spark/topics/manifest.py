@@ -2,7 +2,7 @@
 
 A recorded topic is a folder, or one file, of JSON lines (also ``.gz``) or Parquet with ``topic``, ``partition``,
 ``offset``, ``timestamp``, ``key`` and ``value`` (base64 in JSON). Files are cut into chunks that tasks read in
-parallel; the manifest says of each chunk which offsets it holds. Order is by topic, partition and offset, never by a
+parallel; the manifest has the offsets that each chunk holds. Order is by topic, partition and offset, never by a
 file's name or time.
 """
 

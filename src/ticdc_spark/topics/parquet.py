@@ -1,4 +1,4 @@
-"""Parquet files of a recorded topic: what their footers tell, and how such a file is written."""
+"""Parquet files of a recorded topic: what their footers contain, and how such a file is written."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -51,7 +51,7 @@ def _from_footer(stored: dict[str, Any], rows: int, size: int) -> tuple[Span, ..
     (topic, last_topic), (partition, last_partition), (first, last) = (limits[name] for name in _PLACE)
     if topic != last_topic or partition != last_partition:
         return None
-    # More rows than offsets: one must be there twice. Fewer: gaps are allowed, so the footer cannot tell.
+    # More rows than offsets: one must be there twice. Fewer: gaps are allowed, so the footer does not show it.
     return (Span(topic, partition, first, last, rows, size, ordered=rows <= last - first + 1),)
 
 

@@ -149,7 +149,7 @@ class _JsonBody:
 
 
 class _ParquetBody:
-    """A row group a flush: each holds one partition, so the footer alone tells its offsets."""
+    """A row group a flush: each holds one partition, so its offsets follow from the footer alone."""
 
     def __init__(self, path: Path) -> None:
         self._file = pq.ParquetWriter(path, ARROW_SCHEMA, compression="zstd", use_dictionary=["topic"])

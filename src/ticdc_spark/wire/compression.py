@@ -1,6 +1,6 @@
 """Compression of message values: what TiCDC writes with ``large-message-handle-compression``.
 
-snappy is its block format, lz4 its frame format. Nothing tells a reader which was used, so it is seen from the
+snappy is its block format, lz4 its frame format. No field names the one that was used, so it is seen from the
 first bytes: no compressed value begins as JSON does.
 """
 
@@ -15,7 +15,7 @@ from ticdc_spark.errors import MessageError
 Compression: TypeAlias = Literal["none", "snappy", "lz4"]
 
 MAX_UNPACKED_BYTES = 256 * 1024 * 1024
-"""A value that says it is larger than this when unpacked is refused before memory is taken."""
+"""A value whose header has a larger size than this is refused before memory is taken."""
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _JSON_STARTS = (b'{"', b"{}")
 
@@ -49,7 +49,7 @@ def unpack(value: bytes, limit: int = MAX_UNPACKED_BYTES) -> bytes:
 
 
 def _lz4(value: bytes, limit: int) -> bytes:
-    # an lz4 frame need not tell its size: unpack into a buffer that has an end
+    # an lz4 frame need not have its size: unpack into a buffer that has an end
     room = min(limit, max(len(value) * 256, 1 << 16)) + 1
     buffer = bytearray(room)
     size = cramjam.lz4.decompress_into(value, buffer)

@@ -10,7 +10,7 @@ from ticdc_spark.mysql import handle_key
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, arrow_type, lake_columns, to_arrow
 
 _SHOWN = 5
-"""Differences of one table that are told one by one."""
+"""Differences of one table that are listed one by one."""
 _Key: TypeAlias = tuple[Any, ...]
 
 

@@ -38,7 +38,7 @@ def with_restarts(events: Iterable[Change], every: int, seed: int) -> Iterator[C
 def overtaking(events: Iterable[Change], seed: int) -> Iterator[Change]:
     """Let rows move to earlier places, past other rows, BOOTSTRAPs and watermarks, but never past a DDL.
 
-    A watermark says only what was sent before it; what was not yet due may be there too.
+    A watermark covers only what was sent before it; what was not yet due may be there too.
     """
     rand = Random(seed ^ 0x0DD).random
     held: list[Change] = []

@@ -1,13 +1,13 @@
-"""Avro behind a schema registry: messages to events. The other direction is ``avro_encode``.
+"""Avro behind a schema registry: messages to events. The other direction is ``avro.encode``.
 
 Key and value are framed with their schemas' ids. The value of a delete is null: its image is the key. A value says
 whether it is an insert or an update, and when it was committed, only with TiDB's extension fields; without them a row
-is an ``upsert`` at commit_ts 0. A delete never tells its commit_ts: 0. ``avro-enable-watermark`` (internal to TiCDC)
+is an ``upsert`` at commit_ts 0. A delete never has its commit_ts: 0. ``avro-enable-watermark`` (internal to TiCDC)
 adds values that begin with 0x01 (a DDL, as JSON), 0x02 (a watermark) and 0x03 (a delete's commit_ts);
 ``avro-include-before-value`` adds the old row.
 
 A decoder is made of a mapping of ids to schemas' texts; it keeps what it compiled of them. An image is a framed key or
-value as it came; with 0x01 for its first byte it means the old row inside it. So images tell their schema themselves,
+value as it came; with 0x01 for its first byte it means the old row inside it. So images name their schema themselves,
 and ``row_reader`` reads images of any version into the columns of one table, by name. ``schema_key`` is the id in
 decimal.
 Source: the Avro protocol document, and ``avro`` in the vectors' notes.
@@ -78,7 +78,7 @@ class AvroDecoder:
 
     def _delete(self, key: bytes | None, commit_ts: int) -> Event:
         if key is None:
-            return Rejected("a delete without a key: it does not tell its row (a table without a primary key)")
+            return Rejected("a delete without a key: it does not identify its row (a table without a primary key)")
         number = schema_id(key)
         schema = self._schema(number)
         return Envelope("delete", schema.database, schema.table, commit_ts, key, None, None, str(number), True, key)

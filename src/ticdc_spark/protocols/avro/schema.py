@@ -3,7 +3,7 @@
 A column's field is ``{"default", "name", "type": {"type", "connect.parameters": {"tidb_type"}}}``. A nullable column is
 ``["null", type]``, or ``[type, "null"]`` if it has a default, for Avro wants the default's branch first. Behind the
 columns stand TiDB's extension fields, whose types have no parameters. Names are what is left of the table's own: each
-character that Avro does not allow is ``_``, so a table's and a column's real name cannot be told from a schema.
+character that Avro does not allow is ``_``, so a table's and a column's real name cannot be read from a schema.
 Source: the Avro protocol document, "Key data format" to "Column data format"; the vectors' schemas.
 """
 
@@ -112,7 +112,7 @@ def _field(name: str, sent: Any, default: Any) -> Field:
 
 
 def table_from_schemas(key: str | None, value: str | None) -> Table:
-    """The table that a key's and a value's schema tell, as far as they do.
+    """The table that a key's and a value's schema describe, as far as they do.
 
     Without the value's (of a delete), the table has the key's columns only. Names are the schema's; types are the
     widest that the schema allows; the key is an index called ``primary``.

@@ -20,7 +20,7 @@ _UNSIGNED_32 = 2**32 - 1
 
 
 class Tail(NamedTuple):
-    """What the extension fields say; ``op`` is c, u or d."""
+    """The extension fields; ``op`` is c, u or d."""
 
     op: str
     commit_ts: int

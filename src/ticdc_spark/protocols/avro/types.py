@@ -1,8 +1,8 @@
 """How Avro behind a schema registry carries each MySQL type: the one table, both ways.
 
-A schema tells a type by Avro's own and by the connect parameter ``tidb_type``; several MySQL types share such a pair,
-so that a schema gives back the widest of them (``INT`` is int, ``TEXT`` longtext, DATETIME has six fractional digits, a
-DECIMAL sent as a string is DECIMAL(65,30)), and values keep the digits that they were sent with.
+A schema describes a type by Avro's own and by the connect parameter ``tidb_type``; several MySQL types share such a
+pair, so that a schema gives back the widest of them (``INT`` is int, ``TEXT`` longtext, DATETIME has six fractional
+digits, a DECIMAL sent as a string is DECIMAL(65,30)), and values keep the digits that they were sent with.
 Source: the Avro protocol document, "Column data format"; vectors where they differ: FLOAT is Avro's float, and
 defaults of bytes are base64.
 """
@@ -68,7 +68,7 @@ class WireType(NamedTuple):
 
     @property
     def elements(self) -> tuple[str, ...]:
-        """Members of an ENUM or SET. A member that ends in a backslash cannot be told from an escaped comma."""
+        """Members of an ENUM or SET. A member that ends in a backslash looks like an escaped comma."""
         if self.allowed is None:
             return ()
         return tuple(member.replace("\\,", ",") for member in _UNESCAPED_COMMA.split(self.allowed))

@@ -1,9 +1,9 @@
-"""canal-json: messages to events. The other direction is ``canal_json_encode``.
+"""canal-json: messages to events. The other direction is ``canal_json.encode``.
 
 A message carries one event, and its Kafka key is null. Alibaba's Canal, whose format this is, puts several rows into
 one message; so each item of ``data`` is an event here. No message carries a table's schema: the schema key is ``""``.
 
-- With TiDB's extension ``_tidb`` has ``commitTs`` and there are watermarks. Without it only ``es`` tells the time, in
+- With TiDB's extension ``_tidb`` has ``commitTs`` and there are watermarks. Without it only ``es`` has the time, in
   milliseconds: commit_ts is that with a logical part of 0, so that transactions of one millisecond look like one.
 - ``old`` of an update may hold changed columns only (only-output-updated-columns, content-compatible). The before image
   is then "data" overlaid with "old", so that both images are whole.

@@ -36,7 +36,7 @@ class CanalJsonConfig(msgspec.Struct, frozen=True, kw_only=True):
     """How messages are written. Names are TiCDC's where it has them."""
 
     time_zone: str = "UTC"
-    """IANA name; TIMESTAMP is sent as local time in it, and nothing in the message tells it."""
+    """IANA name; TIMESTAMP is sent as local time in it, and the message does not name it."""
     enable_tidb_extension: bool = False
     """Send commitTs and watermarks."""
     content_compatible: bool = False
@@ -80,7 +80,7 @@ class CanalJsonEncoder:
             yield Encoded(None, self._row(change, writer), 1)
 
     def ddl(self, change: SchemaChange) -> Encoded | None:
-        """A DDL; its type is what its SQL tells."""
+        """A DDL; its type follows from its SQL."""
         fields = {"database": change.schema, "table": change.name, "isDdl": True, "sql": change.query}
         value = self._other(ddl_word(change.query), change.commit_ts, **fields)
         return Encoded(None, value)
@@ -136,7 +136,7 @@ class CanalJsonEncoder:
 
 
 class _Column(NamedTuple):
-    """A column: its name as JSON, its code in ``sqlType`` (or how a value tells it) and its type in ``mysqlType``."""
+    """A column: its name as JSON, its code in ``sqlType`` (or how a value gives it) and its type in ``mysqlType``."""
 
     name: str
     json: str
@@ -148,7 +148,7 @@ class _Types(NamedTuple):
     """``sqlType`` and ``mysqlType`` of certain columns."""
 
     pieces: list[str]
-    """Every second is the place of a code that a value tells."""
+    """Every second is the place of a code that follows from a value."""
     codes: list[tuple[str, Callable[[Value], str]]]
 
     def of(self, row: Row) -> str:

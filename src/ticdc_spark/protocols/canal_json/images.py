@@ -1,4 +1,4 @@
-"""Images of canal-json without a schema: whole before images, and what a message alone tells of its table."""
+"""Images of canal-json without a schema: whole before images, and what a message alone shows of its table."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _DESCRIBED = msgspec.json.Decoder(_Described)
 
 
 def table_from_message(value: bytes) -> Table:
-    """A table as far as one of its rows tells it; ``value`` is a whole message.
+    """A table as far as one of its rows shows it; ``value`` is a whole message.
 
     Known: names, types, UNSIGNED, bytes or text, the primary key; with content-compatible also lengths, scales and
     ENUM and SET members. Not known: whether a column may be NULL, character sets, defaults, other indexes. A partial
-    message tells only its columns, which stand in no certain order.
+    message has only its columns, which stand in no certain order.
 
     Raises: MessageError if the message cannot be read or has a type that is not known.
     """
@@ -47,7 +47,7 @@ def table_from_message(value: bytes) -> Table:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MessageError(f"not a canal-json row: {error}") from error
     if not message.mysql_type:
-        raise MessageError("a canal-json message without field `mysqlType` tells no table")
+        raise MessageError("a canal-json message without field `mysqlType` has no column types")
     columns = tuple(Column(name=name, type=_type(name, text)) for name, text in message.mysql_type.items())
     key = tuple(message.pk_names or ())
     primary = Index(name="primary", unique=True, primary=True, nullable=False, columns=key)

@@ -1,7 +1,7 @@
 """How canal-json writes a value of each MySQL type, both ways, and the types' names and JDBC codes beside the values.
 
 Every value is a JSON string or null. These differ from the canonical form: binary types (one character of ISO-8859-1
-for each byte), FLOAT and DOUBLE (never with an exponent), TIMESTAMP (local time, and nothing says of which zone), and
+for each byte), FLOAT and DOUBLE (never with an exponent), TIMESTAMP (local time, without its zone), and
 text that is not UTF-8 (each bad byte becomes ``\\ufffd``: lost). Source: ``canal-json`` in the vectors' notes.
 """
 
@@ -147,7 +147,7 @@ def cell(column_type: ColumnType, options: ReadOptions) -> Cell:
 
 
 def jdbc_type(column_type: ColumnType) -> int | Callable[[Value], str]:
-    """The code in ``sqlType``; of an unsigned integer, how its value tells it."""
+    """The code in ``sqlType``; of an unsigned integer, how it follows from the value."""
     found = form(column_type)
     code, wider = found.jdbc, found.wider
     if wider is None or not column_type.unsigned:

@@ -53,16 +53,16 @@ class Block:
         self.raw = raw
         """Its JSON."""
         self.heads: dict[bool, bytes] = {}
-        """What ``debezium_native`` made of it."""
+        """What ``debezium.native`` made of it."""
 
     @cached_property
     def key(self) -> str:
-        """A hash of its bytes, which says which schema reads a row."""
+        """A hash of its bytes, which is the key of the schema that reads a row."""
         return BLOCK_MARK + blake2b(self.raw, digest_size=_KEY_BYTES).hexdigest()
 
     @property
     def schema(self) -> WireField:
-        """What it says.
+        """What it holds.
 
         Raises: msgspec's errors if it is no schema.
         """

@@ -1,8 +1,8 @@
-"""What a DDL's message in Debezium tells of its tables: ``tableChanges``.
+"""What a DDL's message in Debezium has of its tables: ``tableChanges``.
 
 TiCDC parses the DDL again, and what it says of a column there goes before what the table says: the digits of a time
-type are not told where they are not written, and a default of a time type is the text that is written. Of the columns
-that it does not define, a table does not tell AUTO_INCREMENT, ON UPDATE and comments.
+type are missing where they are not written, and a default of a time type is the text that is written. Of the columns
+that it does not define, a table does not have AUTO_INCREMENT, ON UPDATE and comments.
 """
 
 from __future__ import annotations

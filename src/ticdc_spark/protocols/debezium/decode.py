@@ -1,18 +1,18 @@
-"""Debezium: messages to events. The other direction is ``debezium_encode``.
+"""Debezium: messages to events. The other direction is ``debezium.encode``.
 
 TiCDC's messages, with and without the schema block, and those of Debezium's own connectors for MySQL and MariaDB. These
-two are told apart by ``source.commit_ts``, which TiCDC always sends, with and without TiDB's extension; only watermarks
+two differ in ``source.commit_ts``, which TiCDC always sends, with and without TiDB's extension; only watermarks
 need the extension, and TiCDC of v9 or later, as DDL does.
 
 A connector's ``source`` has a file, a position and a GTID instead. There commit_ts is ``source.ts_ms`` with a logical
 part of 0: the binlog's clock, often of whole seconds, so that transactions of one second look like one; within it, the
 order is the partition's. It is 0 where ``ts_ms`` is, as in the snapshots of old connectors. A snapshot's rows (``r``)
 are upserts; a TRUNCATE (``t``) is a DDL; heartbeats, transactions' begin and end, tombstones and ``SET`` statements
-carry nothing. A row without its envelope (flattened) is rejected: it tells neither its table nor its operation.
+carry nothing. A row without its envelope (flattened) is rejected: it names neither its table nor its operation.
 
 Images are read with the table that is valid at commit_ts, so the schema key is ``""``; a decoder made with
-``block_keys`` gives a hash of the schema block, for rows whose table nothing but that block tells
-(``debezium_tables``). Source: spec "TiCDC Debezium Protocol"; ``debezium`` in the vectors' notes; of connectors, the
+``block_keys`` gives a hash of the schema block, for rows whose table only that block describes
+(``debezium.tables``). Source: spec "TiCDC Debezium Protocol"; ``debezium`` in the vectors' notes; of connectors, the
 documentation of Debezium 2.x and 3.x on MySQL.
 """
 
@@ -56,7 +56,7 @@ class WireChange(msgspec.Struct, gc=False):
 
 
 class WirePayload(msgspec.Struct, rename={"table_changes": "tableChanges", "database": "databaseName"}, gc=False):
-    """What a message says; images stay raw."""
+    """What a message holds; images stay raw."""
 
     source: WireSource | None = None
     op: str = ""
@@ -73,7 +73,7 @@ _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class DebeziumDecoder:
-    """Reads Debezium in JSON. Stateless, but for what ``debezium_blocks`` remembers."""
+    """Reads Debezium in JSON. Stateless, but for what ``debezium.blocks`` remembers."""
 
     name = "debezium"
 
@@ -186,7 +186,7 @@ def _without_source(raw: bytes) -> Sequence[Event]:
     if "event_count" in fields and bytes(fields.get("status", msgspec.Raw())) in _BOUNDARIES:
         return ()
     raise MessageError(
-        "no field `source`: a row that was flattened (unwrapped) tells neither its table nor its operation; "
+        "no field `source`: a row that was flattened (unwrapped) names neither its table nor its operation; "
         "send messages as the connector makes them"
     )
 

@@ -78,7 +78,7 @@ class DebeziumEncoder:
             yield Encoded(key, value, 1)
 
     def ddl(self, change: SchemaChange) -> Encoded | None:
-        """A DDL with the tables that it tells; ``None`` for those that TiCDC does not send: TTL, foreign keys, RECOVER.
+        """A DDL with its tables; ``None`` for those that TiCDC does not send: TTL, foreign keys, RECOVER.
 
         Raises: MessageError if its SQL cannot be read.
         """

@@ -1,8 +1,8 @@
 """How Debezium's own connectors write values where TiCDC writes them otherwise, or in one way only.
 
 A connector's configuration decides how decimals, BIGINT UNSIGNED, binary values and times are sent. The schema block
-tells most of it, column by column; it does not tell one text form of binary values from another, and without a block
-nothing does: then ``NativeModes`` says it. Images of connectors carry what was found in front of them, so that a reader
+shows most of it, column by column; it does not distinguish the text forms of binary values, and without a block
+nothing does: then ``NativeModes`` has it. Images of connectors carry what was found in front of them, so that a reader
 needs nothing else: a head, ``!{…}`` and a line's end. TiCDC's images have none.
 
 Source: the documentation of Debezium's connector for MySQL, "How MySQL data types are mapped".
@@ -38,13 +38,13 @@ class NativeModes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     binary_handling_mode: Literal["bytes", "base64", "base64-url-safe", "hex"] = "bytes"
     """``bytes`` are base64 in JSON."""
     decimal_handling_mode: Literal["precise", "string", "double"] | None = None
-    """``None``: told by the value, or bad where text of digits may be a number or base64."""
+    """``None``: seen from the value, or bad where text of digits may be a number or base64."""
     bigint_unsigned_handling_mode: Literal["long", "precise"] = "long"
     time_precision_mode: Literal["adaptive_time_microseconds", "adaptive", "connect"] = "adaptive_time_microseconds"
 
 
 def read_modes(options: Mapping[str, str]) -> NativeModes:
-    """The configuration that Debezium's own properties tell, with ``.`` or ``-`` in their names.
+    """The configuration in Debezium's own properties, with ``.`` or ``-`` in their names.
 
     Raises: UsageError for another property, or another value.
     """
@@ -64,10 +64,10 @@ def read_modes(options: Mapping[str, str]) -> NativeModes:
 
 
 class Forms(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a head says."""
+    """What a head holds."""
 
     columns: dict[str, str] | None = None
-    """Column to its mark, where a schema block told it: ``b`` boolean, ``t3`` or ``t9`` ticks of a time, ``d`` and a
+    """Column to its mark, where a schema block shows it: ``b`` boolean, ``t3`` or ``t9`` ticks of a time, ``d`` and a
     scale, a decimal in base64. A column that is not here has no mark."""
     modes: NativeModes = NativeModes()
 
@@ -86,7 +86,7 @@ DECIMAL = "org.apache.kafka.connect.data.Decimal"
 
 
 def forms_of(block: Block | None, modes: NativeModes) -> bytes:
-    """The head of a connector's images; empty where nothing is told that the table does not tell."""
+    """The head of a connector's images; empty where the table has everything."""
     return _head_of_modes(modes) if block is None else _head_of_block(block, modes.binary_handling_mode == "hex")
 
 
@@ -209,7 +209,7 @@ _MILLIS_FSP = 3
 
 
 def _mode_mark(column_type: ColumnType, modes: NativeModes) -> str:
-    """The mark that a block would have told."""
+    """The mark that a block would give."""
     match column_type.name:
         case "decimal" if modes.decimal_handling_mode == "precise":
             return f"d{column_type.decimal or 0}"

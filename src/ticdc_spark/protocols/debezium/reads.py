@@ -59,7 +59,7 @@ def read_float(column_type: ColumnType) -> Cell:
 
 
 def read_decimal(column_type: ColumnType) -> Cell:
-    """A double, or text where that is not told: a number, or base64 of an unscaled one."""
+    """A double, or text where that is not configured: a number, or base64 of an unscaled one."""
     from_number = decimal_of_number(column_type)
     scale = column_type.decimal or 0
 
@@ -92,7 +92,7 @@ def decimal_of_number(column_type: ColumnType) -> Callable[[float], Value]:
 
 def _told_or_unscaled(text: str, scale: int) -> str:
     if scale == 0 and _DIGITS.fullmatch(text):
-        raise MessageError(f"{text!r} may be a number or base64: decimal.handling.mode is not told")
+        raise MessageError(f"{text!r} may be a number or base64: decimal.handling.mode is not given")
     try:
         return mysql.canonical_decimal(text, scale)
     except MessageError:

@@ -1,10 +1,10 @@
-"""What Debezium's messages tell of a table: the schema block of a row, and ``tableChanges`` of a DDL.
+"""What Debezium's messages show of a table: the schema block of a row, and ``tableChanges`` of a DDL.
 
 DDL is followed by its SQL (``ddl``), which loses nothing. ``tableChanges`` does: which columns are generated, indexes
 but for the handle key, collations, that a DECIMAL is UNSIGNED, and the zone of a TIMESTAMP's default. It is for a
 stream that is joined in its midst, where an ALTER names a table whose CREATE was not seen.
 
-A row's block tells less; it is for streams without DDL: of TiCDC before v9, and of connectors' row topics. Types are
+A row's block has less; it is for streams without DDL: of TiCDC before v9, and of connectors' row topics. Types are
 the widest that the block allows:
 
 - With TiDB's extension (``tidb_type``), or where a connector propagates source types, a column has its type's name; of
@@ -80,7 +80,7 @@ _UNWRITTEN = {"varchar": 5, "varbinary": 5, "var_string": 5}
 
 
 def table_of_row(schema: str, name: str, key: bytes | None, value: bytes) -> Table:
-    """The table that a row's message tells, as far as it does.
+    """The table that a row's message describes, as far as it does.
 
     Raises: MessageError if the message has no schema block, or one of columns that are not understood.
     """
@@ -229,7 +229,7 @@ _ID = re.compile(r'"((?:[^"]|"(?![.,]|$))*)"\."((?:[^"]|"(?![.,]|$))*)"(?:,|$)')
 
 
 def tables_of_ddl(value: bytes) -> tuple[Table, ...]:
-    """The tables after a DDL, as its message's ``tableChanges`` tells them; none for a DROP.
+    """The tables after a DDL, as its message's ``tableChanges`` has them; none for a DROP.
 
     Raises: MessageError if they are not understood.
     """

@@ -155,7 +155,7 @@ def write_bit(column_type: ColumnType, nullable: bool) -> Write:
     def write(text: str) -> str:
         number = int(integer(text))
         if number >> length:
-            # also where a message without a schema does not tell the length
+            # also where a message without a schema does not have the length
             raise MessageError(f"{text} has more than {length} bits")
         return base64(number.to_bytes(size, "little")) if length > 1 else "true" if number else "false"
 
@@ -187,7 +187,7 @@ def write_datetime(column_type: ColumnType, nullable: bool) -> Write:
 
     def write(text: str) -> str:
         if len(text) > longest:
-            raise MessageError(f"{text!r} has more digits than its type tells")
+            raise MessageError(f"{text!r} has more digits than its type")
         try:
             return str((parse(text if text >= "0100" else _years(text)) - _EPOCH) // unit)
         except ValueError as error:

@@ -5,7 +5,7 @@ There are neither DDL nor watermarks. Without TiDB's extension ``source`` has no
 ``source.ts_ms`` with a logical part of 0. Values are those of Debezium in JSON but for bytes, which are bytes; DECIMAL,
 which is an unscaled number; and a BIGINT UNSIGNED, which may be text.
 
-The other direction is ``debezium_avro_encode``. An image is the id's frame and the row's record, so it tells its schema
+The other direction is ``debezium_avro.encode``. An image is the id's frame and the row's record, so it names its schema
 itself; ``schema_key`` is the id in decimal. No document describes this protocol. Source: the vectors of ``ticdc``, and
 their registered schemas.
 """
@@ -234,7 +234,7 @@ def _bits(raw: bytes, length: int) -> Value:
 
 
 def table_from_schemas(schema: str, name: str, key: str | None, value: str) -> Table:
-    """The table that a row's registered schemas tell, as far as they do: see ``debezium_tables``.
+    """The table that a row's registered schemas describe, as far as they do: see ``debezium.tables``.
 
     Raises: MessageError if they are not understood.
     """

@@ -1,4 +1,4 @@
-"""Registered schemas of Debezium in Avro, read and written: records, with what Kafka Connect says of their fields.
+"""Registered schemas of Debezium in Avro, read and written: records, with Kafka Connect's parameters of their fields.
 
 Only what such schemas hold is read: records, unions with null, arrays and the primitive types. A record may be named
 again behind its definition, but not within it.

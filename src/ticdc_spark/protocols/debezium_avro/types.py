@@ -1,6 +1,6 @@
 """How Debezium in Avro is written: the Avro type of each MySQL type, and its values.
 
-Types are those of Debezium's JSON (``debezium_types``) but for bytes, which are bytes; DECIMAL, an unscaled number or
+Types are those of Debezium's JSON (``debezium.types``) but for bytes, which are bytes; DECIMAL, an unscaled number or
 text; and a BIGINT UNSIGNED, text or a long that must not overflow. The reading side is ``debezium_avro``.
 Source: the vectors of ``ticdc``; for what they lack, TiCDC's own code (new architecture, August 2026).
 """

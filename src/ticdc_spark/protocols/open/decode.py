@@ -1,4 +1,4 @@
-"""The Open protocol: messages to events. The other direction is ``open_encode``.
+"""The Open protocol: messages to events. The other direction is ``open.encode``.
 
 A message carries one or several events, each with a JSON key (what and when) and a JSON value (the images). No message
 carries a table's schema: the schema key is ``""``, the schema that was valid at commit_ts.

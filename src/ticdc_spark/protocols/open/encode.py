@@ -30,7 +30,7 @@ class OpenConfig(msgspec.Struct, frozen=True, kw_only=True):
     """How messages are written. Names are TiCDC's where it has them."""
 
     time_zone: str = "UTC"
-    """IANA name; TIMESTAMP is sent as local time in it, and nothing in the message tells it."""
+    """IANA name; TIMESTAMP is sent as local time in it, and the message does not name it."""
     max_batch_size: int = 16
     max_message_bytes: int = 10 * 1024 * 1024
     output_old_value: bool = True
@@ -81,7 +81,7 @@ class OpenEncoder:
             yield _message(batch)
 
     def ddl(self, change: SchemaChange) -> Encoded | None:
-        """A DDL. Its kind is sent if it is a type code, else the code that its SQL tells."""
+        """A DDL. Its kind is sent if it is a type code, else the code that follows from its SQL."""
         code = int(change.kind) if change.kind.isdigit() else ddl_type_code(change.query)
         key = _key(change.commit_ts, 2, change.schema, change.name)
         return self._alone(key, _json({"q": change.query, "t": code}))

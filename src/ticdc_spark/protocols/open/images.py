@@ -1,4 +1,4 @@
-"""Images of the Open protocol without a schema: whole before images, and what a row alone tells of its table."""
+"""Images of the Open protocol without a schema: whole before images, and what a row alone shows of its table."""
 
 from __future__ import annotations
 
@@ -120,12 +120,12 @@ _OF_CHARSET = frozenset((15, 249, 250, 251, 252, 253, 254))
 
 
 def table_from_row(schema: str, table: str, image: bytes) -> Table:
-    """A table as far as one of its rows tells it; ``image`` is a raw image of an envelope.
+    """A table as far as one of its rows shows it; ``image`` is a raw image of an envelope.
 
     Known: names (in the order sent: the classic architecture sorts them), types, UNSIGNED, NULL or NOT NULL,
     which are stored generated columns, and the handle key. Not known: lengths, scales, ENUM and SET members (so their
     names), character sets beyond binary or not, defaults, the handle key's column order, other indexes, virtual
-    columns. A partial image tells only its columns. A column whose type code is NULL's (6) has no type and is refused.
+    columns. A partial image has only its columns. A column whose type code is NULL's (6) has no type and is refused.
 
     Raises: MessageError if the image cannot be read or has a type code that is not known.
     """
@@ -143,7 +143,7 @@ def table_from_row(schema: str, table: str, image: bytes) -> Table:
 def _type(name: str, cell: _Typed) -> ColumnType:
     kind = _NAMES.get(cell.t)
     if kind is None:
-        raise MessageError(f"column `{name}`: type code {cell.t} tells no type")
+        raise MessageError(f"column `{name}`: type code {cell.t} is no type")
     binary = bool(cell.f & BINARY)
     if cell.t in _OF_CHARSET and binary:
         kind = _BINARY_NAMES.get(kind) or kind.replace("text", "blob")

@@ -53,7 +53,7 @@ class RowWriter:
         return f'{{"ts":{change.commit_ts}{self._names}{shown},"t":1{more}}}'.encode()
 
     def _handle(self, change: RowChange) -> int:
-        """TiDB's handle where the row tells it: the value of an integer clustered primary key; else 0 (left out)."""
+        """TiDB's handle where the row has it: the value of an integer clustered primary key; else 0 (left out)."""
         row = change.after or change.before or {}
         value = row.get(self._row_id) if self._row_id else None
         if not isinstance(value, str):

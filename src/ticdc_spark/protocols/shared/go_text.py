@@ -94,7 +94,7 @@ def go_unquote(text: str) -> bytes:
     if _ODD.search(text) is None:
         try:
             return text.encode().decode("unicode_escape").encode("latin-1")
-        except UnicodeDecodeError:  # of \x without two digits, or the last backslash: told below
+        except UnicodeDecodeError:  # of \x without two digits, or the last backslash: reported below
             pass
     parts, at = [], 0
     for found in _ESCAPED.finditer(text):

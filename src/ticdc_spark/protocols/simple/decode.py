@@ -1,9 +1,9 @@
-"""The Simple protocol, in JSON and in Avro: messages to events. The other direction is ``simple_encode``.
+"""The Simple protocol, in JSON and in Avro: messages to events. The other direction is ``simple.encode``.
 
 One message carries one event; its Kafka key is null. Rows name the version of their table's schema, which stands in
 a DDL or BOOTSTRAP message. Source: the Simple protocol document, and ``simple`` in the vectors' notes.
 
-Nothing tells the encoding but the first byte, and that always does: Avro begins with 0x16, the message's place in its
+The encoding is seen from the first byte: Avro begins with 0x16, the message's place in its
 union; JSON with ``{``. A compressed value begins with lz4's 0x04, or with its unpacked length (snappy), which would be
 0x16 for 22 bytes: no message is that short in JSON, and none that Avro's own first bytes do not give away.
 Images begin with ``{`` (JSON) or 0x02 (Avro).
@@ -43,7 +43,7 @@ class SimpleDecoder:
     name = "simple"
 
     def open_message(self, key: bytes | None, value: bytes | None) -> Sequence[Event]:
-        """Open one message: one event, or one ``Rejected`` that says what is wrong with it."""
+        """Open one message: one event, or one ``Rejected`` with the reason."""
         if not value:
             return (Rejected("a Simple message has a value; this one is " + ("null" if value is None else "empty")),)
         if value[:1] == MARK and (usual := read_envelope(value)) is not None:
@@ -61,7 +61,7 @@ class SimpleDecoder:
         return (_other(message) if op is None else _row(message, op),)
 
     def row_reader(self, table: Table, options: ReadOptions, only: frozenset[str] | None = None) -> RowReader:
-        """See ``simple_rows.row_reader``. Images of both encodings may stand side by side."""
+        """See ``simple.rows.row_reader``. Images of both encodings may stand side by side."""
         read_json = row_reader(table, options, only)
         read_avro = avro_row_reader(table, options, only)
 

@@ -1,4 +1,4 @@
-"""The Simple protocol: events to the very bytes that TiCDC sends. Avro is written in ``simple_avro``.
+"""The Simple protocol: events to the very bytes that TiCDC sends. Avro is written in ``simple.avro``.
 
 TiCDC writes JSON with Go's ``encoding/json``: struct fields in their order, empty ones left out, map keys sorted, and
 ``<``, ``>``, ``&``, U+2028 and U+2029 escaped.

@@ -111,7 +111,7 @@ class WireMessage(msgspec.Struct, rename=_wire_name, omit_defaults=True, kw_only
 
 
 def read_table(wire: WireTable) -> Table:
-    """The table of a ``tableSchema``. Virtual columns cannot be told there."""
+    """The table of a ``tableSchema``. Virtual columns cannot be marked there."""
     return Table(
         schema=wire.schema,
         name=wire.table,

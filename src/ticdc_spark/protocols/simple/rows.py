@@ -1,6 +1,6 @@
 """Row images of the Simple protocol: raw JSON objects to canonical columns, and rows to JSON objects.
 
-Both are compiled once per table from ``simple_types``.
+Both are compiled once per table from ``simple.types``.
 """
 
 from __future__ import annotations

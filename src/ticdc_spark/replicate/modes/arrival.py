@@ -242,8 +242,6 @@ class ArrivalMode:
         left: Sequence[QueuedDdl],
         now: float,
         keep: float,
-        *,
-        bounded: bool,
     ) -> Progress:
         """See ``Mode``."""
         return committed_arrived(progress, number, states, resolved, ddls, now, keep, left)

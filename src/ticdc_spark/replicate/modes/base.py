@@ -83,8 +83,6 @@ class Mode(Protocol):
         left: Sequence[QueuedDdl],
         now: float,
         keep: float,
-        *,
-        bounded: bool,
     ) -> Progress:
         """The progress after a batch that applied ``ddls``, and not those ``left``.
 

@@ -28,15 +28,13 @@ def committed(
     now: float,
     keep: float,
     left: Sequence[QueuedDdl] = (),
-    *,
-    bounded: bool = False,
 ) -> Progress:
     """The progress after a batch that brought ``states`` to ``resolved``. ``left``: DDLs that still wait.
 
     ``keep``: seconds for which the change log is kept.
     """
     oldest = tso_physical_ms(resolved) - DROPPED_KEPT_MS
-    bounds, _ = bounds_of(states, (), bounds_behind(progress, bounded=bounded), left)
+    bounds, _ = bounds_of(states, (), bounds_behind(progress), left)
     tables = tuple(
         _moved(state, min(resolved, bounds.get((state.schema, state.name), resolved)))
         for state in states.values()

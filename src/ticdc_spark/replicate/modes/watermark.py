@@ -287,8 +287,6 @@ class WatermarkMode:
         left: Sequence[QueuedDdl],
         now: float,
         keep: float,
-        *,
-        bounded: bool,
     ) -> Progress:
         """See ``Mode``."""
-        return committed(progress, number, states, resolved, now, keep, left, bounded=bounded)
+        return committed(progress, number, states, resolved, now, keep, left)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.names import tables_of
+from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.state.progress import CatchUp, PartitionState, Progress
 from ticdc_spark.sinks.base import TableName
 from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, RowsRead, WatermarkRead
@@ -50,7 +51,7 @@ def catching_up(
         for (schema, name), needs in behind.items()
     )
     reached = {(state.topic, state.partition): state for state in partitions}
-    return tuple(one for one in found if _bound(one, reached, bounded=False) < max(progress.applied, resolved))
+    return tuple(one for one in found if _bound(one, reached) < max(progress.applied, resolved))
 
 
 def _passed(
@@ -61,6 +62,7 @@ def _passed(
     high = {(state.topic, state.partition): state.watermark for state in progress.partitions}
     passed = dict(high)
     events: list[tuple[TableName, int, Place, int]] = []
+    copied = {identity(ddl.change) for ddl in progress.ddls}
     for event in controls:
         here = (event.topic, event.partition)
         if isinstance(event, WatermarkRead):
@@ -69,27 +71,29 @@ def _passed(
             high[here] = max(event.commit_ts, high.get(here, 0))
         elif isinstance(event, RowsRead) and event.summary.rows:
             events.append(((event.schema, event.table), event.summary.min_ts, here, 0))
-        elif isinstance(event, DdlRead):
+        elif isinstance(event, DdlRead) and identity(event.change) not in copied:
+            copied.add(identity(event.change))
             ts = event.change.commit_ts
             events += [(name, ts, here, high.get(here, 0)) for name in sorted(tables_of(event.change))]
     return passed, events
 
 
-def bounds_behind(progress: Progress, *, bounded: bool) -> Bounds:
+def bounds_behind(progress: Progress) -> Bounds:
     """How far the tables that catch up may go."""
     reached = {(state.topic, state.partition): state for state in progress.partitions}
-    return {(one.schema, one.name): _bound(one, reached, bounded=bounded) for one in progress.catching_up}
+    return {(one.schema, one.name): _bound(one, reached) for one in progress.catching_up}
 
 
-def _bound(one: CatchUp, reached: Mapping[Place, PartitionState], *, bounded: bool) -> int:
+def _bound(one: CatchUp, reached: Mapping[Place, PartitionState]) -> int:
     highest = max((state.watermark for state in reached.values()), default=0)
     marks = []
     for topic, partition, need in one.needs:
         state = reached.get((topic, partition))
         if state is None:
             continue
-        passed = highest if state.idle and (bounded or not need) else state.watermark
-        marks.append(passed if passed > need or (state.idle and bounded) else 0)
+        # A topic whose table was dropped or renamed away gets no newer watermark: in the end it is idle.
+        passed = highest if state.idle else state.watermark
+        marks.append(passed if passed > need or state.idle else 0)
     return max(0, min(marks, default=0) - 1)
 
 

@@ -18,7 +18,7 @@ from ticdc_spark.spark.types import Cells, LakeColumn, Typed, arrow_type, to_arr
 
 OP, TS, ORDER, SEQ, BAD = "_ticdc_op", "_ticdc_ts", "_ticdc_offset", "_ticdc_seq", "_ticdc_bad"
 META_DDL = f"`{OP}` string, `{TS}` bigint, `{ORDER}` bigint, `{SEQ}` int, `{BAD}` string"
-"""``op``: d, i or u (u where the protocol cannot tell); ``bad``: JSON of ``BadRow``."""
+"""``op``: d, i or u (u where the protocol does not distinguish); ``bad``: JSON of ``BadRow``."""
 LOG_COLUMNS = (
     *("topic", "partition", "offset", "seq", "op", "schema_key", "commit_ts", "partial", "before", "after"),
     *("checksum", "corrupted"),

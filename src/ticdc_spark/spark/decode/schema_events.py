@@ -1,4 +1,4 @@
-"""What landing tells the driver of schemas: the ids of registered ones, and the tables of messages' schema blocks."""
+"""What landing reports to the driver: the ids of registered schemas, and the tables of messages' schema blocks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def head(part: bytes | None) -> bytes | None:
 
 
 class Blocks:
-    """Tables by their schema blocks, as one task meets them; told once each."""
+    """Tables by their schema blocks, as one task meets them; reported once each."""
 
     def __init__(self, table_of_row: TableOfRow) -> None:
         self._table_of_row = table_of_row

@@ -10,13 +10,13 @@ import msgspec
 
 from ticdc_spark.model import Table, Value
 from ticdc_spark.mysql import NO_CONSTANT, default_value, fsp, utc_timestamp
-from ticdc_spark.protocols import PROTOCOLS, canonical, decoder
+from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.base import Columns, ReadOptions, RowReader
 from ticdc_spark.protocols.checksums import verifier
 from ticdc_spark.spark.types import HIDDEN_PREFIX, Cells, LakeColumn, LakeOptions
 from ticdc_spark.streams.handle_keys import Lookup, complete_columns
 
-INCOMPLETE = "the row is not complete (large-message-handle = handle-key-only): upstream says which database to ask"
+INCOMPLETE = "the row is not complete (large-message-handle = handle-key-only): `upstream` names the database to ask"
 _READERS_KEPT = 128
 """Compiled readers that a process keeps: a worker reads the same tables again in the next batch."""
 
@@ -49,9 +49,8 @@ class Version:
         self._plan = plan
         self.keys = [column.source for column in plan.columns if column.key]
         by_name = {column.name: column for column in self.table.columns}
-        local = PROTOCOLS[canonical(plan.protocol)].traits.local_timestamps
-        self.exact_keys = local and any(by_name[name].type.name == "timestamp" for name in self.keys if name in by_name)
-        """Whether keys hold local times: one that happens twice would fold two rows into one, so it is refused."""
+        self.exact_keys = any(by_name[name].type.name == "timestamp" for name in self.keys if name in by_name)
+        """Whether keys may hold local times: one that happens twice would fold two rows into one, so it is refused."""
         self.places = {column.name: at for at, column in enumerate(self.table.columns)}
         absent = [column for column in plan.columns if column.source not in self.places]
         self.fill = {column.source: _fill(column, plan.options) for column in absent}

@@ -29,7 +29,7 @@ CHANGE_COLUMNS = (
     *("topic", "partition", "offset", "seq", "op", "schema", "table", "table_id", "schema_key", "commit_ts"),
     *("partial", "before", "after"),
 )
-"""What the function takes, in this order: columns of the change log. ``offset`` and ``seq`` tell a bad row."""
+"""What the function takes, in this order: columns of the change log. ``offset`` and ``seq`` identify a bad row."""
 ENCODED_SCHEMA = pa.schema(
     [
         ("topic", pa.string()),
@@ -63,7 +63,7 @@ class TypedImages(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EncodePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What an encoding task must know; sent to every task. Made by ``encode_plan``."""
+    """What an encoding task must know; sent to every task. Made by ``spark.encode.plan``."""
 
     protocol: str
     """The one to write."""
@@ -72,7 +72,7 @@ class EncodePlan(msgspec.Struct, frozen=True, kw_only=True):
     """(schema, table, schema key) to the version of the table that reads and writes such rows."""
     images: RawImages | TypedImages
     ids: Mapping[tuple[str, str], int]
-    """Registered (subject, schema) to their ids: a task asks no registry."""
+    """Registered (subject, schema) to their ids: tasks do not use the registry."""
     strict: bool = True
     """A change that cannot be read or written fails the task (``UNWRITABLE`` is in the text); else ``bad`` has it."""
 
@@ -96,7 +96,7 @@ _Bad: TypeAlias = dict[int, str]
 
 
 class _Ids:
-    """The registry of a task: it knows what the driver registered."""
+    """The registry of a task: what the driver registered."""
 
     def __init__(self, ids: Mapping[tuple[str, str], int]) -> None:
         self._ids = ids

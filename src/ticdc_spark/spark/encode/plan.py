@@ -123,7 +123,7 @@ def _register(encoder: Encoder, table: Table) -> None:
     try:
         list(encoder.rows([RowChange(op="insert", table=table, commit_ts=0, after=row)]))
     except MessageError:
-        return  # as each of its rows will tell, with its place
+        return  # each of its rows is rejected with its place
 
 
 __all__ = ["encoded", "inserts", "plan_encoding"]

@@ -78,7 +78,7 @@ def open_session(app_name: str, options: Mapping[str, str], packages: Sequence[s
         os.environ["PYSPARK_PYTHON"] = sys.executable
     with as_file(files("ticdc_spark.spark") / "log4j2.properties") as logging:
         if not _has_jvm():
-            _check_java()
+            check_java()
             settings.update(_jar_settings(settings, packages, local))
             quiet = f"-Dlog4j2.configurationFile={logging.as_uri()}"
             java_options = settings.get("spark.driver.extraJavaOptions", "")
@@ -161,7 +161,8 @@ def _has_jvm() -> bool:
     return SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ
 
 
-def _check_java() -> None:
+def check_java() -> None:
+    """Make sure that Spark has a Java it can run on. Raises: UsageError"""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     need = f"Spark needs Java {_OLDEST_JAVA} or 21"
@@ -191,4 +192,4 @@ def _jar_settings(settings: Mapping[str, str], packages: Sequence[str], local: b
     return {name: separator.join([*([own] if own else []), *found]), "spark.jars.packages": ""}
 
 
-__all__ = ["Part", "coordinates", "cores", "open_session", "runs_here", "stop_session"]
+__all__ = ["Part", "check_java", "coordinates", "cores", "open_session", "runs_here", "stop_session"]

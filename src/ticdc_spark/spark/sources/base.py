@@ -1,4 +1,4 @@
-"""Where messages come from: what the loop asks of a source, and how a backlog is cut into batches.
+"""Where messages come from: what the loop needs of a source, and how a backlog is cut into batches.
 
 Offsets are the loop's own: a source remembers nothing between batches, so there is no second checkpoint to disagree
 with the progress.

@@ -55,7 +55,7 @@ class FileSource:
         }
 
     def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
-        """Cut a backlog by what the manifest says about its chunks."""
+        """Cut a backlog by the manifest's sizes of its chunks."""
         held = spans(self._files())
         backlog = {
             partition: [

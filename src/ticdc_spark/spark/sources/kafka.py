@@ -101,7 +101,7 @@ class KafkaSource:
         spark = self._spark
         first = check_start(start, end, self.beginning(), self.ends())
         if not first:
-            # A plan of the same columns that asks no broker.
+            # A plan of the same columns that needs no broker.
             return spark.range(0).selectExpr(
                 "'' AS topic", "0 AS partition", "id AS offset", "id AS timestamp", "X'' AS key", "X'' AS value"
             )
@@ -122,7 +122,7 @@ class KafkaSource:
             "topic",
             "partition",
             "offset",
-            # Kafka says -1 where a message has no timestamp.
+            # Kafka has -1 where a message has no timestamp.
             f.nullif(f.unix_millis("timestamp"), f.lit(-1).cast("bigint")).alias("timestamp"),
             "key",
             "value",
@@ -237,7 +237,7 @@ def _by_topic(offsets: Mapping[Partition, int | None]) -> str:
 
 
 def _reason(error: Py4JJavaError) -> str:
-    """The innermost cause in one line: Kafka's outer exceptions say only that something failed."""
+    """The innermost cause in one line: Kafka's outer exceptions do not name it."""
     cause = error.java_exception
     while cause.getCause() is not None:
         cause = cause.getCause()

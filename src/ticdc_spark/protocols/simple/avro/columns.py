@@ -1,4 +1,4 @@
-"""Many images of Simple in Avro read at once, into columns: what ``simple_avro_scan`` found is made values.
+"""Many images of Simple in Avro read at once, into columns: what ``simple.avro.scan`` found is made values.
 
 A value is read by the same reader as in an image by itself; for the usual ones there is a quicker way for all values
 of a column, with the same result.

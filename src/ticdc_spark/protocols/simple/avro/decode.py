@@ -18,7 +18,7 @@ message begins with byte 0x16, as no JSON does. In Avro's words::
                     elements null or array of string, unsigned null or boolean, zerofill null or boolean
     IndexSchema     name string, unique boolean, primary boolean, nullable boolean, columns array of string
 
-What a map holds is in ``simple_avro_rows``. Source: the vectors, read byte by byte.
+What a map holds is in ``simple.avro.rows``. Source: the vectors, read byte by byte.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def _read_checksum(data: bytes, at: int) -> tuple[WireChecksum, int]:
 
 
 def write_message(message: WireMessage) -> bytes:
-    """Write a message; its images are what ``simple_avro_rows.row_writer`` gives."""
+    """Write a message; its images are what ``simple.avro.rows.row_writer`` gives."""
     version, build_ts = write_long(message.version), _write_ts(message.build_ts or 0)
     commit_ts = _write_ts(message.commit_ts)
     if message.type == "WATERMARK":

@@ -1,7 +1,8 @@
 """Row messages of Simple in Avro straight to their envelopes, for those that are as TiCDC writes nearly all of them.
 
 Whatever is unusual (a name of 64 bytes and more, a claim check, numbers of ten bytes, anything wrong) is left to
-``simple_avro.read_message``, which also says what is wrong. What is taken here is read there to the same envelope.
+``simple.avro.decode.read_message``, which gives the reason for what is wrong, and the same envelope for what is taken
+here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Row images of Simple in Avro: maps of a column's name to its value, read and written.
 
-Both are compiled once per table from ``simple_avro_types``.
+Both are compiled once per table from ``simple.avro.types``.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _Readers: TypeAlias = dict[bytes, tuple[int, Mapping[int, Reader[Value]] | None]
 
 
 def row_reader(table: Table, options: ReadOptions, only: frozenset[str] | None = None) -> RowReader:
-    """Compile a reader of images as ``simple_avro.read_message`` gives them. See ``simple_rows.row_reader``."""
+    """Compile a reader of images as ``simple.avro.decode.read_message`` gives them. See ``simple.rows.row_reader``."""
     readers: _Readers = {
         column.name.encode(): (
             at,
@@ -189,7 +189,7 @@ def skip_value(data: bytes, at: int) -> int:
 def row_writer(table: Table, zone: str, only: Iterable[str] | None = None) -> Callable[[Row], msgspec.Raw]:
     """Compile a writer of images: the columns of ``table`` (or of ``only`` these) in the table's order.
 
-    TiCDC's order is random. See ``simple_rows.row_writer``.
+    TiCDC's order is random. See ``simple.rows.row_writer``.
     """
     names = {column.name for column in table.columns}
     wanted = names if only is None else {*only}

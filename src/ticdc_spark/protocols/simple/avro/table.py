@@ -1,4 +1,4 @@
-"""A table's schema in Simple's Avro, read and written. The schema's text is in ``simple_avro``."""
+"""A table's schema in Simple's Avro, read and written. The schema's text is in ``simple.avro.decode``."""
 
 from __future__ import annotations
 

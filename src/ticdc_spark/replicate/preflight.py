@@ -1,0 +1,173 @@
+"""What can be known of a job before Spark starts, in seconds: folders, lease, brokers, topics, protocol, registry."""
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+
+from ticdc_spark.config.job import Job, KafkaSource
+from ticdc_spark.errors import (
+    EnvironmentFault,
+    LeaseHeld,
+    SinkFault,
+    SourceFault,
+    TicdcSparkError,
+    UsageError,
+)
+from ticdc_spark.model import Message, Rejected
+from ticdc_spark.protocols import PROTOCOLS, decoder
+from ticdc_spark.replicate.outage import silent
+from ticdc_spark.replicate.schemas.registered import registered
+from ticdc_spark.replicate.state.lease import living
+from ticdc_spark.replicate.state.lease_store import lease_store, local_folder
+from ticdc_spark.replicate.state.progress import Store
+from ticdc_spark.streams.detect import ENOUGH, detect
+from ticdc_spark.topics.kafka_reader import TopicReader
+from ticdc_spark.topics.messages import recorded_messages
+
+_NO_SUCH_ID = 2**31 - 1
+_OWN_CLIENT = ("kafka.sasl.", "kafka.ssl.", "kafka.security.")
+"""Options that Kafka's Java client and librdkafka do not share."""
+
+
+class Checked(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that was looked at."""
+
+    what: str
+    said: str
+    """What was found; of a failure, the error's text."""
+    error: TicdcSparkError | None = None
+
+
+def checks(job: Job, *, lease: bool = True) -> Iterator[Checked]:
+    """Look at one thing after the other; what builds on something that failed is left out.
+
+    ``lease``: whether somebody holds the job, which one who has its lease need not ask.
+    """
+    yield _checked("state", lambda: _writable(job.state, EnvironmentFault))
+    yield _checked("warehouse", lambda: _warehouse(job))
+    if lease:
+        yield _checked("lease", lambda: _lease(job))
+    messages: list[Message] = []
+    source = _checked("source", lambda: _source(job, messages))
+    yield source
+    if source.error is None and messages:
+        yield _checked("protocol", lambda: _protocol(job, messages))
+    if job.source.schema_registry is not None:
+        yield _checked("registry", lambda: _registry(job))
+
+
+def stop_at_fault(job: Job, log: Callable[[str], None]) -> None:
+    """Go through the checks of one who has the lease; ``log`` gets what was found. Raises: the first error"""
+    for checked in checks(job, lease=False):
+        if checked.error is not None:
+            raise checked.error
+        if checked.what not in ("state", "warehouse"):
+            log(f"{checked.what}: {checked.said}")
+
+
+def _checked(what: str, look: Callable[[], str]) -> Checked:
+    try:
+        return Checked(what=what, said=look())
+    except TicdcSparkError as error:
+        return Checked(what=what, said=str(error), error=error)
+
+
+def _writable(folder: Path, fault: type[EnvironmentFault]) -> str:
+    there = folder
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    if not there.is_dir():
+        raise fault(f"{folder}: {there} is no folder")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise fault(f"{folder}: {there} cannot be written to by this user")
+    return f"{folder}" if there == folder else f"{folder} will be created"
+
+
+def _warehouse(job: Job) -> str:
+    folder = local_folder(job.sink.warehouse)
+    if folder is None:
+        return f"{job.sink.warehouse}, which Spark opens (catalog {job.sink.catalog})"
+    return f"{_writable(folder, SinkFault)} (catalog {job.sink.catalog})"
+
+
+def _lease(job: Job) -> str:
+    store = lease_store(job.sink.warehouse, job.sink.catalog, job.name, job.state)
+    owner = living(store)
+    if owner:
+        raise LeaseHeld(f"{store.where} is held by {owner}")
+    return "nobody holds it"
+
+
+def _source(job: Job, found: list[Message]) -> str:
+    source = job.source
+    if not isinstance(source, KafkaSource):
+        found += islice(recorded_messages(source.path), ENOUGH)
+        return f"{source.path}" if found else f"{source.path} has no messages yet"
+    gone = silent(source)
+    if gone:
+        raise SourceFault(gone)
+    own = [key for key in source.options if key.startswith(_OWN_CLIENT)]
+    if own or find_spec("confluent_kafka") is None:
+        why = f"{own[0]} is for Spark's client" if own else "pip install 'ticdc-spark[kafka]' checks them here"
+        return f"a broker of {source.bootstrap_servers} accepts connections; topics are looked at by Spark ({why})"
+    with TopicReader(source.bootstrap_servers, {}) as kafka:
+        topics = source.topics or tuple(_matching(kafka.topics(), source.topic_pattern or ""))
+        partitions = kafka.partitions(topics)
+        start, end = kafka.places(partitions, "beginning"), kafka.places(partitions, "end")
+        messages = sum(max(0, end[place] - start[place]) for place in partitions)
+        if messages:
+            found += islice(kafka.read(start, end, [], patient=False), ENOUGH)
+    named = ", ".join(topics[:5]) + (" …" if len(topics) > 5 else "")
+    if not topics:
+        return f"Kafka at {source.bootstrap_servers}: no topic matches {source.topic_pattern!r} yet"
+    return f"Kafka at {source.bootstrap_servers}: {named}; {len(partitions)} partitions, about {messages:,} messages"
+
+
+def _matching(topics: list[str], pattern: str) -> list[str]:
+    try:
+        return [topic for topic in topics if not topic.startswith("__") and re.fullmatch(pattern, topic)]
+    except re.error:
+        return []  # Java's regular expressions have more than Python's: Spark looks
+
+
+def _protocol(job: Job, messages: list[Message]) -> str:
+    pairs = [(message.key, message.value) for message in messages]
+    named, known = job.source.protocol, Store(job.state).load()
+    if known is not None and known.batch:
+        return f"{named or known.protocol}, as before"
+    try:
+        looks_like = detect(pairs)
+    except UsageError:
+        if named is None:
+            raise
+        return f"{named}, by the job file; the first messages do not show it"
+    if named is None or looks_like == named:
+        return f"{looks_like}, by the first messages"
+    traits, other = PROTOCOLS[named].traits, PROTOCOLS[looks_like].traits
+    if traits.registry and other.registry:
+        return f"{named}, by the job file"  # framed alike
+    if not traits.registry:
+        of = decoder(named)
+        if not all(isinstance(event, Rejected) for pair in pairs for event in of.open_message(*pair)):
+            return f"{named}, by the job file"
+    raise UsageError(
+        f"{job.file}: [source] protocol says {named}, and the first {len(pairs)} messages look like {looks_like}"
+    )
+
+
+def _registry(job: Job) -> str:
+    found = registered(job.source)
+    assert found is not None, "it is asked only where there is one"
+    try:
+        found.fetch([_NO_SUCH_ID])
+    finally:
+        found.close()
+    return "it answers"
+
+
+__all__ = ["Checked", "checks", "stop_at_fault"]
