@@ -79,6 +79,8 @@ def _judge(
     uid, seen = live.uid, view.tables.get(name)
     if not final and (uid in world.excuses.unsettled or _is_ahead(table, view)):
         return None
+    if not final and seen is not None and seen.condition == "unverified" and seen.applied < view.applied:
+        return None  # status says that it is behind
     if _is_marked(world, view, live):
         return _judge_mark(world, uid, name, seen)
     excuses = world.excuses
@@ -184,7 +186,7 @@ def _is_marked(world: World, view: JobView, live: Live) -> bool:
     seen = view.tables.get(live.name)
     if seen is not None and seen.condition in _MARKS:
         return True
-    if seen is not None and seen.condition == "unverified" and (seen.detail or live.uid in world.excuses.weak):
+    if seen is not None and seen.condition == "unverified" and live.uid in world.excuses.weak:
         return True
     if seen is None and live.uid in world.excuses.weak:
         return True
