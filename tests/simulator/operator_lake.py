@@ -119,8 +119,9 @@ def foreign_table(world: World, move: Move, rand: Random) -> None:
     if live is not None and live.name not in world.lab.lake.tables():
         world.excuses.lake_touched = True
         world.excuses.foreign.add(live.name)
-        world.excuses.unsettled.add(live.uid)
-        world.excuses.weak[live.uid] = "a table that no job made was there"
+        for uid in {live.uid, *world.named(live.name)}:
+            world.excuses.unsettled.add(uid)
+            world.excuses.weak[uid] = "a table that no job made was there"
         world.lab.lake.create(live.table, [_any_row(live, rand)])
 
 

@@ -79,6 +79,8 @@ def _judge(
     uid, seen = live.uid, view.tables.get(name)
     if not final and (uid in world.excuses.unsettled or _is_ahead(table, view)):
         return None
+    if _is_behind(world, view, live, final=final):
+        return None
     if _is_marked(world, view, live):
         return _judge_mark(world, uid, name, seen)
     excuses = world.excuses
@@ -180,11 +182,20 @@ def _is_ahead(table: LakeTable | None, view: JobView) -> bool:
     return table is not None and table.mark_ts is not None and table.mark_ts > view.applied
 
 
+def _is_behind(world: World, view: JobView, live: Live, *, final: bool) -> bool:
+    """Whether status says that a table, under a name that it has or had, is behind the others: for good only where
+    another one stands still."""
+    if final and not any(seen.condition == "quarantined" for seen in view.tables.values()):
+        return False
+    listed = (view.tables.get(name) for name in world.ticdc.sent[live.uid].names)
+    return any(seen and seen.condition == "unverified" and seen.applied < view.applied for seen in listed)
+
+
 def _is_marked(world: World, view: JobView, live: Live) -> bool:
     seen = view.tables.get(live.name)
     if seen is not None and seen.condition in _MARKS:
         return True
-    if seen is not None and seen.condition == "unverified" and (seen.detail or live.uid in world.excuses.weak):
+    if seen is not None and seen.condition == "unverified" and live.uid in world.excuses.weak:
         return True
     if seen is None and live.uid in world.excuses.weak:
         return True

@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tests.simulator.broker import Broker
-from tests.simulator.database import Database, Live, Uid
+from tests.simulator.database import Database, Live, Name, Uid
 from tests.simulator.ddl import create_table
 from tests.simulator.excuses import Excuses
 from tests.simulator.faults import Died, Fault, Injector
@@ -203,6 +203,10 @@ class World:
             if any(item.kind == "timestamp" for item in live.specs if item.column.name in live.keys):
                 self.excuses.bad_messages = True
                 self.excuses.disturb("a TIMESTAMP key in local time", live.uid)
+
+    def named(self, name: Name) -> set[Uid]:
+        """Every table that ever had a name."""
+        return {uid for event in self.database.events for uid, had in event.live if had == name}
 
     def uids(self) -> list[Uid]:
         """Every table that ever was."""

@@ -1,0 +1,131 @@
+"""Ways to break the product on purpose, each of which stories must find: one decision each, named by what is wrong.
+
+A mutation replaces a few words of a function's source; the function itself gets the new code, so that whoever holds it
+already is broken, too. One whose words are not there any more says so, and is to be written anew.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import lru_cache
+from importlib import import_module
+from itertools import islice
+from types import FunctionType
+from typing import Any
+
+import msgspec
+
+from tests.simulator.draw import draw
+from tests.simulator.runner import quietly
+from tests.simulator.seams import LabMaker
+from tests.simulator.story import run
+from tests.simulator.world import Finding
+
+_FUTURE = inspect.CO_FUTURE_ANNOTATIONS if hasattr(inspect, "CO_FUTURE_ANNOTATIONS") else 0x1000000
+
+
+class Edit(msgspec.Struct, frozen=True):
+    """A change of one function."""
+
+    where: str
+    """``module:function`` or ``module:Class.method``, below ``ticdc_spark``."""
+    old: str
+    """Words that stand once in its source."""
+    new: str
+
+
+class Mutation(msgspec.Struct, frozen=True):
+    """One way to break the product."""
+
+    name: str
+    """What is wrong then."""
+    edits: tuple[Edit, ...]
+    needs: tuple[str, ...] = ()
+    """What a story must have for it: kinds of moves and of faults, schema changes, see ``features``. Others are not
+    told, which would only take time."""
+
+
+@contextmanager
+def applied(mutation: Mutation) -> Iterator[None]:
+    """The product with a mutation. Raises: AssertionError where its words are not there once"""
+    with ExitStack() as stack:
+        for edit in mutation.edits:
+            stack.enter_context(_edited(edit))
+        yield
+
+
+@contextmanager
+def _edited(edit: Edit) -> Iterator[None]:
+    function = function_of(edit.where)
+    source = textwrap.dedent(inspect.getsource(function))
+    source = source[source.index("def ") :]  # without its decorators
+    assert source.count(edit.old) == 1, f"{edit.where}: {edit.old!r} stands there {source.count(edit.old)} times"
+    flags = function.__code__.co_flags & _FUTURE
+    made: dict[str, Any] = dict(function.__globals__)
+    code = compile(source.replace(edit.old, edit.new), f"<mutation of {edit.where}>", "exec", flags, dont_inherit=True)
+    exec(code, made)
+    before = function.__code__
+    function.__code__ = made[function.__name__].__code__
+    try:
+        yield
+    finally:
+        function.__code__ = before
+
+
+def function_of(where: str) -> FunctionType:
+    """The function of ``Edit.where``."""
+    module, _, path = where.partition(":")
+    found: Any = import_module(f"ticdc_spark.{module}")
+    for name in path.split("."):
+        found = inspect.getattr_static(found, name)
+    found = found.fget if isinstance(found, property) else found
+    return getattr(found, "__wrapped__", found)  # type: ignore[no-any-return]
+
+
+class Caught(msgspec.Struct, frozen=True):
+    """The first story that finds a mutation."""
+
+    seed: int
+    tried: int
+    """Stories that were told."""
+    finding: Finding
+
+
+@lru_cache(1 << 16)
+def features(seed: int) -> frozenset[str]:
+    """What the story of a seed has: kinds of moves and faults, schema changes, and what its world is like."""
+    story = draw(seed)
+    setup, feed = story.setup, story.setup.feed
+    found: set[str] = {feed.protocol, setup.job.on_reject, setup.job.late_rows, setup.job.starting}
+    for move in story.moves:
+        found |= {move.kind, move.word}
+        if move.fault is not None:
+            found |= {"fault", move.fault.kind}
+    found |= {"topic_per_table"} if feed.topic_per_table else set()
+    return frozenset(found)
+
+
+def catch(mutation: Mutation, seeds: Iterable[int], lab: LabMaker, most: int) -> Caught | None:
+    """Look for a story that ends in a finding with a mutation, and in none, or another one, without.
+
+    ``most``: so many stories are told.
+    """
+    needs = frozenset(mutation.needs)
+    with quietly():
+        for tried, seed in enumerate(islice((seed for seed in seeds if needs <= features(seed)), most), 1):
+            with applied(mutation):
+                found = run(draw(seed), lab).finding
+            if found is None:
+                continue
+            usual = run(draw(seed), lab).finding
+            if usual is None or usual.signature != found.signature:
+                return Caught(seed, tried, found)
+    return None
+
+
+def one(name: str, where: str, old: str, new: str, *needs: str) -> Mutation:
+    """A mutation of one edit."""
+    return Mutation(name, (Edit(where, old, new),), needs)

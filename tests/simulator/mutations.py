@@ -1,0 +1,396 @@
+"""The mutations that stories must find. Each says what is wrong; how it is made is ``mutate``'s."""
+
+from __future__ import annotations
+
+from tests.simulator.mutate import Edit, Mutation, one
+
+_APPLY, _PLAN, _MODES = "replicate.apply", "replicate.plan", "replicate.modes"
+
+MARKS = (
+    one(
+        "a commit carries the mark of the one before it",
+        f"{_APPLY}.batch:TimelineWork.commit",
+        "self.batch.stamp(state, mark, floor)",
+        "self.batch.stamp(state, self.mark(name) if self.stamps.get(name) else mark, floor)",
+    ),
+    one(
+        "a stamp does not say what the table is",
+        f"{_APPLY}.batch:Batch.stamp",
+        "mark, floor, about,",
+        'mark, floor, "",',
+    ),
+    one(
+        "what a batch decides of a table is not written with it",
+        f"{_APPLY}.batch:TimelineWork.settle",
+        "for name, stamp in list(self.stamps.items()):",
+        "for name, stamp in []:",
+        "lose_state",
+        "skip_ddl",
+    ),
+    one("a CREATE is done again after a restart", f"{_APPLY}.ddl:_create", "if now >= mark:", "if False:"),
+    one("a TRUNCATE is done again after a restart", f"{_APPLY}.ddl:_truncate", "if now >= mark:", "if False:"),
+    one(
+        "a RENAME leaves no stamp of what is meant before it",
+        f"{_APPLY}.rename:_move",
+        "if work.mark(old) < mark:",
+        "if False:",
+        "fault",
+        "rename_table",
+    ),
+    one(
+        "rows are appended though old ones may be there",
+        f"{_APPLY}.rows:apply_rows",
+        "is_new = state.clean and not redo",
+        "is_new = not redo",
+        "trim_topic",
+    ),
+    one(
+        "a table that was rolled back is not noticed",
+        f"{_APPLY}.look:_behind",
+        "if found.rolled_back:",
+        "if False:",
+        "rollback",
+    ),
+    one(
+        "a table that is an older copy is not noticed",
+        f"{_APPLY}.look:_behind",
+        "promise.mark > stamp.mark",
+        "False",
+        "restore_table",
+        "save_lake",
+    ),
+    one("rows that others wrote are not noticed", f"{_APPLY}.look:look_at", "if found.changed_by:", "if False:"),
+    one(
+        "a table that is gone is made anew",
+        "replicate.start:_look",
+        "if not interrupted:",
+        "if False:",
+        "drop_lake_table",
+    ),
+    one(
+        "a table that others made is taken over unasked",
+        f"{_APPLY}.look:_not_ours",
+        "if job.adopt:",
+        "if True:",
+        "foreign_table",
+    ),
+)
+LEASE = (
+    one("the lease is not asked for before a commit", "sinks.memory.sink:MemorySink._durable", "self.fence()", "pass"),
+    Mutation(
+        "the lease is not asked for before the store is written",
+        (
+            Edit("replicate.state.lease:FencedStore.save", "self._fence.check()", "pass"),
+            Edit("replicate.state.lease:FencedStore.save_plan", "self._fence.check()", "pass"),
+        ),
+    ),
+)
+STEPS = (
+    one(
+        "a batch is planned anew after a death",
+        "replicate.step:Steps._plan",
+        "old.resolved is not None",
+        "False",
+        "fault",
+    ),
+    one(
+        "the progress is saved before the batch is applied",
+        "replicate.step:Steps.batch",
+        'beat("apply", number)',
+        "self.store.save(msgspec.structs.replace(decided.advanced.progress, batch=number, applied=decided.resolved))",
+    ),
+    one(
+        "a resolved ts that a batch had before a death is not kept",
+        "replicate.decide:Decider.decide",
+        "max(advanced.resolved, plan.resolved or 0)",
+        "advanced.resolved",
+        "fault",
+    ),
+    Mutation(
+        "where a run from the latest offsets begins is not kept",
+        (
+            Edit("replicate.start:_partitions", "in sorted(offsets.items())", "in ()"),
+            Edit("replicate.plan.offsets:first_offsets", "source.beginning()", "source.starting()"),
+        ),
+    ),
+    one(
+        "a topic that was made anew is not noticed by its id",
+        f"{_PLAN}.source_check:check_source",
+        "now[note.what] != note.value",
+        "False",
+    ),
+    one(
+        "a topic that was made anew is not noticed by its end",
+        f"{_PLAN}.source_check:check_source",
+        "elif ends[place] < offset:",
+        "elif False:",
+    ),
+    one(
+        "messages that retention removed are not missed",
+        f"{_PLAN}.source_check:check_source",
+        "elif beginning[place] > offset:",
+        "elif False:",
+        "trim_topic",
+    ),
+    one(
+        "first messages that are gone are not missed once the state was lost",
+        "replicate.decide:_proven",
+        "for topic, partition in progress.unproven:",
+        "for topic, partition in ():",
+        "lose_state",
+        "trim_topic",
+    ),
+    one(
+        "batches that the log lacks are not missed",
+        "replicate.start:_missing_batches",
+        "if waiting else",
+        "if False else",
+        "restore_lake",
+        "save_lake",
+    ),
+    one(
+        "a table that a DDL has passed is redone from the log alone",
+        "replicate.start:_redo",
+        "elif table.ddl_ts > mark:",
+        "elif False:",
+        "rollback",
+    ),
+    one(
+        "a table that stood still counts as applied once the state was lost",
+        "replicate.start:_first",
+        "table.mark[0] if table.quarantined else applied",
+        "applied",
+        "lose_state",
+        "quarantine",
+    ),
+)
+TIME = (
+    one(
+        "a watermark says that its own commitTs was sent",
+        f"{_MODES}.watermark:_resolve",
+        "watermark - 1, hold",
+        "watermark, hold",
+    ),
+    one(
+        "the highest watermark counts, not the lowest",
+        f"{_MODES}.watermark:_resolve",
+        "highest if lowest is None else lowest.watermark",
+        "highest",
+    ),
+    one(
+        "a partition without watermarks holds everything for ever",
+        f"{_MODES}.watermark:_resolve",
+        "rules.now - since >= rules.idle_timeout",
+        "False",
+    ),
+    one(
+        "a partition is idle as soon as it is behind",
+        f"{_MODES}.watermark:_resolve",
+        "rules.now - since >= rules.idle_timeout",
+        "True",
+    ),
+    one(
+        "a partition is idle with messages to read",
+        f"{_MODES}.watermark:_resolve",
+        "state.offset >= listed.get(place, state.offset)",
+        "True",
+    ),
+    one("rows do not wait for their schema", f"{_MODES}.watermark:advance", "if missing:", "if False:", "schema_file"),
+    one(
+        "a table that comes late is not bounded by its own partitions",
+        f"{_PLAN}.catch_up:bounds_behind",
+        "for one in progress.catching_up",
+        "for one in ()",
+        "topics",
+    ),
+    one("late rows are dropped as replays", "spark.decode.envelopes:kind_of", "if ts < passed:", "if True:", "hang"),
+    one(
+        "late rows come before a TRUNCATE",
+        f"{_APPLY}.rows:apply_rows",
+        "max(state.emptied, min(above",
+        "max(0, min(above",
+        "hang",
+        "apply-if-newest",
+        "truncate_table",
+    ),
+    one(
+        "late rows leave a table clean",
+        f"{_APPLY}.rows:apply_rows",
+        "not late or all(rows.redo for rows in late)",
+        "True",
+        "hang",
+        "apply-if-newest",
+    ),
+)
+DDL = (
+    one(
+        "a DDL that waits is forgotten",
+        f"{_MODES}.commit:_still_queued",
+        "ddl.change.commit_ts > resolved or",
+        "False and",
+    ),
+    one(
+        "the first copy of a DDL is applied at once",
+        f"{_MODES}.watermark:due",
+        "ddl.change.commit_ts <= resolved",
+        "True",
+    ),
+    one(
+        "DDLs are told apart by their commitTs alone",
+        f"{_PLAN}.timeline:identity",
+        "change.commit_ts, change.schema, change.name, change.query",
+        'change.commit_ts, "", "", ""',
+    ),
+    one(
+        "DDLs of one moment are ordered by their offsets",
+        f"{_PLAN}.order:_of_one_moment",
+        "while left:",
+        "if left:\n        return left\n    while left:",
+        "rename_many",
+        "topic_per_table",
+    ),
+    one(
+        "a DDL from before the state was lost is applied again",
+        f"{_MODES}.watermark:_is_replay",
+        "ts <= progress.replay_below or",
+        "",
+        "lose_state",
+    ),
+    one(
+        "rows from before the state was lost count as new",
+        "replicate.landing:landing_plan",
+        'replay_below=0 if acting == "arrival" else progress.replay_below',
+        "replay_below=0",
+        "lose_state",
+        "drop_table",
+    ),
+    one("a replayed DDL is applied again", f"{_MODES}.watermark:_is_replay", "if ts > progress.applied:", "if True:"),
+    one(
+        "what a refused DDL holds is not held",
+        "replicate.decide:Decider.decide",
+        "min(resolved, refused.change.commit_ts - 1)",
+        "resolved",
+        "exchange_partition",
+    ),
+    one(
+        "a held DDL holds no other table",
+        f"{_PLAN}.holds:bounds_of",
+        "still.update(members)",
+        "continue",
+        "quarantine",
+        "corrupt",
+    ),
+    one(
+        "rows that wait are forgotten when their table is quarantined",
+        f"{_MODES}.commit:_still_waiting",
+        "min(resolved, bounds.get((rows.schema, rows.name), resolved))",
+        "resolved",
+    ),
+    one(
+        "the filter looks at one name of a DDL",
+        f"{_MODES}.filters:leave_out",
+        "any(wanted(*name) for name in named)",
+        "wanted(event.change.schema, event.change.name)",
+    ),
+    one(
+        "a RENAME into the filter counts as any other", f"{_MODES}.filters:at_the_filter", "if old != new:", "if False:"
+    ),
+    one(
+        "a table that the filter left out for a while counts as clean",
+        f"{_MODES}.filters:judge_left_out",
+        "if not patterns:",
+        "if True:",
+    ),
+    one(
+        "rows of a table are doomed though its DROP is skipped",
+        f"{_APPLY}.timelines:_doomed",
+        "or is_skipped(job, step.queued.change)\n",
+        "\n",
+        "skip_any_ddl",
+        "drop_table",
+    ),
+    one(
+        "a TRUNCATE is not done on a table that the progress lacks",
+        f"{_APPLY}.ddl:_truncate",
+        "    if now == NO_MARK:\n",
+        "    if name not in work.promised:\n        return\n    if now == NO_MARK:\n",
+    ),
+    one("a skipped DDL leaves its tables clean", f"{_APPLY}.ddl:_skip", "if not state.dropped:", "if False:"),
+    one(
+        "a renamed column is a new one",
+        f"{_PLAN}.evolve:_alter",
+        "return Alter(old, change.table, column_renames(change.query))\n    if",
+        "return Alter(old, change.table, {})\n    if",
+    ),
+    one(
+        "a new column's default is not given to the rows that are there",
+        f"{_PLAN}.evolve:_fill",
+        "if value is None:",
+        "if True:",
+    ),
+    one(
+        "a conversion that is not exact leaves a table clean",
+        f"{_APPLY}.ddl:alter",
+        "if inexact:",
+        "if False:",
+        "lossy_modify",
+    ),
+)
+ROWS = (
+    one(
+        "NULL becomes the column's default",
+        "spark.decode.versions:cells_of",
+        "mine: Cells = new.values[place] if new else []",
+        "mine: Cells = [column.column.default if v is None else v for v in new.values[place]] if new else []",
+    ),
+    one(
+        "a column that a row's version lacks is NULL",
+        "spark.decode.versions:_fill",
+        "return value\n",
+        "return None\n",
+        "add_column",
+    ),
+    one(
+        "the delete of an update that changes the key is lost",
+        "spark.decode.versions:moved_rows",
+        'return [at for at in sorted(moved) if letters[at] == "u"]',
+        "return []",
+    ),
+    one(
+        "columns are added by what the table says, not by what the lake has",
+        f"{_APPLY}.rows:_prepare_table",
+        "{key.casefold() for key in batch.sink.columns(name)}",
+        "{key.name.casefold() for key in table.columns}",
+        "silent_column",
+        "fault",
+    ),
+    one(
+        "rows are read by the newest schema",
+        f"{_APPLY}.rows:_versions",
+        "if effective(key) == VALID_THEN and",
+        "if",
+        "simple",
+    ),
+    one(
+        "rows that cannot be read are left out in silence",
+        f"{_APPLY}.rejects:apply_readable",
+        "diverged_since=diverged, diverged_why=reason, clean=False",
+        "clean=True",
+        "corrupt",
+    ),
+    one(
+        "a message that cannot be read marks no new table",
+        "replicate.step:Steps._touch_new",
+        "if topics and table.clean",
+        "if False and table.clean",
+        "garbage",
+    ),
+    one(
+        "a message that cannot be read marks no table",
+        "replicate.decide:Decider._decode_rejects",
+        "topics = {reject.topic for reject in rejects}",
+        "return advanced",
+        "garbage",
+    ),
+)
+MUTATIONS: tuple[Mutation, ...] = (*MARKS, *LEASE, *STEPS, *TIME, *DDL, *ROWS)
