@@ -77,7 +77,7 @@ def _judge(
     world: World, view: JobView, name: Name, live: Live, table: LakeTable | None, *, final: bool
 ) -> Finding | None:
     uid, seen = live.uid, view.tables.get(name)
-    if not final and (uid in world.excuses.unsettled or _is_ahead(table, view)):
+    if not final and (uid in world.excuses.unsettled or _is_ahead(world, table, view)):
         return None
     if _is_behind(world, view, live, final=final):
         return None
@@ -132,7 +132,7 @@ def _judge_extra(
             or condition in ("diverged", "quarantined", "kept")
             or (seen is not None and "behind the others" in seen.detail)
             or (name in world.excuses.weak_names and condition != "clean")
-            or (not final and _is_ahead(table, view))
+            or (not final and _is_ahead(world, table, view))
         ):
             continue
         detail = (
@@ -177,8 +177,11 @@ def _is_skipped(world: World, event: Event) -> bool:
     return change is not None and any(skip.matches(event.ts, change.query) for skip in world.job.skip_ddl)
 
 
-def _is_ahead(table: LakeTable | None, view: JobView) -> bool:
-    """Whether a table's own commits have passed what the job has committed; the next batch catches up with it."""
+def _is_ahead(world: World, table: LakeTable | None, view: JobView) -> bool:
+    """Whether a table's own commits have passed what the job has committed, as they may until a batch that was
+    interrupted is done again."""
+    if not world.unfinished and not world.excuses.disturbances:
+        return False
     return table is not None and table.mark_ts is not None and table.mark_ts > view.applied
 
 

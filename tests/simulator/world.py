@@ -71,6 +71,8 @@ class World:
         """A process has begun to read."""
         self.murky_until = 0
         """After a batch that was not finished: until the job has applied this, tables may be dropped or named ahead."""
+        self.unfinished = False
+        """The last batch was interrupted."""
         self.fired: Fault | None = None
         """The fault by which the last batch ended in an error."""
         self.stops: list[str] = []
@@ -120,7 +122,7 @@ class World:
         except Died as died:
             self.note(f"the process died at: {died}")
             self.process = None
-            self.murky_until = self.database.ts
+            self.murky_until, self.unfinished = self.database.ts, True
             return "died"
         except TicdcSparkError as error:
             self.fired = self.injector.fired
@@ -132,6 +134,7 @@ class World:
         finally:
             self.injector.arm(None)
         self.batches += committed
+        self.unfinished = self.unfinished and not committed
         return "committed" if committed else "nothing"
 
     def stop(self) -> None:
@@ -163,7 +166,7 @@ class World:
         self.note(f"the job stopped: {type(error).__name__}: {error}")
         self.stops.append(f"{type(error).__name__}: {error}")
         self.last_stop = error
-        self.murky_until = self.database.ts
+        self.murky_until, self.unfinished = self.database.ts, True
         self.stop()
 
     def _another_owner(self, fault: Fault) -> None:
