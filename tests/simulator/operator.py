@@ -219,6 +219,8 @@ def _schema_file(world: World, move: Move, rand: Random) -> None:
 def _adopt(world: World, move: Move, rand: Random) -> None:
     world.stop()
     world.job = replace(world.job, adopt=move.word == "true")
+    if world.job.adopt:
+        world.left_alone.clear()
 
 
 def _on_reject(world: World, move: Move, rand: Random) -> None:

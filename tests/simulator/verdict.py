@@ -82,7 +82,8 @@ def _judge(
     if _is_behind(world, view, live, final=final):
         return None
     if _is_marked(world, view, live):
-        return _judge_mark(world, uid, name, seen)
+        found = _judge_keys(world, live, table, seen.condition if seen else "")
+        return found or _judge_mark(world, uid, name, seen)
     excuses = world.excuses
     excused = bool(excuses.disturbances) or uid in excuses.may_mark or uid in excuses.weak
     if final and not excused and seen is not None and seen.condition == "unverified":
@@ -98,6 +99,26 @@ def _judge(
         return None
     what, detail = different
     return Finding(kind="wrong data", where=f"{what}, {condition}", detail=f"{name} at {view.applied}: {detail}")
+
+
+def judge_others(world: World) -> Finding | None:
+    """Tables that no job made, and that the job was not told to adopt, must stay as they are."""
+    lake = world.lab.lake.tables() if world.left_alone else {}
+    for name, before in world.left_alone.items():
+        now = lake.get(name)
+        if now is None or now.mark_ts is not None or now.rows != before.rows:
+            return Finding(kind="a table of others was touched", where="adopt is not set", detail=f"{name}: {now}")
+    return None
+
+
+def _judge_keys(world: World, live: Live, table: LakeTable | None, condition: str) -> Finding | None:
+    """A table has one row a key, whatever else is wrong with it."""
+    if table is None or world.excuses.lake_touched or not set(live.keys) <= set(table.columns):
+        return None
+    twice = [key for key, n in Counter(tuple(row[name] for name in live.keys) for row in table.rows).items() if n > 1]
+    if not twice:
+        return None
+    return Finding(kind="two rows of one key", where=condition, detail=f"{live.name}: {twice[:3]} ({live.keys})")
 
 
 def _judge_mark(world: World, uid: Uid, name: Name, seen: TableView | None) -> Finding | None:

@@ -15,7 +15,7 @@ from tests.simulator.database import Database, Live, Name, Uid
 from tests.simulator.ddl import create_table
 from tests.simulator.excuses import Excuses
 from tests.simulator.faults import Died, Fault, Injector
-from tests.simulator.seams import Clock, Copy, LabMaker, Process
+from tests.simulator.seams import Clock, Copy, LabMaker, LakeTable, Process
 from tests.simulator.setup import Setup
 from tests.simulator.ticdc import TiCdc
 from tests.simulator.wire import WIRES
@@ -78,6 +78,8 @@ class World:
         self.stops: list[str] = []
         """Errors that ended a process, in order: class and text."""
         self.last_stop: TicdcSparkError | None = None
+        self.left_alone: dict[Name, LakeTable] = {}
+        """Tables that no job made, as a person made them: as long as ``adopt`` is not set, and nobody touches them."""
         self.saved_state: Copy | None = None
         self.saved_lake: Copy | None = None
         self.batches = 0
