@@ -44,7 +44,7 @@ _OPERATOR: tuple[tuple[MoveKind, ...], ...] = (
     ("topics",),
     ("skip_ddl", "skip_any_ddl"),
     ("adopt", "foreign_table"),
-    ("garbage", "corrupt", "on_reject", "resume"),
+    ("garbage", "corrupt", "mangle", "on_reject", "resume"),
     ("widen", "late_rows"),
     ("drop_table",),
     ("lose_state",),

@@ -22,6 +22,7 @@ MoveKind: TypeAlias = Literal[
     "hang",
     "garbage",
     "corrupt",
+    "mangle",
     "trim_topic",
     "recreate_topic",
     "more_partitions",

@@ -101,6 +101,11 @@ def _corrupt(world: World, move: Move, rand: Random) -> None:
     world.ticdc.corrupt = rand
 
 
+def _mangle(world: World, move: Move, rand: Random) -> None:
+    world.excuses.bad_messages = True
+    world.ticdc.mangle = True
+
+
 def _trim_topic(world: World, move: Move, rand: Random) -> None:
     places = sorted(world.broker.ends())
     if not places:
@@ -219,6 +224,8 @@ def _schema_file(world: World, move: Move, rand: Random) -> None:
 def _adopt(world: World, move: Move, rand: Random) -> None:
     world.stop()
     world.job = replace(world.job, adopt=move.word == "true")
+    if world.job.adopt:
+        world.left_alone.clear()
 
 
 def _on_reject(world: World, move: Move, rand: Random) -> None:
@@ -259,6 +266,7 @@ MOVES: dict[MoveKind, Apply] = {
     "stall": _stall,
     "garbage": _garbage,
     "corrupt": _corrupt,
+    "mangle": _mangle,
     "trim_topic": _trim_topic,
     "recreate_topic": _recreate_topic,
     "more_partitions": _more_partitions,

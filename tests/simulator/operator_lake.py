@@ -39,6 +39,7 @@ def _lake_table(world: World, rand: Random) -> tuple[tuple[str, str], Live | Non
     if not tables:
         return None
     name = rand.choice(tables)
+    world.left_alone.pop(name, None)
     live = world.database.now.get(name)
     world.excuses.unsettled.update(uid for uid, sent in world.ticdc.sent.items() if name in sent.names)
     world.note(f"{name}")
@@ -53,6 +54,7 @@ def restore_lake(world: World, move: Move, rand: Random) -> None:
     if world.saved_lake is not None:
         world.stop()
         world.excuses.lake_touched = True
+        world.left_alone.clear()
         world.lab.lake.restore(world.saved_lake)
         world.excuses.unsettled.update(world.uids())
 
@@ -123,6 +125,8 @@ def foreign_table(world: World, move: Move, rand: Random) -> None:
             world.excuses.unsettled.add(uid)
             world.excuses.weak[uid] = "a table that no job made was there"
         world.lab.lake.create(live.table, [_any_row(live, rand)])
+        if not world.job.adopt:
+            world.left_alone[live.name] = world.lab.lake.tables()[live.name]
 
 
 def _any_row(live: Live, rand: Random) -> dict[str, Value]:

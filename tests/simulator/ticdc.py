@@ -48,6 +48,8 @@ class TiCdc:
         self.corrupt: Random | None = None
         """Spoils a value of the next row message."""
         self.corrupted: set[Uid] = set()
+        self.mangle = False
+        """The next message that is no watermark cannot be read at all."""
         self._topics: dict[str, None] = {DEFAULT_TOPIC: None}
         self._checkpoints: list[Checkpoint] = [Checkpoint(0, start, (DEFAULT_TOPIC,))]
         self._bootstrapped: set[tuple[Uid, int | None, Name]] = set()
@@ -126,6 +128,8 @@ class TiCdc:
             if spoilt is not None:
                 encoded, self.corrupt = spoilt, None
                 self.corrupted.update(out.uids)
+        if self.mangle and not out.watermark and encoded.value:
+            encoded, self.mangle = Encoded(encoded.key, encoded.value[: len(encoded.value) // 2] + b"\xff"), False
         ms = tso_physical_ms(max(self.watermark, self.database.ts))
         message = self.broker.append(out.place, encoded.key, encoded.value, ms)
         topic = self.broker.topics[message.topic]

@@ -77,12 +77,13 @@ def _judge(
     world: World, view: JobView, name: Name, live: Live, table: LakeTable | None, *, final: bool
 ) -> Finding | None:
     uid, seen = live.uid, view.tables.get(name)
-    if not final and (uid in world.excuses.unsettled or _is_ahead(table, view)):
+    if not final and (uid in world.excuses.unsettled or _is_ahead(world, table, view)):
         return None
     if _is_behind(world, view, live, final=final):
         return None
     if _is_marked(world, view, live):
-        return _judge_mark(world, uid, name, seen)
+        found = _judge_keys(world, live, table, seen.condition if seen else "")
+        return found or _judge_mark(world, uid, name, seen)
     excuses = world.excuses
     excused = bool(excuses.disturbances) or uid in excuses.may_mark or uid in excuses.weak
     if final and not excused and seen is not None and seen.condition == "unverified":
@@ -98,6 +99,26 @@ def _judge(
         return None
     what, detail = different
     return Finding(kind="wrong data", where=f"{what}, {condition}", detail=f"{name} at {view.applied}: {detail}")
+
+
+def judge_others(world: World) -> Finding | None:
+    """Tables that no job made, and that the job was not told to adopt, must stay as they are."""
+    lake = world.lab.lake.tables() if world.left_alone else {}
+    for name, before in world.left_alone.items():
+        now = lake.get(name)
+        if now is None or now.mark_ts is not None or now.rows != before.rows:
+            return Finding(kind="a table of others was touched", where="adopt is not set", detail=f"{name}: {now}")
+    return None
+
+
+def _judge_keys(world: World, live: Live, table: LakeTable | None, condition: str) -> Finding | None:
+    """A table has one row a key, whatever else is wrong with it."""
+    if table is None or world.excuses.lake_touched or not set(live.keys) <= set(table.columns):
+        return None
+    twice = [key for key, n in Counter(tuple(row[name] for name in live.keys) for row in table.rows).items() if n > 1]
+    if not twice:
+        return None
+    return Finding(kind="two rows of one key", where=condition, detail=f"{live.name}: {twice[:3]} ({live.keys})")
 
 
 def _judge_mark(world: World, uid: Uid, name: Name, seen: TableView | None) -> Finding | None:
@@ -132,7 +153,7 @@ def _judge_extra(
             or condition in ("diverged", "quarantined", "kept")
             or (seen is not None and "behind the others" in seen.detail)
             or (name in world.excuses.weak_names and condition != "clean")
-            or (not final and _is_ahead(table, view))
+            or (not final and _is_ahead(world, table, view))
         ):
             continue
         detail = (
@@ -177,8 +198,11 @@ def _is_skipped(world: World, event: Event) -> bool:
     return change is not None and any(skip.matches(event.ts, change.query) for skip in world.job.skip_ddl)
 
 
-def _is_ahead(table: LakeTable | None, view: JobView) -> bool:
-    """Whether a table's own commits have passed what the job has committed; the next batch catches up with it."""
+def _is_ahead(world: World, table: LakeTable | None, view: JobView) -> bool:
+    """Whether a table's own commits have passed what the job has committed, as they may until a batch that was
+    interrupted is done again."""
+    if not world.unfinished and not world.excuses.disturbances:
+        return False
     return table is not None and table.mark_ts is not None and table.mark_ts > view.applied
 
 

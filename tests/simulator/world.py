@@ -15,7 +15,7 @@ from tests.simulator.database import Database, Live, Name, Uid
 from tests.simulator.ddl import create_table
 from tests.simulator.excuses import Excuses
 from tests.simulator.faults import Died, Fault, Injector
-from tests.simulator.seams import Clock, Copy, LabMaker, Process
+from tests.simulator.seams import Clock, Copy, LabMaker, LakeTable, Process
 from tests.simulator.setup import Setup
 from tests.simulator.ticdc import TiCdc
 from tests.simulator.wire import WIRES
@@ -71,11 +71,15 @@ class World:
         """A process has begun to read."""
         self.murky_until = 0
         """After a batch that was not finished: until the job has applied this, tables may be dropped or named ahead."""
+        self.unfinished = False
+        """The last batch was interrupted."""
         self.fired: Fault | None = None
         """The fault by which the last batch ended in an error."""
         self.stops: list[str] = []
         """Errors that ended a process, in order: class and text."""
         self.last_stop: TicdcSparkError | None = None
+        self.left_alone: dict[Name, LakeTable] = {}
+        """Tables that no job made, as a person made them: as long as ``adopt`` is not set, and nobody touches them."""
         self.saved_state: Copy | None = None
         self.saved_lake: Copy | None = None
         self.batches = 0
@@ -120,7 +124,7 @@ class World:
         except Died as died:
             self.note(f"the process died at: {died}")
             self.process = None
-            self.murky_until = self.database.ts
+            self.murky_until, self.unfinished = self.database.ts, True
             return "died"
         except TicdcSparkError as error:
             self.fired = self.injector.fired
@@ -132,6 +136,7 @@ class World:
         finally:
             self.injector.arm(None)
         self.batches += committed
+        self.unfinished = self.unfinished and not committed
         return "committed" if committed else "nothing"
 
     def stop(self) -> None:
@@ -163,7 +168,7 @@ class World:
         self.note(f"the job stopped: {type(error).__name__}: {error}")
         self.stops.append(f"{type(error).__name__}: {error}")
         self.last_stop = error
-        self.murky_until = self.database.ts
+        self.murky_until, self.unfinished = self.database.ts, True
         self.stop()
 
     def _another_owner(self, fault: Fault) -> None:
