@@ -10,8 +10,14 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.contract import SinkContract
+from tests.contract.changes import ChangesContract
+from tests.contract.columns import ColumnsContract
+from tests.contract.fences import FenceContract
+from tests.contract.log import LogContract
 from tests.contract.member import Guard, Member, Rows
+from tests.contract.newest import NewestContract
+from tests.contract.others import OthersContract
+from tests.contract.tables import TablesContract
 from tests.spark.lake import lake
 from ticdc_spark.names import escape
 from ticdc_spark.sinks.base import TableName
@@ -76,7 +82,7 @@ class SparkOthers:
             self.insert(table, row)
 
 
-class TestIcebergSink(SinkContract):
+class OnIceberg:
     """``IcebergSink``, with a lake for all tests of one writer."""
 
     @pytest.fixture(scope="class", params=["tasks", pytest.param("spark", marks=pytest.mark.slow)])
@@ -122,3 +128,12 @@ class TestIcebergSink(SinkContract):
             schema=f"s{number}",
             generation=number,
         )
+
+
+class TestIcebergSink(OnIceberg, TablesContract, ChangesContract, NewestContract, FenceContract, LogContract):
+    """What a job does to tables and to the log."""
+
+
+@pytest.mark.slow
+class TestIcebergSinkAmongOthers(OnIceberg, ColumnsContract, OthersContract):
+    """What becomes of columns, and what of others' work is seen."""
