@@ -173,7 +173,7 @@ def test_a_rollback_and_a_lost_state_together_stop_the_job() -> None:
     shop = written()
     shop.lose_state()
     shop.rollback("t", 2)
-    with pytest.raises(DecisionNeeded, match="Roll it forward again, or drop it"):
+    with pytest.raises(DecisionNeeded, match="Roll it forward again, or drop every table"):
         shop.run()
     shop.lab.lake.drop((SCHEMA, "t"))
     shop.run()
