@@ -17,7 +17,8 @@ from ticdc_spark.replicate.modes.choose import as_read, hides, refuse_hidden, wi
 from ticdc_spark.replicate.modes.filters import at_the_filter, judge_left_out, leave_out, skip_to_known
 from ticdc_spark.replicate.modes.late_rows import with_late_rows
 from ticdc_spark.replicate.modes.watermark import advance, due
-from ticdc_spark.replicate.plan.evolve import Refused, action
+from ticdc_spark.replicate.plan.evolve import ENTERS, LEAVES, Refused, action
+from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.schemas.sql_ddl import named_after, with_schemas
 from ticdc_spark.replicate.schemas.upstream import with_asked_schemas
@@ -27,6 +28,7 @@ from ticdc_spark.sinks.changelog_base import ChangeLog
 from ticdc_spark.spark.decode.control import ControlEvent, MessageSkipped, RowsRead, WatermarkRead, reject_of
 
 log = logging.getLogger(__name__)
+_ANY_TIME = 2**63 - 1
 
 
 class Decided(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +78,9 @@ class Decider:
         wanted = msgspec.structs.replace(landed, controls=leave_out(controls, self.job.tables))
         mode, advanced = self._advance(_proven(progress, landed), mode, wanted, rules)
         tables = judge_left_out(advanced.progress.tables, self.job.tables)
-        judged = msgspec.structs.replace(advanced.progress, tables=tables)
+        # Also in the queue: once it is due, `tables` may say something else, and rows beyond it were left out.
+        ddls = self._judge_queue(advanced.progress)
+        judged = msgspec.structs.replace(advanced.progress, tables=tables, ddls=ddls)
         advanced = msgspec.structs.replace(advanced, progress=judged)
         if landed.controls:
             noted = msgspec.structs.replace(advanced.progress, logged=landed.number)
@@ -92,15 +96,15 @@ class Decider:
         resolved = max(advanced.resolved, plan.resolved or 0)
         if mode == "arrival" and plan.resolved is not None:
             resolved = plan.resolved
-        ddls = self._due(advanced.progress, resolved)
-        refused = next((ddl for ddl in ddls if self._is_refused(ddl)), None)
+        due = self._due(advanced.progress, resolved)
+        refused = next((ddl for ddl in due if self._is_refused(ddl)), None)
         if refused is not None:
             resolved = min(resolved, refused.change.commit_ts - 1)
             resolved = resolved if mode == "arrival" else max(resolved, progress.applied)
             # One that came late lies below what is applied, and waits there: its tables do not go past it.
-            ddls = [ddl for ddl in self._due(advanced.progress, resolved) if ddl != refused]
+            due = [ddl for ddl in self._due(advanced.progress, resolved) if ddl != refused]
         return Decided(
-            mode=mode, advanced=advanced, resolved=resolved, ddls=ddls, refused=refused, skipped=tuple(skipped)
+            mode=mode, advanced=advanced, resolved=resolved, ddls=due, refused=refused, skipped=tuple(skipped)
         )
 
     def settle(self, mode: ModeName | None) -> ModeName | None:
@@ -156,6 +160,17 @@ class Decider:
             due(progress.ddls, resolved, progress.tables), states, progress.schemas, sanitised=sanitised
         )
         return at_the_filter(filled, self.job.tables)
+
+    def _judge_queue(self, progress: Progress) -> tuple[QueuedDdl, ...]:
+        if not self.job.tables or not progress.ddls:
+            return progress.ddls
+        kinds = {identity(ddl.change): ddl.change.kind for ddl in self._due(progress, _ANY_TIME)}
+        return tuple(
+            msgspec.structs.replace(ddl, change=msgspec.structs.replace(ddl.change, kind=kind))
+            if (kind := kinds.get(identity(ddl.change))) in (ENTERS, LEAVES)
+            else ddl
+            for ddl in progress.ddls
+        )
 
     def _is_refused(self, ddl: QueuedDdl) -> bool:
         change = ddl.change
