@@ -28,7 +28,6 @@ MARKS = (
         "skip_ddl",
     ),
     one("a CREATE is done again after a restart", f"{_APPLY}.ddl:_create", "if now >= mark:", "if False:"),
-    one("a TRUNCATE is done again after a restart", f"{_APPLY}.ddl:_truncate", "if now >= mark:", "if False:"),
     one(
         "a RENAME leaves no stamp of what is meant before it",
         f"{_APPLY}.rename:_move",
@@ -82,6 +81,7 @@ LEASE = (
         (
             Edit("replicate.state.lease:FencedStore.save", "self._fence.check()", "pass"),
             Edit("replicate.state.lease:FencedStore.save_plan", "self._fence.check()", "pass"),
+            Edit("tests.simulator.job_lab:StateOfProcess._set", "self.fence.check()", "pass"),
         ),
     ),
 )
@@ -118,12 +118,6 @@ STEPS = (
         f"{_PLAN}.source_check:check_source",
         "now[note.what] != note.value",
         "False",
-    ),
-    one(
-        "a topic that was made anew is not noticed by its end",
-        f"{_PLAN}.source_check:check_source",
-        "elif ends[place] < offset:",
-        "elif False:",
     ),
     one(
         "messages that retention removed are not missed",
@@ -212,14 +206,6 @@ TIME = (
         "hang",
         "apply-if-newest",
         "truncate_table",
-    ),
-    one(
-        "late rows leave a table clean",
-        f"{_APPLY}.rows:apply_rows",
-        "not late or all(rows.redo for rows in late)",
-        "True",
-        "hang",
-        "apply-if-newest",
     ),
 )
 DDL = (
