@@ -130,15 +130,15 @@ def test_a_reject_stops_the_job_and_a_person_goes_on(spark: SparkSession, folder
 
 
 def test_a_quarantined_table_is_told_by_status(
-    spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     values = [value for value, _ in OF_A_ROW.values()]
     job = write_job(folder, record(folder, *values), 'on-reject = "quarantine"')
     done = run("replicate", job, "--once")
     assert done.exit_code == 3, done.output
     assert f"not all is applied: `s`.`t` stands still with {2 + len(values)} rows waiting" in done.output
-    logged = capsys.readouterr().err
-    assert all(f"cannot be read: {reason}" in logged for _, reason in OF_A_ROW.values()), "each is logged"
+    logged = capfd.readouterr().err
+    assert all(reason in logged for _, reason in OF_A_ROW.values()), "each is logged"
     assert rows(spark, folder, "other") == [1, 2]
     assert rows(spark, folder, "t") == []
     found = status(job)
@@ -204,7 +204,7 @@ def test_at_each_commit_all_tables_equal_the_source_and_no_row_is_lost(spark: Sp
     def look(report: BatchReport) -> None:
         progress = report.progress
         (partition,) = progress.partitions
-        waiting = sum(one.rows for one in progress.pending)
+        waiting = sum(one.waiting for one in progress.pending)
         assert progress.rows + waiting == sum(rows for offset, rows in sent if offset < partition.offset)
         assert not wrong(spark, folder, truth_of(SHOP, progress.applied))
         seen.append(progress.applied)

@@ -10,8 +10,14 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.contract import SinkContract
+from tests.contract.changes import ChangesContract
+from tests.contract.columns import ColumnsContract
+from tests.contract.fences import FenceContract
+from tests.contract.log import LogContract
 from tests.contract.member import Guard, Member, Rows
+from tests.contract.newest import NewestContract
+from tests.contract.others import OthersContract
+from tests.contract.tables import TablesContract
 from tests.spark.lake import lake
 from ticdc_spark.names import escape
 from ticdc_spark.sinks.base import TableName
@@ -39,7 +45,9 @@ class SparkOthers:
         self.session.sql(f"CALL lake.system.{procedure}(table => '{name}'{more})").collect()
 
     def insert(self, table: TableName, row: dict[str, Any]) -> None:
-        names, values = ", ".join(row), ", ".join(repr(value) for value in row.values())
+        whole = {name: row.get(name) for name in self.session.table(self._name(table)).columns}
+        names = ", ".join(quote(name) for name in whole)
+        values = ", ".join("NULL" if value is None else repr(value) for value in whole.values())
         self.session.sql(f"INSERT INTO {self._name(table)} ({names}) VALUES ({values})").collect()
 
     def delete(self, table: TableName, key: int) -> None:
@@ -74,10 +82,10 @@ class SparkOthers:
             self.insert(table, row)
 
 
-class TestIcebergSink(SinkContract):
+class OnIceberg:
     """``IcebergSink``, with a lake for all tests of one writer."""
 
-    @pytest.fixture(scope="class", params=["tasks", "spark"])
+    @pytest.fixture(scope="class", params=["tasks", pytest.param("spark", marks=pytest.mark.slow)])
     @classmethod
     def opened(
         cls, request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
@@ -120,3 +128,12 @@ class TestIcebergSink(SinkContract):
             schema=f"s{number}",
             generation=number,
         )
+
+
+class TestIcebergSink(OnIceberg, TablesContract, ChangesContract, NewestContract, FenceContract, LogContract):
+    """What a job does to tables and to the log."""
+
+
+@pytest.mark.slow
+class TestIcebergSinkAmongOthers(OnIceberg, ColumnsContract, OthersContract):
+    """What becomes of columns, and what of others' work is seen."""

@@ -19,6 +19,7 @@ from tests.unit.test_timeline import rows as pending
 from tests.unit.test_timeline import states, told
 from ticdc_spark.errors import LeaseHeld
 from ticdc_spark.model import Envelope, Rejected
+from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.protocols.simple.decode import DECODER
 from ticdc_spark.replicate.modes import commit as commit_module
 from ticdc_spark.replicate.modes import watermark as advance_module
@@ -30,6 +31,7 @@ from ticdc_spark.replicate.state.lease import Lease, acquire
 from ticdc_spark.replicate.state.lease_store import FileLeaseStore, LeaseStore, this_process
 from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.spark.decode import rows as rows_module
+from ticdc_spark.spark.decode import versions as versions_module
 from ticdc_spark.spark.decode.rows import BAD
 from ticdc_spark.workload import dispatch, generate
 
@@ -165,13 +167,13 @@ def _waits_for_no_schema(patch: pytest.MonkeyPatch) -> None:
 
 
 def _fills_nulls_with_defaults(patch: pytest.MonkeyPatch) -> None:
-    ours = rows_module._cells
+    ours = rows_module.cells_of
 
     def cells(version: Any, column: Any, *given: Any) -> Any:
-        default = rows_module._fill(column)
+        default = versions_module._fill(column, ReadOptions())
         return [default if cell is None else cell for cell in ours(version, column, *given)]
 
-    patch.setattr(rows_module, "_cells", cells)
+    patch.setattr(rows_module, "cells_of", cells)
 
 
 def _casts_to_null(patch: pytest.MonkeyPatch) -> None:
@@ -198,7 +200,7 @@ def _forgets_what_waits(patch: pytest.MonkeyPatch) -> None:
 
 
 def _compares_as_text(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(advance_module, "in_order", lambda ddls: sorted(ddls, key=lambda one: str(one.change.commit_ts)))
+    patch.setattr(advance_module, "in_order", lambda ddls, _: sorted(ddls, key=lambda one: str(one.change.commit_ts)))
 
 
 def _forgets_no_schema(patch: pytest.MonkeyPatch) -> None:

@@ -100,7 +100,7 @@ def _recovered(job: Job, sink: Sink) -> list[TableState]:
         if looked.behind:
             raise DecisionNeeded(
                 f"{looked.behind}, and the state of the job is lost: nothing says what the table lacks. Roll it "
-                "forward again, or drop it to have it rebuilt"
+                "forward again, or drop every table of the job to have them rebuilt from the start of the topic"
             )
         if looked.state is not None and looked.stamp is not None and looked.stamp.about:
             found.append(looked.state)

@@ -128,8 +128,8 @@ def _not_ours(job: Job, name: TableName, promise: TableState | None, found: Tabl
     if was_ours and stamp is None:
         message = (
             f"`{name[0]}`.`{name[1]}` is a table of this job, but what the job wrote into its metadata is gone: it was "
-            f"replaced, or its history was removed. Restore it, or drop it and delete the state folder {job.state}, "
-            "and the job reads the topic again from its start"
+            "replaced, or its history was removed. Restore it, or have all tables rebuilt: drop every table of the job "
+            f"and delete the state folder {job.state}, and the job reads the topic again from its start"
         )
         raise DecisionNeeded(message)
     owner = "no job" if stamp is None else f"job {stamp.job!r}"

@@ -31,6 +31,9 @@ PROPERTIES: dict[str, str] = {
 }
 """Properties of the tables that a job creates, unless ``[sink] table-properties`` says otherwise."""
 
+_PLAIN = {"spark.sql.variable.substitute": "false"}
+"""Settings of sessions: ``${…}`` in a name or in a default is what it is."""
+
 
 def catalog_options(catalog: str, warehouse: str, options: Mapping[str, str]) -> dict[str, str]:
     """Spark options of the catalog: a JDBC catalog on SQLite in the warehouse unless ``options`` name another.
@@ -95,7 +98,7 @@ class IcebergCatalog:
             self._sessions.put(session)
 
     def _configured(self, session: SparkSession) -> SparkSession:
-        for key, value in self.options.items():
+        for key, value in (self.options | _PLAIN).items():
             session.conf.set(key, value)
         return session
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 from ticdc_spark.errors import DecisionNeeded, SinkFault
 from ticdc_spark.sinks.base import (
@@ -62,7 +63,11 @@ class SparkWriter(IcebergTables):
         """Append rows without looking for old ones of their keys."""
         with faults(f"rows cannot be appended to {table}"):
             note = self._begin(rows.sparkSession, table, stamp)
-            rows.select(*(quote(column.name) for column in columns)).writeTo(self.sql_name(table)).append()
+            mine = {column.name for column in columns}
+            # A column that somebody else added is NULL; Spark does not leave it out by itself.
+            others = {name: kind for name, kind in self.columns(table).items() if name not in mine}
+            nulls = (sf.lit(None).cast(kind).alias(name) for name, kind in others.items())
+            rows.select(*(quote(name) for name in mine), *nulls).writeTo(self.sql_name(table)).append()
             self._settle(table, stamp, note)
 
     def merge(self, table: TableName, changes: DataFrame, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
