@@ -94,7 +94,7 @@ KINDS: dict[str, Kind] = {
         default="01:02:03.400",
         loses=("time",),
     ),
-    "time": Kind(sql="TIME", values=("-01:00:00", "838:59:59", "00:00:00"), becomes=("time3",)),
+    "time": Kind(sql="TIME", values=("-01:00:00", "838:59:59", "00:00:00"), becomes=("time3",), loses=("datetime",)),
     "binary4": Kind(sql="BINARY(4)", values=(b"\0\0\0\0", b"ab\0\0", b"\xff\xfe\xfd\xfc"), loses=("binary8",)),
     "binary8": Kind(sql="BINARY(8)", values=(bytes(8), b"12345678")),
     "varbinary": Kind(sql="VARBINARY(16)", values=(b"", b"\0", b"\xff\0a"), literal="_UTF8MB4'ab'", default="ab"),
@@ -177,6 +177,8 @@ def convert(value: Value, old: ColumnType, new: ColumnType, zone: str) -> Value:
             return _decimal(value, new.decimal or 0)
         case "int" | "bigint":
             return str(Decimal(value).quantize(Decimal(1), ROUND_HALF_UP)).replace("-0", "0") if "." in value else value
+        case "datetime" if old.name == "time":
+            return _of_today(value)
         case "datetime":
             return round_datetime(value, fsp(new))
         case "timestamp":
@@ -184,6 +186,13 @@ def convert(value: Value, old: ColumnType, new: ColumnType, zone: str) -> Value:
         case "time":
             return round_time(value, fsp(new))
     return value
+
+
+def _of_today(text: str) -> str:
+    """A TIME as a time of the day on which the DDL ran, which nothing tells."""
+    hours, minutes, seconds = map(int, text.lstrip("-").split(":"))
+    span = timedelta(hours=hours, minutes=minutes, seconds=seconds)
+    return (datetime(2026, 1, 1) + (-span if text.startswith("-") else span)).isoformat(" ")  # noqa: DTZ001
 
 
 def _decimal(value: str, scale: int) -> str:

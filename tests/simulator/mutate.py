@@ -31,7 +31,7 @@ class Edit(msgspec.Struct, frozen=True):
     """A change of one function."""
 
     where: str
-    """``module:function`` or ``module:Class.method``, below ``ticdc_spark``."""
+    """``module:function`` or ``module:Class.method``; a module below ``ticdc_spark``, or of the laboratory in full."""
     old: str
     """Words that stand once in its source."""
     new: str
@@ -52,21 +52,22 @@ class Mutation(msgspec.Struct, frozen=True):
 def applied(mutation: Mutation) -> Iterator[None]:
     """The product with a mutation. Raises: AssertionError where its words are not there once"""
     with ExitStack() as stack:
-        for edit in mutation.edits:
-            stack.enter_context(_edited(edit))
+        for where in dict.fromkeys(edit.where for edit in mutation.edits):
+            stack.enter_context(_edited(where, [edit for edit in mutation.edits if edit.where == where]))
         yield
 
 
 @contextmanager
-def _edited(edit: Edit) -> Iterator[None]:
-    function = function_of(edit.where)
+def _edited(where: str, edits: list[Edit]) -> Iterator[None]:
+    function = function_of(where)
     source = textwrap.dedent(inspect.getsource(function))
     source = source[source.index("def ") :]  # without its decorators
-    assert source.count(edit.old) == 1, f"{edit.where}: {edit.old!r} stands there {source.count(edit.old)} times"
+    for edit in edits:
+        assert source.count(edit.old) == 1, f"{where}: {edit.old!r} stands there {source.count(edit.old)} times"
+        source = source.replace(edit.old, edit.new)
     flags = function.__code__.co_flags & _FUTURE
     made: dict[str, Any] = dict(function.__globals__)
-    code = compile(source.replace(edit.old, edit.new), f"<mutation of {edit.where}>", "exec", flags, dont_inherit=True)
-    exec(code, made)
+    exec(compile(source, f"<mutation of {where}>", "exec", flags, dont_inherit=True), made)
     before = function.__code__
     function.__code__ = made[function.__name__].__code__
     try:
@@ -78,7 +79,7 @@ def _edited(edit: Edit) -> Iterator[None]:
 def function_of(where: str) -> FunctionType:
     """The function of ``Edit.where``."""
     module, _, path = where.partition(":")
-    found: Any = import_module(f"ticdc_spark.{module}")
+    found: Any = import_module(module if module.startswith("tests.") else f"ticdc_spark.{module}")
     for name in path.split("."):
         found = inspect.getattr_static(found, name)
     found = found.fget if isinstance(found, property) else found
@@ -101,7 +102,7 @@ def features(seed: int) -> frozenset[str]:
     setup, feed = story.setup, story.setup.feed
     found: set[str] = {feed.protocol, setup.job.on_reject, setup.job.late_rows, setup.job.starting}
     for move in story.moves:
-        found |= {move.kind, move.word}
+        found |= {move.kind, f"ddl {move.word}"} if move.kind == "ddl" else {move.kind, move.word}
         if move.fault is not None:
             found |= {"fault", move.fault.kind}
     found |= {"topic_per_table"} if feed.topic_per_table else set()

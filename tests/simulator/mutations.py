@@ -25,31 +25,32 @@ MARKS = (
         "for name, stamp in list(self.stamps.items()):",
         "for name, stamp in []:",
         "lose_state",
-        "skip_ddl",
+        "continue",
     ),
     one("a CREATE is done again after a restart", f"{_APPLY}.ddl:_create", "if now >= mark:", "if False:"),
-    one("a TRUNCATE is done again after a restart", f"{_APPLY}.ddl:_truncate", "if now >= mark:", "if False:"),
     one(
         "a RENAME leaves no stamp of what is meant before it",
         f"{_APPLY}.rename:_move",
         "if work.mark(old) < mark:",
         "if False:",
         "fault",
-        "rename_table",
+        "ddl rename_table",
     ),
     one(
         "rows are appended though old ones may be there",
         f"{_APPLY}.rows:apply_rows",
         "is_new = state.clean and not redo",
         "is_new = not redo",
-        "trim_topic",
+        "mangle",
+        "continue",
     ),
-    one(
-        "a table that was rolled back is not noticed",
-        f"{_APPLY}.look:_behind",
-        "if found.rolled_back:",
-        "if False:",
-        "rollback",
+    Mutation(
+        "a table that was set back is not noticed",
+        (
+            Edit(f"{_APPLY}.look:_behind", "if found.rolled_back:", "if False:"),
+            Edit(f"{_APPLY}.look:_behind", "promise.mark > stamp.mark", "False"),
+        ),
+        ("rollback",),
     ),
     one(
         "a table that is an older copy is not noticed",
@@ -60,12 +61,13 @@ MARKS = (
         "save_lake",
     ),
     one("rows that others wrote are not noticed", f"{_APPLY}.look:look_at", "if found.changed_by:", "if False:"),
-    one(
+    Mutation(
         "a table that is gone is made anew",
-        "replicate.start:_look",
-        "if not interrupted:",
-        "if False:",
-        "drop_lake_table",
+        (
+            Edit("replicate.start:_look", "if not interrupted:", "if False:"),
+            Edit(f"{_APPLY}.rows:_prepare_table", "if state.table is not None and not state.dropped:", "if False:"),
+        ),
+        ("drop_lake_table",),
     ),
     one(
         "a table that others made is taken over unasked",
@@ -82,7 +84,9 @@ LEASE = (
         (
             Edit("replicate.state.lease:FencedStore.save", "self._fence.check()", "pass"),
             Edit("replicate.state.lease:FencedStore.save_plan", "self._fence.check()", "pass"),
+            Edit("tests.simulator.job_lab:StateOfProcess._set", "self.fence.check()", "pass"),
         ),
+        ("suspended",),
     ),
 )
 STEPS = (
@@ -104,7 +108,8 @@ STEPS = (
         "replicate.decide:Decider.decide",
         "max(advanced.resolved, plan.resolved or 0)",
         "advanced.resolved",
-        "fault",
+        "die_after",
+        "more_partitions",
     ),
     Mutation(
         "where a run from the latest offsets begins is not kept",
@@ -118,12 +123,6 @@ STEPS = (
         f"{_PLAN}.source_check:check_source",
         "now[note.what] != note.value",
         "False",
-    ),
-    one(
-        "a topic that was made anew is not noticed by its end",
-        f"{_PLAN}.source_check:check_source",
-        "elif ends[place] < offset:",
-        "elif False:",
     ),
     one(
         "messages that retention removed are not missed",
@@ -162,6 +161,7 @@ STEPS = (
         "applied",
         "lose_state",
         "quarantine",
+        "corrupt",
     ),
 )
 TIME = (
@@ -211,15 +211,7 @@ TIME = (
         "max(0, min(above",
         "hang",
         "apply-if-newest",
-        "truncate_table",
-    ),
-    one(
-        "late rows leave a table clean",
-        f"{_APPLY}.rows:apply_rows",
-        "not late or all(rows.redo for rows in late)",
-        "True",
-        "hang",
-        "apply-if-newest",
+        "ddl truncate_table",
     ),
 )
 DDL = (
@@ -246,7 +238,7 @@ DDL = (
         f"{_PLAN}.order:_of_one_moment",
         "while left:",
         "if left:\n        return left\n    while left:",
-        "rename_many",
+        "ddl rename_many",
         "topic_per_table",
     ),
     one(
@@ -262,7 +254,7 @@ DDL = (
         'replay_below=0 if acting == "arrival" else progress.replay_below',
         "replay_below=0",
         "lose_state",
-        "drop_table",
+        "ddl drop_table",
     ),
     one("a replayed DDL is applied again", f"{_MODES}.watermark:_is_replay", "if ts > progress.applied:", "if True:"),
     one(
@@ -307,7 +299,7 @@ DDL = (
         "or is_skipped(job, step.queued.change)\n",
         "\n",
         "skip_any_ddl",
-        "drop_table",
+        "ddl drop_table",
     ),
     one(
         "a TRUNCATE is not done on a table that the progress lacks",
@@ -333,7 +325,7 @@ DDL = (
         f"{_APPLY}.ddl:alter",
         "if inexact:",
         "if False:",
-        "lossy_modify",
+        "ddl lossy_modify",
     ),
 )
 ROWS = (
@@ -348,7 +340,9 @@ ROWS = (
         "spark.decode.versions:_fill",
         "return value\n",
         "return None\n",
-        "add_column",
+        "hang",
+        "apply-if-newest",
+        "ddl add_column",
     ),
     one(
         "the delete of an update that changes the key is lost",
@@ -361,8 +355,8 @@ ROWS = (
         f"{_APPLY}.rows:_prepare_table",
         "{key.casefold() for key in batch.sink.columns(name)}",
         "{key.name.casefold() for key in table.columns}",
-        "silent_column",
-        "fault",
+        "ddl silent_column",
+        "die_after",
     ),
     one(
         "rows are read by the newest schema",

@@ -211,7 +211,7 @@ def _skip_any_ddl(world: World, move: Move, rand: Random) -> None:
 def _excuse_skipped(world: World, ts: int) -> None:
     """What a DDL would have brought along is missing, and what comes after it may be read anew from there on."""
     for event in world.database.events:
-        if event.ts == ts:
+        if event.ts == ts and event.change is not None and event.change.kind != "ERASE":
             world.excuses.weak.update(dict.fromkeys(event.uids, "one of its DDLs was skipped"))
 
 
