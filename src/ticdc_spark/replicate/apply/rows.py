@@ -48,7 +48,9 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
         return
     late = [rows for rows in waiting if rows.late]
     if late:
-        above = max(state.emptied, min(above, min(rows.min_ts for rows in late) - 1))
+        # What a DROP or a RENAME took away does not come back under the old name.
+        gone = state.ddl_ts if mark == NO_MARK and state.dropped else 0
+        above = max(state.emptied, gone, min(above, min(rows.min_ts for rows in late) - 1))
     scan = LogScan(
         generation=batch.generation,
         batches=None if late else frozenset(rows.batch for rows in waiting),
