@@ -43,11 +43,7 @@ def apply_net_changes(tables: SparkWriter, log: IcebergChangeLog, changes: NetCh
         if way != "done":
             before = zeros.value
             only_inserts = not changes.others
-            appends = (
-                way != "touched"
-                and _is_worth_appending(changes)
-                and not tables.is_touched(changes.table, changes.stamp)
-            )
+            appends = way != "touched" and _is_worth_appending(changes)
             keys = [column.name for column in columns if column.key]
             one_a_key = combine(keys, keep_first=appends and not only_inserts)
             typed = log.map_rows(session, changes.scan, chain(read, one_a_key), rows_ddl(columns))
@@ -87,19 +83,22 @@ def _write(tables: SparkWriter, net: DataFrame, changes: NetChanges, *, appends:
     if not appends:
         tables.merge(name, net, columns, changes.stamp)
     elif only_inserts:
-        tables.append(name, net, columns, changes.stamp)
+        if not tables.append(name, net, columns, changes.stamp):
+            tables.merge(name, net, columns, changes.stamp)
         failpoints.point("append")
     else:
         assert changes.appended is not None, "that is why rows are appended"
         first = msgspec.structs.replace(changes.appended, seen=changes.stamp.seen)
-        net = net.persist(StorageLevel.MEMORY_AND_DISK)
+        whole = net.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             new = sf.col(FIRST) == "i"
-            tables.append(name, net.where(new & (sf.col(OP) != "d")), columns, first)
-            failpoints.point("append")
-            tables.merge(name, net.where(~new), columns, changes.stamp)
+            rest = whole
+            if tables.append(name, whole.where(new & (sf.col(OP) != "d")), columns, first):
+                failpoints.point("append")
+                rest = whole.where(~new)
+            tables.merge(name, rest, columns, changes.stamp)
         finally:
-            net.unpersist()
+            whole.unpersist()
 
 
 __all__ = ["apply_net_changes", "net_changes"]

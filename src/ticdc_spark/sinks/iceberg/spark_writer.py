@@ -5,6 +5,7 @@ Each is one commit by Spark, with the stamp in its summary; the properties follo
 
 import re
 from collections.abc import Sequence
+from typing import Any
 from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
@@ -55,20 +56,27 @@ class SparkWriter(IcebergTables):
 
     def _set(self, table: TableName, column: str, expression: str, stamp: Stamp) -> None:
         with faults(f"column {column} of {table} cannot be filled"), self.session() as session:
-            note = self._begin(session, table, stamp)
+            _, note = self._begin(session, table, stamp)
             session.sql(f"UPDATE {self.sql_name(table)} SET {quote(column)} = {expression}")
             self._settle(table, stamp, note)
 
-    def append(self, table: TableName, rows: DataFrame, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
-        """Append rows without looking for old ones of their keys."""
+    def append(self, table: TableName, rows: DataFrame, columns: Sequence[LakeColumn], stamp: Stamp) -> bool:
+        """Append rows without looking for old ones of their keys.
+
+        Returns: ``False`` where somebody else wrote to the table since ``stamp.seen``; nothing is done then. What lands
+        while Spark writes is not noticed before the next look, as an append of Iceberg has no validation.
+        """
         with faults(f"rows cannot be appended to {table}"):
-            note = self._begin(rows.sparkSession, table, stamp)
-            mine = {column.name for column in columns}
+            loaded, note = self._begin(rows.sparkSession, table, stamp)
+            if unseen(self.iceberg, loaded, note, stamp.seen):
+                return False
+            mine = [column.name for column in columns]
             # A column that somebody else added is NULL; Spark does not leave it out by itself.
-            others = {name: kind for name, kind in self.columns(table).items() if name not in mine}
+            others = {name: kind for name, kind in self.columns_of(loaded).items() if name not in mine}
             nulls = (sf.lit(None).cast(kind).alias(name) for name, kind in others.items())
-            rows.select(*(quote(name) for name in mine), *nulls).writeTo(self.sql_name(table)).append()
+            rows.select(*map(quote, mine), *nulls).writeTo(self.sql_name(table)).append()
             self._settle(table, stamp, note)
+            return True
 
     def merge(self, table: TableName, changes: DataFrame, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
         """Merge net changes: of each key its last image, with its op."""
@@ -91,7 +99,7 @@ class SparkWriter(IcebergTables):
             f"WHEN MATCHED{newer} THEN UPDATE SET {', '.join(f't.{name} = s.{name}' for name in rest)}" if rest else ""
         )
         with faults(f"changes cannot be merged into {table}"):
-            note = self._begin(changes.sparkSession, table, stamp)
+            _, note = self._begin(changes.sparkSession, table, stamp)
             changes.createOrReplaceTempView(view)
             try:
                 changes.sparkSession.sql(
@@ -104,14 +112,12 @@ class SparkWriter(IcebergTables):
                 changes.sparkSession.catalog.dropTempView(view)
             self._settle(table, stamp, note)
 
-    def is_touched(self, table: TableName, stamp: Stamp) -> bool:
-        """Whether somebody else wrote to a table since the job looked at it."""
-        with faults(f"the history of {table} cannot be read"):
-            loaded = self.load(table)
-            return bool(unseen(self.iceberg, loaded, read_note(loaded), stamp.seen))
+    def _begin(self, session: SparkSession, table: TableName, stamp: Stamp) -> tuple[Any, Note | None]:
+        """Let the next commit of a session carry the stamp. Returns: the table before it, and what its properties say.
 
-    def _begin(self, session: SparkSession, table: TableName, stamp: Stamp) -> Note | None:
-        """Let the next commit of a session carry the stamp. Returns: what the properties say before it."""
+        Behind the fence, so that what another owner has written meanwhile is seen.
+        """
+        self.fence()
         loaded = self.load(table)
         note = read_note(loaded)
         # What the table is goes along only where the properties say something else: it may be long.
@@ -120,8 +126,7 @@ class SparkWriter(IcebergTables):
             session.conf.set(f"{_SUMMARY}{key}", value)
         if not more:
             session.conf.unset(f"{_SUMMARY}{ABOUT}")
-        self.fence()
-        return note
+        return loaded, note
 
     def _settle(self, table: TableName, stamp: Stamp, note: Note | None) -> None:
         """After a commit by Spark, which cannot set properties: keep its stamp where no expiry removes it."""

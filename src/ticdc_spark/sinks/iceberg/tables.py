@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import msgspec
+from py4j.protocol import Py4JJavaError
 
 from ticdc_spark.names import unescape
 from ticdc_spark.sinks.base import ColumnChanges, Stamp, TableFound, TableName
@@ -17,6 +18,9 @@ from ticdc_spark.sinks.iceberg.catalog import NAMESPACE, IcebergCatalog
 from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.stamps import find_stamp, place_of, read_note, set_properties, summary, unseen
 from ticdc_spark.spark.types import LakeColumn
+
+_TRIES = 4
+"""Of a commit that somebody else was faster than."""
 
 
 class IcebergTables(IcebergCatalog):
@@ -112,26 +116,38 @@ class IcebergTables(IcebergCatalog):
     def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
         """See ``Columns``."""
         with faults(f"the columns of {table} cannot be changed"):
-            loaded = self.load(table)
-            transaction = loaded.newTransaction()
-            update = transaction.updateSchema()
-            for name in changes.drop:
-                update.deleteColumn(name)
-            for old, new in changes.rename:
-                update.renameColumn(old, new)
-            update.commit()
-            update = transaction.updateSchema()
-            for column in changes.promote:
-                update.updateColumn(column.name, self._type(column))
-            for column in changes.add:
-                update.addColumn(column.name, self._type(column))
-            for before, name in zip(("", *changes.order), changes.order, strict=False):
-                if before:
-                    update.moveAfter(name, before)
+            for _ in range(_TRIES - 1):
+                try:
+                    self._change_columns(table, changes, stamp)
+                except Py4JJavaError as error:
+                    # Iceberg tries most commits again behind somebody else's, but no change of a schema.
+                    if not str(error.java_exception.getClass().getName()).endswith(".CommitFailedException"):
+                        raise
                 else:
-                    update.moveFirst(name)
-            update.commit()
-            self._commit(table, transaction, stamp, read_note(loaded))
+                    return
+            self._change_columns(table, changes, stamp)
+
+    def _change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
+        loaded = self.load(table)
+        transaction = loaded.newTransaction()
+        update = transaction.updateSchema()
+        for name in changes.drop:
+            update.deleteColumn(name)
+        for old, new in changes.rename:
+            update.renameColumn(old, new)
+        update.commit()
+        update = transaction.updateSchema()
+        for column in changes.promote:
+            update.updateColumn(column.name, self._type(column))
+        for column in changes.add:
+            update.addColumn(column.name, self._type(column))
+        for before, name in zip(("", *changes.order), changes.order, strict=False):
+            if before:
+                update.moveAfter(name, before)
+            else:
+                update.moveFirst(name)
+        update.commit()
+        self._commit(table, transaction, stamp, read_note(loaded))
 
     def create_database(self, schema: str) -> None:
         """See ``Tables``."""
