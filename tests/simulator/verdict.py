@@ -122,9 +122,7 @@ def _judge_keys(world: World, live: Live, table: LakeTable | None, condition: st
 
 
 def _judge_mark(world: World, uid: Uid, name: Name, seen: TableView | None) -> Finding | None:
-    # That a schema comes late is a reason to wait, and none to leave rows out.
-    cause = set(world.excuses.disturbances) - {"no schema file", "schema_file"}
-    if cause or world.excuses.bad_messages or uid in world.excuses.may_mark:
+    if world.excuses.disturbances or world.excuses.bad_messages or uid in world.excuses.may_mark:
         return None
     if world.excuses.refused_ddl or seen is None or seen.condition not in _MARKS:
         return None
