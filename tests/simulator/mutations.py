@@ -207,8 +207,8 @@ TIME = (
     one(
         "late rows come before a TRUNCATE",
         f"{_APPLY}.rows:apply_rows",
-        "max(state.emptied, min(above",
-        "max(0, min(above",
+        "max(state.emptied, gone, min(above",
+        "max(0, gone, min(above",
         "hang",
         "apply-if-newest",
         "ddl truncate_table",

@@ -7,7 +7,7 @@ import pytest
 from tests.simulator.job_lab import JobLab
 from tests.simulator.runner import DEFAULT_LAB, quietly, tell, told
 
-SEEDS = 2000
+SEEDS = 1000
 BLOCK = 100
 
 
