@@ -19,8 +19,9 @@ BEYOND = ("exchange_partition", "silent_version", "silent_column")
 
 
 def _bears(protocol: str, fault: Fault) -> bool:
-    """The reference has no lease; and it can do half a batch again only where messages carry whole schemas."""
-    return protocol == "simple" and fault.kind != "suspended"
+    """The reference has no lease; it can do half a batch again only where messages carry whole schemas, and has no
+    marks by which it would know that a commit whose answer was lost is done."""
+    return protocol == "simple" and fault.kind not in ("suspended", "answer_lost")
 
 
 def calm(seed: int) -> Story:
