@@ -40,7 +40,7 @@ def test_and_without_watermarks(spark: SparkSession, folder: Path, seed: int) ->
     config = msgspec.structs.replace(wild(seed), raw_key_changes=0.5)
     sent = interleaved(by_partition(dispatch(generate(config), config, DEBEZIUM)), seed)
     write_topic(sent, folder / "topic", "jsonl")
-    job = write_job(folder, folder / "topic", 'mode = "arrival"\nbatch-rows = 150', "debezium")
+    job = write_job(folder, folder / "topic", 'mode = "arrival"\nbatch-rows = 150\nsource-timezone = "UTC"', "debezium")
     summary = replicate(job)
     assert summary.batches > 2
     assert summary.ddls > 10

@@ -61,7 +61,7 @@ def test_what_each_protocol_is_known_by(key: bytes | None, value: bytes | None, 
 def test_not_decidable_says_why_and_what_to_do(messages: list[tuple[bytes | None, bytes | None]], words: str) -> None:
     with pytest.raises(UsageError, match=words) as raised:
         detect(messages)
-    assert "name it with protocol" in str(raised.value)
+    assert "name it here" in str(raised.value)
 
 
 SIMPLE = (None, b'{"version":1,"type":"INSERT"}')

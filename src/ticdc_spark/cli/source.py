@@ -226,7 +226,7 @@ def _detected(messages: Iterator[Message], enough: int) -> tuple[str, Iterator[M
         seen += more
         pairs = [(message.key, message.value) for message in seen]
         try:
-            return detect(pairs), chain(seen, messages)
+            return detect(pairs, "--protocol"), chain(seen, messages)
         except UsageError:
             # one that is no message may stand before those that are
             if len(more) < enough or len(seen) >= _LOOKED_AT:

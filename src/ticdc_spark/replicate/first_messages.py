@@ -17,17 +17,14 @@ _BYTES = 16 << 20
 def detected(job: Job, source: Source, stop: threading.Event, *, bounded: bool) -> str | None:
     """The protocol of the source's first messages. Waits for some where the run has no end; ``None``: stopped first.
 
-    Raises: UsageError if they do not tell it, or are of several protocols; SourceFault.
+    Raises: UsageError if they do not show it, or are of several protocols; SourceFault.
     """
     while not stop.is_set():
         starts, ends = source.beginning(), source.ends()
         if bounded or any(end > starts.get(place, 0) for place, end in ends.items()):
             cut = source.cap(starts, ends, _LOOKED_AT, _BYTES)
             pairs = source.first_messages(starts, cut, _LOOKED_AT)
-            try:
-                return _of(pairs)
-            except UsageError as error:
-                raise UsageError(f"{job.file}: [source] protocol: {error}") from error
+            return _of(pairs, f"{job.file}: [source] protocol")
         stop.wait(job.poll_interval)
     return None
 
@@ -65,12 +62,12 @@ def refuse_other(
     raise UsageError(message)
 
 
-def _of(pairs: list[tuple[bytes | None, bytes | None]]) -> str:
+def _of(pairs: list[tuple[bytes | None, bytes | None]], option: str) -> str:
     try:
-        return detect(pairs[:ENOUGH])
+        return detect(pairs[:ENOUGH], option)
     except UsageError:
         # One that is no message may stand before those that are.
-        return detect(pairs)
+        return detect(pairs, option)
 
 
 __all__ = ["detected", "refuse_other"]

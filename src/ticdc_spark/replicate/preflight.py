@@ -141,7 +141,7 @@ def _protocol(job: Job, messages: list[Message]) -> str:
     if known is not None and known.batch:
         return f"{named or known.protocol}, as before"
     try:
-        looks_like = detect(pairs)
+        looks_like = detect(pairs, f"{job.file}: [source] protocol")
     except UsageError:
         if named is None:
             raise

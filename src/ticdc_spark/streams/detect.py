@@ -19,8 +19,8 @@ ENOUGH = 16
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def detect(messages: Sequence[tuple[bytes | None, bytes | None]]) -> str:
-    """The name of the protocol of some messages (key, value), as in ``PROTOCOLS``.
+def detect(messages: Sequence[tuple[bytes | None, bytes | None]], option: str = "protocol") -> str:
+    """The name of the protocol of some messages (key, value), as in ``PROTOCOLS``; ``option`` would name it.
 
     Raises: UsageError if none of them shows it, or if they are of several protocols.
     """
@@ -34,9 +34,9 @@ def detect(messages: Sequence[tuple[bytes | None, bytes | None]]) -> str:
     if not found:
         seen = next((f"; the first value begins with {value[:8]!r}" for _, value in messages if value), "")
         what = f"none of {len(messages)} messages shows it{seen}" if messages else "there are no messages"
-        raise UsageError(f"the protocol cannot be detected: {what}; name it with protocol")
+        raise UsageError(f"{option}: the protocol cannot be detected: {what}; name it here")
     which = ", ".join(f"{name} (message {at})" for name, at in found.items())
-    raise UsageError(f"the protocol cannot be detected: the messages look like {which}; name it with protocol")
+    raise UsageError(f"{option}: the protocol cannot be detected: the messages look like {which}; name it here")
 
 
 def describe_other(messages: Iterable[tuple[bytes | None, bytes | None]], expected: str) -> str | None:

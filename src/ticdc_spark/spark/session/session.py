@@ -76,7 +76,7 @@ def open_session(app_name: str, options: Mapping[str, str], packages: Sequence[s
     elif local or "PYSPARK_PYTHON" not in os.environ:
         # Else the workers are the first python3 on the path, which may lack pyarrow.
         os.environ["PYSPARK_PYTHON"] = sys.executable
-    with as_file(files("ticdc_spark.spark") / "log4j2.properties") as logging:
+    with as_file(files("ticdc_spark.spark.session") / "log4j2.properties") as logging:
         if not _has_jvm():
             check_java()
             settings.update(_jar_settings(settings, packages, local))
