@@ -26,7 +26,7 @@ def table_filter(rules: Sequence[str]) -> Callable[[str, str], bool]:
     try:
         matcher = Matcher(parse_rules(rules, hyphens=True), case_sensitive=False)
     except UsageError as error:
-        raise ValueError(str(error)) from error
+        raise ValueError(f'TiCDC filter rules, such as "shop.*" and "!shop.tmp_*" ({error})') from error
     return matcher.matches if rules else _every
 
 
