@@ -42,6 +42,10 @@ class Resolved(msgspec.Struct, frozen=True, kw_only=True):
     position: str
     tables: tuple[Table, ...] = ()
     """Schemas that were learnt without a DDL, as those of BOOTSTRAP messages."""
+    from_clock: bool = False
+    """The commit_ts is that of the source's clock, above that of the last change. The state after it has to be stored
+    before anything that depends on it is sent: reading again from an earlier state may give what comes next a
+    commit_ts that is not above it."""
 
 
 Captured: TypeAlias = Transaction | CapturedDdl | Resolved

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import queue
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,17 +14,15 @@ import msgspec
 
 from ticdc_spark.capture.base import Capture, Captured, CaptureState, Resolved
 from ticdc_spark.changefeed.config.settings import Changefeed
-from ticdc_spark.changefeed.outbox import EncoderFor, Outbox
+from ticdc_spark.changefeed.encoders import cadence, encoders
+from ticdc_spark.changefeed.feed import End, Feed
+from ticdc_spark.changefeed.outbox import Outbox
 from ticdc_spark.changefeed.producer import KafkaProducer, ProducerLost
 from ticdc_spark.changefeed.progress import StateFolder
 from ticdc_spark.changefeed.route import Router
-from ticdc_spark.changefeed.sequence import Cadence, Save, Sequencer
+from ticdc_spark.changefeed.sequence import Save, Sequencer
 from ticdc_spark.changefeed.topics import Topics
-from ticdc_spark.clients.registry_file import open_registry
 from ticdc_spark.errors import SinkFault
-from ticdc_spark.protocols import protocol
-from ticdc_spark.protocols.base import Encoder, Registry
-from ticdc_spark.protocols.encoder_options import target_encoder
 
 STUCK = 1800.0
 """Seconds without an acknowledgement after which a run gives up, as TiCDC's changefeed-error-stuck-duration."""
@@ -144,7 +141,7 @@ class _Run:
                 self._producer,
             )
             self._sequencer = Sequencer(state, self._router, cadence(changefeed), time.monotonic())
-            self._feed = stack.enter_context(_Feed(self._capture, state))
+            self._feed = stack.enter_context(Feed(self._capture, state))
             self._stack = stack.pop_all()
         self._rows_before, self._messages_before = totals.rows, totals.messages
         self._last_ack = time.monotonic()
@@ -184,7 +181,7 @@ class _Run:
             captured = self._feed.next(0.0 if taken or sequencer.waiting else _POLL)
             if captured is None:
                 break
-            if isinstance(captured, _End) or self._is_beyond(captured):
+            if isinstance(captured, End) or self._is_beyond(captured):
                 sequencer.end()
                 return True
             sequencer.offer(self._router.route(captured))
@@ -252,107 +249,4 @@ class _Run:
         )
 
 
-class _End:
-    """The source has no more."""
-
-
-class _Feed:
-    """The source, read by a thread of its own, so that watermarks do not wait for it."""
-
-    def __init__(self, capture: Capture, state: CaptureState) -> None:
-        self._capture, self._state = capture, state
-        self._queue: queue.Queue[list[Captured] | _End | BaseException] = queue.Queue(8)
-        self._chunk: Iterator[Captured] = iter(())
-        self._closed = False
-        self._thread = threading.Thread(target=self._read, name="capture", daemon=True)
-
-    def __enter__(self) -> _Feed:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._closed = True
-        self._thread.join(10)
-
-    def next(self, timeout: float) -> Captured | _End | None:
-        """The next element; ``None`` if there is none yet. Raises: what the source raises."""
-        found = next(self._chunk, None)
-        if found is not None:
-            return found
-        try:
-            got = self._queue.get(timeout=timeout) if timeout else self._queue.get_nowait()
-        except queue.Empty:
-            return None
-        if isinstance(got, BaseException):
-            raise got
-        if isinstance(got, _End):
-            return got
-        self._chunk = iter(got)
-        return next(self._chunk, None)
-
-    def _read(self) -> None:
-        last: _End | BaseException = _End()
-        try:
-            chunk: list[Captured] = []
-            since = time.monotonic()
-            with closing(self._elements()) as elements:
-                for captured in elements:
-                    chunk.append(captured)
-                    # a source that waits has given a Resolved first
-                    if len(chunk) >= _CHUNK or isinstance(captured, Resolved) or time.monotonic() - since > _POLL:
-                        if not self._put(chunk):
-                            return
-                        chunk, since = [], time.monotonic()
-            self._put(chunk)
-        except BaseException as error:  # noqa: BLE001  raised again where the elements are taken
-            last = error
-        self._put(last)
-
-    def _elements(self) -> Generator[Captured, None, None]:
-        yield from self._capture.read(self._state)
-
-    def _put(self, what: list[Captured] | _End | BaseException) -> bool:
-        while not self._closed:
-            try:
-                self._queue.put(what, timeout=_POLL)
-            except queue.Full:
-                continue
-            return True
-        return False
-
-
-def cadence(changefeed: Changefeed) -> Cadence:
-    """What a changefeed's protocol and options mean for the sequence."""
-    traits = protocol(changefeed.protocol).traits
-    return Cadence(
-        watermarks=changefeed.watermarks and traits.watermarks != "never",
-        ddl_to_first_partition=traits.ddl_to_first_partition,
-        bootstrap=changefeed.bootstrap if traits.versioned_tables else None,
-    )
-
-
-@contextmanager
-def encoders(changefeed: Changefeed) -> Iterator[EncoderFor]:
-    """What makes the encoders of a changefeed, with its registry open."""
-    with ExitStack() as stack:
-        where = changefeed.schema_registry if protocol(changefeed.protocol).traits.registry else None
-        registry: Registry | None = None
-        if where is not None:
-            opened = open_registry(where, create=True)
-            stack.callback(opened.close)
-            registry = opened
-
-        yield lambda limit: _encoder(changefeed, registry, limit)
-
-
-def _encoder(changefeed: Changefeed, registry: Registry | None, limit: int) -> Encoder:
-    fields = {field.name for field in msgspec.structs.fields(protocol(changefeed.protocol).config_type())}
-    options = dict(changefeed.encoder)
-    if "max_message_bytes" in fields:
-        options["max-message-bytes"] = str(limit)
-    if "time_zone" in fields:
-        options.setdefault("time-zone", changefeed.time_zone)
-    return target_encoder(changefeed.protocol, options, registry)
-
-
-__all__ = ["Report", "begin", "cadence", "encoders", "run"]
+__all__ = ["Report", "begin", "run"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
 
+from ticdc_spark.changefeed.actions import Place, SendBootstrap, SendDdl, SendRows, SendWatermark
+from ticdc_spark.changefeed.encoders import EncoderFor
 from ticdc_spark.changefeed.producer import KafkaProducer
-from ticdc_spark.changefeed.sequence import Place, SendBootstrap, SendDdl, SendRows, SendWatermark
 from ticdc_spark.errors import UnsendableChange
 from ticdc_spark.model import RowChange, SchemaChange
 from ticdc_spark.mysql import handle_key
@@ -15,8 +15,6 @@ from ticdc_spark.protocols.base import Encoded, Encoder
 from ticdc_spark.streams.target_tables import TargetTables
 from ticdc_spark.streams.write_changes import UNWRITABLE, write_changes
 
-EncoderFor: TypeAlias = Callable[[int], Encoder]
-"""From a limit of a message's size in bytes to the encoder that keeps it."""
 _OVERHEAD = 36
 """What Kafka may add to a record; TiCDC counts it towards max-message-bytes."""
 _WAYS_OUT = (
@@ -139,4 +137,4 @@ def _named(change: SchemaChange) -> str:
     return f"the DDL at commitTs {change.commit_ts} ({change.query[:200]})"
 
 
-__all__ = ["EncoderFor", "Outbox", "describe"]
+__all__ = ["Outbox", "describe"]

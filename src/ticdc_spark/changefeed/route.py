@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from zlib import crc32
 
 from ticdc_spark.capture.base import Captured, CapturedDdl, Transaction
+from ticdc_spark.changefeed.actions import Routed
 from ticdc_spark.changefeed.config.settings import Changefeed
-from ticdc_spark.changefeed.sequence import Routed
 from ticdc_spark.changefeed.topics import Topics
 from ticdc_spark.model import Table
 

@@ -15,107 +15,29 @@ The rules, whose source is TiCDC's documents:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
-from typing import Protocol, TypeAlias
 
 import msgspec
 
-from ticdc_spark.capture.base import Captured, CapturedDdl, CaptureState, follow
-from ticdc_spark.changefeed.config.settings import BootstrapCadence
+from ticdc_spark.capture.base import Captured, CapturedDdl, CaptureState, Resolved, follow
+from ticdc_spark.changefeed.actions import (
+    Action,
+    Cadence,
+    Layout,
+    Place,
+    Routed,
+    Save,
+    SendBootstrap,
+    SendDdl,
+    SendRows,
+    SendWatermark,
+)
 from ticdc_spark.model import RowChange, SchemaChange, Table
-
-Place: TypeAlias = tuple[str, int]
-"""(topic, partition)."""
 
 BOOTSTRAP_IDLE = 1800.0
 """Seconds without rows after which a table gets no more BOOTSTRAPs, until it has one."""
 
 BOOTSTRAP_LOOK = 5.0
 """Seconds between two looks at which tables are due again."""
-
-
-class Routed(msgspec.Struct, frozen=True):
-    """An element of the source, with what of it is to be sent, and where."""
-
-    captured: Captured
-    rows: Sequence[tuple[Place, RowChange]] = ()
-    ddls: Sequence[tuple[str, SchemaChange]] = ()
-    """By topic."""
-
-
-class SendRows(msgspec.Struct, frozen=True):
-    """Rows for one partition, in their order."""
-
-    ticket: int
-    place: Place
-    changes: Sequence[RowChange]
-
-
-class SendDdl(msgspec.Struct, frozen=True):
-    """A DDL for partitions of its topic."""
-
-    ticket: int
-    places: tuple[Place, ...]
-    change: SchemaChange
-
-
-class SendBootstrap(msgspec.Struct, frozen=True):
-    """A table's schema for partitions of its topic."""
-
-    ticket: int
-    places: tuple[Place, ...]
-    table: Table
-    commit_ts: int
-    """Of what it is sent for."""
-
-
-class SendWatermark(msgspec.Struct, frozen=True):
-    """A watermark for partitions."""
-
-    ticket: int
-    places: tuple[Place, ...]
-    commit_ts: int
-
-
-class Save(msgspec.Struct, frozen=True):
-    """Progress to store; ``Sequencer.saved`` confirms it."""
-
-    state: CaptureState
-
-
-Action: TypeAlias = SendRows | SendDdl | SendBootstrap | SendWatermark | Save
-
-
-class Layout(Protocol):
-    """The topics that messages go to."""
-
-    def topics(self, tables: Iterable[Table]) -> Iterable[str]:
-        """The topics of those of the tables that are sent, and the default topic."""
-
-    def topic_of(self, table: Table) -> str | None:
-        """The topic of a table; ``None`` if it is not sent."""
-
-    def partitions(self, topic: str) -> int:
-        """How many partitions of a topic are used."""
-
-
-class Cadence(msgspec.Struct, frozen=True, kw_only=True):
-    """How often, and what the protocol has. Times are seconds."""
-
-    watermarks: bool = True
-    interval: float = 1.0
-    """Between watermarks, and between saves of progress."""
-    ddl_to_first_partition: bool = False
-    bootstrap: BootstrapCadence | None = None
-    """``None``: the protocol has no BOOTSTRAP."""
-    rows_in_flight: int = 50_000
-    """Rows that are taken and not acknowledged; above, nothing is taken."""
-
-    @property
-    def bootstraps(self) -> BootstrapCadence | None:
-        """``None`` where none are sent: interval and count must both be above 0."""
-        found = self.bootstrap
-        return found if found is not None and found.interval > 0 and found.messages > 0 else None
 
 
 class _Told(msgspec.Struct):
@@ -143,6 +65,8 @@ class Sequencer:
         self._ddl: Routed | None = None
         self._ddl_sent = False
         self._save_now = False
+        self._hold = 0
+        """The source goes on when the saved state has reached this."""
         self._ended = False
         self._tickets = 0
         self._open: dict[int, int] = {}
@@ -180,7 +104,8 @@ class Sequencer:
 
     def wants(self) -> bool:
         """Whether another element may be offered."""
-        return self._ddl is None and not self._ended and self.waiting < self._cadence.rows_in_flight
+        held = self._saved.commit_ts < self._hold
+        return self._ddl is None and not held and not self._ended and self.waiting < self._cadence.rows_in_flight
 
     def offer(self, routed: Routed) -> None:
         """Take the next element of the source; only where ``wants``."""
@@ -200,6 +125,9 @@ class Sequencer:
             rows.append(change)
         self._buffered += len(routed.rows)
         self._follow(captured)
+        if isinstance(captured, Resolved) and captured.from_clock:
+            # what follows has a commit_ts that stands only once this is stored
+            self._hold, self._save_now = captured.commit_ts, True
 
     def end(self) -> None:
         """No more elements come; the last progress and watermark are still sent."""
@@ -401,16 +329,4 @@ def _same(one: CaptureState, other: CaptureState) -> bool:
     )
 
 
-__all__ = [
-    "Action",
-    "Cadence",
-    "Layout",
-    "Place",
-    "Routed",
-    "Save",
-    "SendBootstrap",
-    "SendDdl",
-    "SendRows",
-    "SendWatermark",
-    "Sequencer",
-]
+__all__ = ["Sequencer"]
