@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from ticdc_spark.capture.base import Capture, Captured, CaptureState, Resolved
+from ticdc_spark.changefeed.actions import Save
 from ticdc_spark.changefeed.config.settings import Changefeed
 from ticdc_spark.changefeed.encoders import cadence, encoders
 from ticdc_spark.changefeed.feed import End, Feed
@@ -20,7 +21,7 @@ from ticdc_spark.changefeed.outbox import Outbox
 from ticdc_spark.changefeed.producer import KafkaProducer, ProducerLost
 from ticdc_spark.changefeed.progress import StateFolder
 from ticdc_spark.changefeed.route import Router
-from ticdc_spark.changefeed.sequence import Save, Sequencer
+from ticdc_spark.changefeed.sequence import Sequencer
 from ticdc_spark.changefeed.topics import Topics
 from ticdc_spark.errors import SinkFault
 
