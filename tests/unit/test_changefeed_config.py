@@ -188,7 +188,7 @@ def test_oauth(tmp_path: Path) -> None:
     assert sasl is not None and sasl.mechanism == "OAUTHBEARER"
     assert sasl.options == {
         "sasl-oauth-client-id": "me",
-        "sasl-oauth-client-secret": "the secret",
+        "sasl-oauth-client-secret": "dGhlIHNlY3JldA==",
         "sasl-oauth-token-url": "https://t/",
         "sasl-oauth-scopes": "a b",
         "sasl-oauth-grant-type": "client_credentials",
@@ -230,3 +230,14 @@ def test_sink_uris(uri: str, servers: tuple[str, ...], topic: str) -> None:
 
 def test_names_of_keys_may_be_in_any_case_in_the_file_as_in_go(tmp_path: Path) -> None:
     assert load_text(tmp_path, 'Case-Sensitive = true\n[sink]\nProtocol = "simple"\n').case_sensitive
+
+
+def test_rules_that_let_no_table_in_are_warned_of(tmp_path: Path) -> None:
+    assert "nothing is sent" in load(tmp_path, {**SIMPLE, "filter.rules": ["!a.b", " !c.*"]}).warnings[0]
+    assert load(tmp_path, {**SIMPLE, "filter.rules": ["*.*", "!a.b"]}).warnings == ()
+
+
+def test_files_of_older_versions(tmp_path: Path) -> None:
+    assert load(tmp_path, {**SIMPLE, "enable-old-value": True}).warnings == ()
+    with pytest.raises(UsageError, match="enable-old-value: found false; not supported"):
+        load(tmp_path, {**SIMPLE, "enable-old-value": False})

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ticdc_spark.changefeed.config.given import Given
-from ticdc_spark.changefeed.config.key import KAFKA, URI
+from ticdc_spark.changefeed.config.key import KAFKA
 from ticdc_spark.changefeed.config.keys import KEYS
 from ticdc_spark.changefeed.config.settings import KafkaTarget, Sasl, Tls
 from ticdc_spark.changefeed.config.sink_uri import SinkUri
@@ -32,7 +32,6 @@ def read_kafka(given: Given, uri: SinkUri, changefeed: str) -> KafkaTarget:
         required_acks=get("required-acks"),
         compression=get("compression"),
         auto_create_topic=get("auto-create-topic"),
-        max_retry=given.get(f"{URI}.max-retry"),
         client_id=get("kafka-client-id") or _client_id(changefeed),
         dial_timeout=get("dial-timeout"),
         read_timeout=get("read-timeout"),
@@ -99,22 +98,19 @@ def _sasl(given: Given) -> Sasl | None:
 
 
 def _check_gssapi(given: Given) -> None:
-    kind = given.get(f"{KAFKA}.sasl-gssapi-auth-type")
-    needed = ["auth-type", "kerberos-config-path", "service-name", "user", "realm"]
-    needed += {"user": ["password"], "keytab": ["keytab-path"]}.get(kind, [])
-    for name in needed:
+    for name in ("auth-type", "service-name", "user", "keytab-path"):
         if not given.given(f"{KAFKA}.sasl-gssapi-{name}"):
             given.mistake(f"{KAFKA}.sasl-gssapi-{name}", "missing; sasl-mechanism GSSAPI needs it")
-    for name in ("kerberos-config-path", "keytab-path"):
-        if given.given(f"{KAFKA}.sasl-gssapi-{name}"):
-            _existing(given, f"{KAFKA}.sasl-gssapi-{name}")
+    keytab = f"{KAFKA}.sasl-gssapi-keytab-path"
+    if given.given(keytab):
+        _existing(given, keytab)
 
 
 def _options(given: Given, prefix: str) -> dict[str, str]:
     """The keys of the mechanism, as text; paths are absolute, scopes parted by spaces."""
     options = {}
     for found in KEYS:
-        if not prefix or found.section != KAFKA or not found.name.startswith(prefix):
+        if not prefix or found.section != KAFKA or found.use != "used" or not found.name.startswith(prefix):
             continue
         value = given.get(found.id)
         if isinstance(value, Path):
