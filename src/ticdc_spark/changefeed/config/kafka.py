@@ -10,6 +10,7 @@ from ticdc_spark.changefeed.config.key import KAFKA
 from ticdc_spark.changefeed.config.keys import KEYS
 from ticdc_spark.changefeed.config.settings import KafkaTarget, Sasl, Tls
 from ticdc_spark.changefeed.config.sink_uri import SinkUri
+from ticdc_spark.config.paths import absolute
 
 _FILES = ("ca", "cert", "key")
 _OAUTH = ("sasl-oauth-client-id", "sasl-oauth-client-secret", "sasl-oauth-token-url")
@@ -66,7 +67,7 @@ def _tls(given: Given, scheme: str) -> Tls | None:
 
 
 def _existing(given: Given, name: str) -> str:
-    path = given.folder / Path(given.get(name)).expanduser()
+    path = absolute(given.folder / "any", str(given.get(name)))
     if not path.is_file():
         given.mistake(name, f"found {str(given.get(name))!r}, but there is no file {path}")
     return str(path)
@@ -114,7 +115,7 @@ def _options(given: Given, prefix: str) -> dict[str, str]:
             continue
         value = given.get(found.id)
         if isinstance(value, Path):
-            value = str(given.folder / value.expanduser())
+            value = absolute(given.folder / "any", str(value))
         if isinstance(value, tuple):
             value = " ".join(value)
         if value is not None:
