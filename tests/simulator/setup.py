@@ -74,7 +74,7 @@ def job_of(setup: JobSetup, folder: Path) -> Job:
         ),
         sink=IcebergSink(warehouse=str(folder / "lake")),
         schema=SchemaFiles(file=files),
-        mode="barrier" if WIRES[setup.protocol].name in ("canal-json", "debezium") else None,
+        mode="watermark" if WIRES[setup.protocol].name in ("canal-json", "debezium") else None,
         source_timezone=setup.source_timezone,
         idle_partition_timeout=IDLE_TIMEOUT,
         schema_timeout=SCHEMA_TIMEOUT,

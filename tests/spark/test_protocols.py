@@ -46,10 +46,10 @@ def write_topic(folder: Path, messages: Iterable[Message]) -> Path:
 
 CONTINUE = 'on-reject = "continue"'
 CONFIGS: Mapping[str, Kind] = {
-    "open": Kind("open-protocol", "barrier"),
-    "simple_avro": Kind(None, "barrier"),
-    "canal_json_ext": Kind("canal-json", "barrier"),
-    "debezium_ext": Kind("debezium", "barrier", CONTINUE),
+    "open": Kind("open-protocol", "watermark"),
+    "simple_avro": Kind(None, "watermark"),
+    "canal_json_ext": Kind("canal-json", "watermark"),
+    "debezium_ext": Kind("debezium", "watermark", CONTINUE),
     "avro": Kind(None, "arrival"),
     "avro_ext_string": Kind("avro", "arrival"),
     "debezium": Kind(None, "arrival", CONTINUE),
@@ -141,7 +141,7 @@ def test_a_case_ends_in_its_final_state(spark: SparkSession, folder: Path, name:
 @pytest.mark.parametrize(
     ("producer", "name", "told", "kept"),
     [
-        ("ticdc", "avro-watermark", "", "barrier"),
+        ("ticdc", "avro-watermark", "", "watermark"),
         ("tiflow", "avro_ext_watermark", 'mode = "arrival"', "arrival"),
         ("tiflow", "avro_ext_watermark", "", ""),
     ],
@@ -159,9 +159,9 @@ def test_avro_with_ddl_and_watermarks_ends_in_its_final_state(
         return
     summary = replicate(job)
     assert summary.finished and summary.progress.mode == kept == mode(config)
-    assert bool(summary.progress.ddls_applied) == (kept == "barrier")
+    assert bool(summary.progress.ddls_applied) == (kept == "watermark")
     found = list(differences(lake(spark, folder), config, summary.progress))
-    if kept == "barrier":
+    if kept == "watermark":
         assert not unequal("avro", found)
     else:  # as without DDL
         assert not unequal_in_lake(

@@ -68,7 +68,7 @@ def test_a_run_until_a_ts_equals_the_source_then(spark: SparkSession, folder: Pa
         assert not wrong(spark, folder, truth_of(SHOP, ts))
 
 
-@pytest.mark.parametrize("writer", ["tasks", pytest.param("spark", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("writer", ["python", pytest.param("spark", marks=pytest.mark.slow)])
 def test_the_change_log_is_forgotten_behind_the_tables(
     spark: SparkSession, folder: Path, writer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,7 +110,7 @@ def test_whoever_writes_the_tables_are_the_same(spark: SparkSession, folder: Pat
     config = msgspec.structs.replace(wild(21), changes=700, ddl_every=25)
     truth = make_topic(folder, config)
     found, counted = [], []
-    for writer in ("tasks", "spark"):
+    for writer in ("python", "spark"):
         place = folder / writer
         place.mkdir()
         job = write_job(place, folder / "topic", f'batch-rows = 900\nwriter = "{writer}"')

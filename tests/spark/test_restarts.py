@@ -38,7 +38,7 @@ STEPS = frozenset({"plan", "land", "advance", "apply", "progress"})
 """Those between the steps of a batch; the others are inside the work on a table."""
 KEPT = frozenset({"aside"})
 """Those of tables that stay after their DROP (`drop-table = keep`), which is not in this story."""
-WRITERS = {"tasks": POINTS - KEPT - {"append"}, "spark": POINTS - KEPT - {"write"}}
+WRITERS = {"python": POINTS - KEPT - {"append"}, "spark": POINTS - KEPT - {"write"}}
 """What a job passes, by who writes."""
 
 
@@ -72,7 +72,7 @@ def test_the_points_are_those_that_are_told() -> None:
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))])
-@pytest.mark.parametrize("writer", ["tasks", pytest.param("spark", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("writer", ["python", pytest.param("spark", marks=pytest.mark.slow)])
 def test_deaths_inside_the_steps_change_nothing(
     spark: SparkSession, folder: Path, writer: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,7 +176,7 @@ END = {
 }
 
 
-def before_the_batch(folder: Path, writer: str = "tasks") -> Path:
+def before_the_batch(folder: Path, writer: str = "python") -> Path:
     """A job that has done ``FIRST``, with ``SECOND`` before it."""
     job_file = write_job(folder, topic(folder, FIRST), f'writer = "{writer}"')
     replicate(job_file)

@@ -85,7 +85,7 @@ class SparkOthers:
 class OnIceberg:
     """``IcebergSink``, with a lake for all tests of one writer."""
 
-    @pytest.fixture(scope="class", params=["tasks", pytest.param("spark", marks=pytest.mark.slow)])
+    @pytest.fixture(scope="class", params=["python", pytest.param("spark", marks=pytest.mark.slow)])
     @classmethod
     def opened(
         cls, request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory

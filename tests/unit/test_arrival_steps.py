@@ -103,10 +103,10 @@ def test_marks_rise_within_a_batch_from_batch_to_batch_and_when_the_state_was_lo
 @pytest.mark.parametrize(
     ("wanted", "protocol", "begun", "mode"),
     [
-        (None, "simple", "", "barrier"),
+        (None, "simple", "", "watermark"),
         (None, "debezium-avro", "", "arrival"),
         (None, "avro", "", None),
-        ("barrier", "avro", "", "barrier"),
+        ("watermark", "avro", "", "watermark"),
         (None, "debezium", "", None),
         ("arrival", "debezium", "", "arrival"),
         (None, "canal-json", "arrival", "arrival"),
@@ -118,7 +118,7 @@ def test_the_mode_of_a_job(wanted: Any, protocol: str, begun: Any, mode: str | N
 
 @pytest.mark.parametrize(
     ("wanted", "protocol", "begun"),
-    [("arrival", "open", ""), ("barrier", "debezium-avro", ""), ("barrier", "debezium", "arrival")],
+    [("arrival", "open", ""), ("watermark", "debezium-avro", ""), ("watermark", "debezium", "arrival")],
 )
 def test_a_mode_that_cannot_be(wanted: Any, protocol: str, begun: Any) -> None:
     with pytest.raises(UsageError, match="mode: found"):
@@ -132,7 +132,7 @@ def test_the_mode_that_messages_tell() -> None:
     assert as_read(EMPTY, at_end=True, waited=True) is None
     assert as_read(some, at_end=False, waited=False) is None
     assert as_read(some, at_end=True, waited=False) == as_read(some, at_end=False, waited=True) == "arrival"
-    assert as_read(marked, at_end=True, waited=True) == "barrier"
+    assert as_read(marked, at_end=True, waited=True) == "watermark"
     assert as_read(marked, at_end=False, waited=False, hidden=True) == "arrival"
 
 
@@ -145,11 +145,11 @@ def test_deletes_without_commit_ts_leave_no_place_for_ddl(caplog: pytest.LogCapt
     assert "DDL is left out" in caplog.text
 
 
-@pytest.mark.parametrize(("hidden", "mode", "refused"), [(True, "barrier", True), (True, None, False)])
+@pytest.mark.parametrize(("hidden", "mode", "refused"), [(True, "watermark", True), (True, None, False)])
 def test_rows_without_commit_ts_have_no_place_among_watermarks(hidden: bool, mode: Any, refused: bool) -> None:
     summaries = [control("summary", 0, 0, 0, Summary(rows=1, hidden=value)) for value in (False, hidden)]
     assert hides(summaries) and not hides(summaries[:1])
-    refuse_hidden(summaries[:1], "barrier")
+    refuse_hidden(summaries[:1], "watermark")
     with pytest.raises(DecisionNeeded, match="without commitTs") if refused else nullcontext():
         refuse_hidden(summaries, mode)
 

@@ -102,6 +102,18 @@ def test_keys_of_a_job(folder: Path, key: str, text: str, value: object) -> None
     assert getattr(load(folder, job=JOB | {key: text}), key.replace("-", "_")) == value
 
 
+@pytest.mark.parametrize(("key", "old", "new"), [("writer", "tasks", "python"), ("mode", "barrier", "watermark")])
+def test_an_old_word_is_read_with_a_warning_that_names_the_new_one(
+    folder: Path, caplog: pytest.LogCaptureFixture, key: str, old: str, new: str
+) -> None:
+    assert getattr(load(folder, job=JOB | {key: f'"{old}"'}), key) == new
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert f'[job] {key} = "{old}" is now "{new}"' in caplog.text
+    caplog.clear()
+    assert getattr(load(folder, job=JOB | {key: f'"{new}"'}), key) == new
+    assert not caplog.records
+
+
 @pytest.mark.parametrize(
     ("key", "text", "found", "allowed"),
     [
@@ -128,6 +140,9 @@ def test_keys_of_a_job(folder: Path, key: str, text: str, value: object) -> None
         ("tables", '["shop"]', "['shop']", "shop.*"),
         ("adopt", '"yes"', "'yes'", "true or false"),
         ("owner", "1", "found 1", "a string"),
+        ("writer", '"task"', "'task'", '"python", "spark"'),
+        ("mode", '"barriers"', "'barriers'", '"watermark", "arrival"'),
+        ("mode", '["arrival"]', "['arrival']", '"watermark", "arrival"'),
     ],
 )
 def test_a_wrong_value_is_told_with_what_is_allowed(

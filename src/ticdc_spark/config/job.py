@@ -11,6 +11,7 @@ from ticdc_spark.config.values import (
     Identifier,
     Keep,
     Label,
+    Mode,
     Name,
     Paths,
     Patterns,
@@ -25,6 +26,7 @@ from ticdc_spark.config.values import (
     TopicPattern,
     Topics,
     UpstreamUrl,
+    Writer,
     Zone,
 )
 
@@ -118,7 +120,7 @@ class JobKeys(Section, frozen=True, kw_only=True):
     state: Folder
     owner: Label | None = None
     tables: Patterns = ()
-    mode: Literal["barrier", "arrival"] | None = None
+    mode: Mode | None = None
     """``None``: by the protocol, and by whether the first messages hold watermarks."""
     batch_rows: Positive = 500_000
     batch_bytes: Size = 256 * 2**20
@@ -126,8 +128,8 @@ class JobKeys(Section, frozen=True, kw_only=True):
     idle_partition_timeout: Duration = 60.0
     schema_timeout: Duration = 600.0
     parallel_tables: Positive = 4
-    writer: Literal["tasks", "spark"] = "tasks"
-    """Who writes files: Python tasks themselves, where Spark and the warehouse are local (else Spark all the same)."""
+    writer: Writer = "python"
+    """What writes files: the Python tasks, where Spark and the warehouse are local (elsewhere always Spark)."""
     log_retention: Keep = Retention(seconds=7 * 86400.0)
     on_reject: Literal["stop", "quarantine", "continue"] = "stop"
     max_rejects: Positive = 1000

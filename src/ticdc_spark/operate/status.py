@@ -7,6 +7,7 @@ import msgspec
 
 from ticdc_spark.config.load import Identity
 from ticdc_spark.config.secrets import redact
+from ticdc_spark.config.values import ModeName
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.mysql import tso_time
 from ticdc_spark.replicate.report import held, needs_a_look
@@ -91,7 +92,7 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat_age: float | None = None
     phase: str = ""
     batch: int = 0
-    mode: Literal["", "barrier", "arrival"] = ""
+    mode: ModeName | Literal[""] = ""
     """arrival: there are no watermarks, and ``resolved_ts`` is only the highest commitTs that was applied."""
     resolved_ts: int = 0
     resolved_ts_text: str = "0"

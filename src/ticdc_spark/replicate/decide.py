@@ -136,7 +136,7 @@ class Decider:
         if mode != "arrival":
             return mode, self._asked(begun, lambda progress: advance(progress, *folded))
         if any(isinstance(event, WatermarkRead) for event in controls) and not hides(controls):
-            log.warning("there are watermarks: a new job would run in mode barrier, which is exact")
+            log.warning("there are watermarks: a new job would run in mode watermark, which is exact")
         registered = None if self.registry is None else self.registry.tables(controls)
         begun, controls = without_ddl(progress, controls, self.protocol)
         arrived = (landed.number, controls, ends, latest, rules, registered, known, named_after)

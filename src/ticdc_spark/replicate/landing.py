@@ -14,7 +14,7 @@ def landing_plan(
     job: Job, protocol: str, mode: ModeName | None, progress: Progress, batch: int, registry: Registered | None
 ) -> LandingPlan:
     """The plan of a batch. While the mode is not known, rows that hide their commit_ts are rows all the same."""
-    acting: ModeName = mode or ("arrival" if PROTOCOLS[protocol].traits.hidden_deletes else "barrier")
+    acting: ModeName = mode or ("arrival" if PROTOCOLS[protocol].traits.hidden_deletes else "watermark")
     return LandingPlan(
         protocol=protocol,
         generation=progress.generation,
@@ -27,7 +27,7 @@ def landing_plan(
         arrival=acting == "arrival",
         claim_check_storage=job.source.claim_check_storage,
         verify_checksum=job.verify_checksum,
-        block_keys=PROTOCOLS[protocol].traits.schema_blocks and mode != "barrier",
+        block_keys=PROTOCOLS[protocol].traits.schema_blocks and mode != "watermark",
         native=native_of(job.source),
         schemas=None if registry is None else dict(registry.known),
     )

@@ -160,7 +160,7 @@ class Steps:
     def _apply(self, number: int, decided: Decided) -> TimelineResult:
         progress = decided.advanced.progress
         states: dict[TableName, TableState] = {(table.schema, table.name): table for table in progress.tables}
-        mode = MODES[decided.mode or "barrier"]
+        mode = MODES[decided.mode or "watermark"]
         batch = Batch(
             job=self.job,
             sink=self.sink,
@@ -224,7 +224,7 @@ class Steps:
             rejected=before.rejected + result.rejected,
             zero_dates=before.zero_dates + result.zero_dates,
         )
-        mode = MODES[decided.mode or "barrier"]
+        mode = MODES[decided.mode or "watermark"]
         waits = {identity(ddl.change) for ddl in result.left}
         ddls = [ddl for ddl in decided.ddls if identity(ddl.change) not in waits]
         keep = retention.seconds or 0.0

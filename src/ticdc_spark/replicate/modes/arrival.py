@@ -1,6 +1,6 @@
 """Advance, timelines and commit of a batch in arrival mode, where there are no watermarks. Pure.
 
-The barrier is the end of the batch. A DDL waits until its copy was read from every partition of its topic, or until a
+A batch reaches to its own end. A DDL waits until its copy was read from every partition of its topic, or until a
 partition was read to the end that it had once the DDL was seen: TiCDC sends a DDL after the rows before it, so then
 they are all there. What has a higher commit_ts waits with it. What is older than an applied DDL of its table and comes
 later was sent before: a replay.

@@ -5,18 +5,17 @@ without watermarks, a batch is applied when it has been read. A job has one mode
 """
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal, Protocol, TypeAlias
+from typing import ClassVar, Protocol
 
 import msgspec
 
+from ticdc_spark.config.values import ModeName
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.timeline import Rows, Step
 from ticdc_spark.replicate.state.progress import Offsets, Pending, Progress, QueuedDdl, TableState
 from ticdc_spark.sinks.base import TableName
 from ticdc_spark.spark.decode.control import ControlEvent, Reject
-
-ModeName: TypeAlias = Literal["barrier", "arrival"]
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Barrier or arrival: whether a topic has watermarks.
+"""Watermark or arrival: whether a topic has watermarks.
 
 With watermarks everything up to a commit_ts is known to be there, and tables equal the source at it. Without, a batch
 is applied when it has been read (arrival). A job is one or the other for its whole life. Rows that hide their commit_ts
@@ -29,16 +29,16 @@ def of_job(wanted: ModeName | None, protocol: str, progress: Progress) -> ModeNa
 
     Raises: UsageError for a mode that the protocol does not allow, or other than the job's so far.
     """
-    allowed: tuple[ModeName, ...] = ("barrier",)
+    allowed: tuple[ModeName, ...] = ("watermark",)
     watermarks = PROTOCOLS[protocol].traits.watermarks
     if watermarks == "never":
         allowed = ("arrival",)
     elif watermarks == "optional":
-        allowed = ("barrier", "arrival")
+        allowed = ("watermark", "arrival")
     if wanted is not None and wanted not in allowed:
         which = f'"{allowed[0]}"'
         raise UsageError(f'[job] mode: found "{wanted}"; with protocol {protocol} allowed: {which}')
-    begun: ModeName | None = progress.mode or ("barrier" if progress.applied else None)
+    begun: ModeName | None = progress.mode or ("watermark" if progress.applied else None)
     if begun is not None:
         if wanted not in (None, begun):
             raise UsageError(
@@ -56,7 +56,7 @@ def hides(controls: Sequence[ControlEvent]) -> bool:
 
 def refuse_hidden(controls: Sequence[ControlEvent], mode: ModeName | None) -> None:
     """Nothing tells which watermark such rows belong below. Raises: DecisionNeeded."""
-    if mode == "barrier" and hides(controls):
+    if mode == "watermark" and hides(controls):
         raise DecisionNeeded(
             "rows without commitTs, which have no place among watermarks (deletes of TiCDC's classic architecture, in "
             'Avro); begin a new job with mode = "arrival" under [job], another state and an empty lake'
@@ -81,7 +81,7 @@ def as_read(progress: Progress, *, at_end: bool, waited: bool, hidden: bool = Fa
     if hidden:
         return "arrival"
     if any(state.watermark for state in progress.partitions):
-        return "barrier"
+        return "watermark"
     rows = sum(rows.rows for rows in progress.pending)
     if not rows and not progress.ddls:
         return None

@@ -254,7 +254,7 @@ def seen_tables(progress: Progress, controls: Sequence[ControlEvent]) -> tuple[T
 class WatermarkMode:
     """Up to the lowest watermark, every table equals the source."""
 
-    name: ClassVar[ModeName] = "barrier"
+    name: ClassVar[ModeName] = "watermark"
 
     def floors(self, progress: Progress) -> dict[TableName, int]:
         """See ``Mode``."""

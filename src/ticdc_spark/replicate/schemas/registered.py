@@ -83,7 +83,7 @@ class Registered:
         known = {(schema.schema, schema.name, schema.key): schema for schema in progress.schemas}
         for table in self.tables(controls):
             known.setdefault((table.schema, table.name, table.key), table)
-        if mode == "barrier":
+        if mode == "watermark":
             waiting = {(rows.schema, rows.name, rows.schema_key) for rows in progress.pending}
             waiting |= {(e.schema, e.table, e.schema_key) for e in controls if isinstance(e, RowsRead)}
             for schema, name, key in sorted(waiting - known.keys()):

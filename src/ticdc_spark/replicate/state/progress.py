@@ -11,6 +11,7 @@ from typing import Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
+from ticdc_spark.config.values import ModeName
 from ticdc_spark.errors import EnvironmentFault
 from ticdc_spark.model import SchemaChange, Table
 
@@ -200,7 +201,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     applied: int = 0
     """All tables together equal the source at this commit_ts. In arrival mode: the highest commit_ts that was applied,
     and no more."""
-    mode: Literal["", "barrier", "arrival"] = ""
+    mode: ModeName | Literal[""] = ""
     """See ``mode``; empty while nothing has told it."""
     protocol: str = ""
     """What the first messages told, where the job file does not name it."""
@@ -252,7 +253,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """(topic, partition, exclusive end offset)."""
     resolved: int | None = None
     """Once decided: a restart does not go below it, since tables may already be there."""
-    mode: Literal["", "barrier", "arrival"] = ""
+    mode: ModeName | Literal[""] = ""
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -326,7 +327,7 @@ class Store:
     def _read(self, name: str, kind: type[T]) -> T | None:
         path = self.folder / name
         try:
-            return msgspec.json.decode(path.read_bytes(), type=kind)
+            return msgspec.convert(_with_new_words(msgspec.json.decode(path.read_bytes())), type=kind)
         except FileNotFoundError:
             return None
         except (OSError, msgspec.DecodeError) as error:
@@ -351,3 +352,13 @@ class Store:
         except OSError as error:
             message = f"{path} cannot be written: {error}"
             raise EnvironmentFault(message) from error
+
+
+_RENAMED = {("mode", "barrier"): "watermark"}
+"""(key, word) as earlier versions wrote them, and the word of today."""
+
+
+def _with_new_words(content: object) -> object:
+    if not isinstance(content, dict):
+        return content
+    return content | {key: new for (key, old), new in _RENAMED.items() if content.get(key) == old}

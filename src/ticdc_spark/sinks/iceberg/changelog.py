@@ -5,12 +5,13 @@ explicit filter. Rows stay in the log until every table has applied them, and ``
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from ticdc_spark.config.values import WriterName
 from ticdc_spark.sinks.changelog_base import LateRows
 from ticdc_spark.sinks.iceberg.catalog import NAMESPACE
 from ticdc_spark.sinks.iceberg.faults import faults, quote
@@ -72,11 +73,11 @@ class IcebergChangeLog:
         spark: SparkSession,
         catalog: str,
         job: str,
-        writer: Literal["tasks", "spark"] = "tasks",
+        writer: WriterName = "python",
         fence: Callable[[], None] = lambda: None,
     ) -> None:
-        """``writer``: who writes and reads the log's files. Tasks can where Spark and the warehouse are local;
-        everywhere else it is Spark."""
+        """``writer``: what writes and reads the log's files. ``python`` has an effect where Spark and the warehouse are
+        local; elsewhere it is always Spark."""
         self.spark = spark
         self.fence = fence
         plain = job.replace(".", "_x2e_")
@@ -94,7 +95,7 @@ class IcebergChangeLog:
                     f"CREATE TABLE IF NOT EXISTS {name} ({columns}) USING iceberg "
                     f"PARTITIONED BY ({parts}) TBLPROPERTIES ({options})"
                 )
-        files = LogTableFiles(spark, self.table) if writer == "tasks" and runs_here(spark) else None
+        files = LogTableFiles(spark, self.table) if writer == "python" and runs_here(spark) else None
         self._files = files if files is not None and files.folder is not None else None
         self._landed: dict[tuple[int, int], list[LogFile]] = {}
         """By generation and batch: files of the newest batches that this process has landed."""
