@@ -76,7 +76,7 @@ def test_the_points_are_those_that_are_told() -> None:
 def test_deaths_inside_the_steps_change_nothing(
     spark: SparkSession, folder: Path, writer: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(net_changes, "WORTH_APPENDING", 10)
+    monkeypatch.setattr(net_changes, "MIN_APPEND_ROWS", 10)
     truth = make_topic(folder, wild(seed))
     job_file = write_job(folder, folder / "topic", f'batch-rows = 200\nwriter = "{writer}"')
     chance = random.Random(seed)
@@ -196,7 +196,7 @@ def tables(spark: SparkSession, folder: Path) -> dict[str, list[dict[str, object
 def test_a_job_may_die_at_every_point_and_after_every_commit(
     spark: SparkSession, folder: Path, writer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(net_changes, "WORTH_APPENDING", 3)
+    monkeypatch.setattr(net_changes, "MIN_APPEND_ROWS", 3)
     job_file = before_the_batch(folder, writer)
     once = set(STEPS)
     last = ""

@@ -309,7 +309,7 @@ def test_many_changes_go_through_sparks_tasks(
 ) -> None:
     job = run_first(folder)
     assert ways.direct == [True]
-    monkeypatch.setattr(net_changes, "MOST_ROWS", 3)
+    monkeypatch.setattr(net_changes, "MAX_SINGLE_TASK_ROWS", 3)
     replicate(job)
     assert (ways.direct, ways.merges) == ([True], 1)
     assert rows(spark, folder) == END

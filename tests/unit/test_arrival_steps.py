@@ -11,15 +11,15 @@ from ticdc_spark.model import SchemaChange, Table
 from ticdc_spark.replicate.modes.arrival import (
     EVERYTHING,
     advance_arrived,
+    assign_marks,
+    batch_ordinal,
     committed_arrived,
     floors_of,
-    position,
-    positioned,
 )
 from ticdc_spark.replicate.modes.base import Rules
 from ticdc_spark.replicate.modes.choose import as_read, hides, of_job, refuse_hidden, without_ddl
 from ticdc_spark.replicate.plan.timeline import Ddl, Rows, timelines
-from ticdc_spark.replicate.state.progress import PartitionState, Pending, Progress, QueuedDdl, TableState
+from ticdc_spark.replicate.state.progress import PartitionState, PendingRows, Progress, QueuedDdl, TableState
 from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, Control, ControlEvent, Summary, read_control
 
 RULES = Rules(idle_timeout=60.0, bounded=False, now=1000.0)
@@ -79,7 +79,7 @@ def test_or_until_a_partition_was_read_to_the_end_that_it_had() -> None:
 
 def test_what_precedes_an_applied_ddl_is_a_replay() -> None:
     read = step(EMPTY, [copy(0), rows(10, 90)], {0: 5}, {0: 5})
-    states = {("s", "t"): TableState(schema="s", name="t", applied=position(1, 1))}
+    states = {("s", "t"): TableState(schema="s", name="t", applied=batch_ordinal(1, 1))}
     done = committed_arrived(read.progress, 1, states, read.resolved, read.progress.ddls, 0.0, 0.0)
     assert (done.applied, done.tables[0].applied, done.pending, done.ddls) == (90, 50, (), ())
     assert floors_of(done)["s", "t"] == 49
@@ -89,14 +89,14 @@ def test_what_precedes_an_applied_ddl_is_a_replay() -> None:
 
 def test_marks_rise_within_a_batch_from_batch_to_batch_and_when_the_state_was_lost() -> None:
     read = step(EMPTY, [copy(0), rows(10, 90)], {0: 5}, {0: 5}).progress
-    lines = positioned(timelines({}, read.pending, read.ddls, EVERYTHING), position(1, 7))
+    lines = assign_marks(timelines({}, read.pending, read.ddls, EVERYTHING), batch_ordinal(1, 7))
     steps = [one for line in lines for one in line]
     of_table = [one for one in steps if isinstance(one, Rows)]
     assert [(one.above, one.upto) for one in of_table][-1][1] == EVERYTHING
     marks = [one.mark for line in lines for one in line]
-    assert all(mark is not None and mark[0] == position(1, 7) for mark in marks)
+    assert all(mark is not None and mark[0] == batch_ordinal(1, 7) for mark in marks)
     assert [mark for line in lines for mark in sorted(one.mark for one in line)] == marks
-    assert position(1, 7) < position(1, 8) < position(2, 1)
+    assert batch_ordinal(1, 7) < batch_ordinal(1, 8) < batch_ordinal(2, 1)
     assert any(isinstance(one, Ddl) for one in steps)
 
 
@@ -126,7 +126,9 @@ def test_a_mode_that_cannot_be(wanted: Any, protocol: str, begun: Any) -> None:
 
 
 def test_the_mode_that_messages_tell() -> None:
-    pending = Pending(batch=1, schema="s", name="t", schema_key="", rows=5, min_ts=1, max_ts=2, topic="a", partition=0)
+    pending = PendingRows(
+        batch=1, schema="s", name="t", schema_key="", rows=5, min_ts=1, max_ts=2, topic="a", partition=0
+    )
     some = msgspec.structs.replace(EMPTY, pending=(pending,))
     marked = msgspec.structs.replace(some, partitions=(PartitionState(topic="a", partition=0, offset=9, watermark=7),))
     assert as_read(EMPTY, at_end=True, waited=True) is None

@@ -21,7 +21,7 @@ from ticdc_spark.cli.replicate import last_line, stoppable
 from ticdc_spark.cli.text import count, duration, noun
 from ticdc_spark.mysql.tso_time import LARGEST, lag, seconds, utc
 from ticdc_spark.replicate.report import BatchReport, Summary
-from ticdc_spark.replicate.state.progress import Hold, Pending, Progress, TableState
+from ticdc_spark.replicate.state.progress import Hold, PendingRows, Progress, TableState
 
 TSO = 462_354_011_751_161_858
 PROGRESS = Progress(
@@ -34,7 +34,7 @@ PROGRESS = Progress(
         TableState(schema="shop", name="old", dropped=True),
     ),
     pending=(
-        Pending(batch=3, schema="s", name="t", schema_key="", rows=9, min_ts=1, max_ts=2, topic="x", partition=0),
+        PendingRows(batch=3, schema="s", name="t", schema_key="", rows=9, min_ts=1, max_ts=2, topic="x", partition=0),
     ),
     hold=Hold(kind="schema", what="no schema of shop.new, version 7"),
 )

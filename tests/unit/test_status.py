@@ -23,7 +23,7 @@ from ticdc_spark.replicate.state.processes import Process
 from ticdc_spark.replicate.state.progress import (
     Hold,
     PartitionState,
-    Pending,
+    PendingRows,
     Progress,
     QueuedDdl,
     Status,
@@ -60,7 +60,7 @@ PROGRESS = Progress(
         ),
     ),
     pending=tuple(
-        Pending(
+        PendingRows(
             batch=7, schema="shop", name=name, schema_key="1", rows=4, min_ts=1, max_ts=2, topic="shop", partition=1
         )
         for name in ("orders", "orders", "new")

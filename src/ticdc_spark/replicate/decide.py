@@ -21,7 +21,7 @@ from ticdc_spark.replicate.plan.evolve import ENTERS, LEAVES, Refused, action
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.schemas.sql_ddl import named_after, with_schemas
-from ticdc_spark.replicate.schemas.upstream import with_asked_schemas
+from ticdc_spark.replicate.schemas.upstream import add_upstream_schemas
 from ticdc_spark.replicate.skips import STAGE, mark, skip_line, skipped_of
 from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl, TableState
 from ticdc_spark.sinks.changelog_base import ChangeLog
@@ -128,29 +128,29 @@ class Decider:
         known = skip_to_known(self.job.schema.skip_to_known)
         folded = (landed.number, controls, ends, latest, rules, known, named_after)
         refuse_hidden(controls, mode)
-        begun = self._registered(progress, controls, mode)
+        begun = self._add_registered(progress, controls, mode)
         if mode is None:
             read = as_read(advance(begun, *folded).progress, at_end=at_end, waited=waited, hidden=hides(controls))
             mode = self.settle(read)
-            begun = self._registered(progress, controls, mode)
+            begun = self._add_registered(progress, controls, mode)
         if mode != "arrival":
-            return mode, self._asked(begun, lambda progress: advance(progress, *folded))
+            return mode, self._fold_with_upstream(begun, lambda progress: advance(progress, *folded))
         if any(isinstance(event, WatermarkRead) for event in controls) and not hides(controls):
             log.warning("there are watermarks: a new job would run in mode watermark, which is exact")
         registered = None if self.registry is None else self.registry.tables(controls)
         begun, controls = without_ddl(progress, controls, self.protocol)
         arrived = (landed.number, controls, ends, latest, rules, registered, known, named_after)
-        return mode, self._asked(begun, lambda progress: advance_arrived(progress, *arrived))
+        return mode, self._fold_with_upstream(begun, lambda progress: advance_arrived(progress, *arrived))
 
-    def _asked(self, begun: Progress, fold: Callable[[Progress], Advanced]) -> Advanced:
+    def _fold_with_upstream(self, begun: Progress, fold: Callable[[Progress], Advanced]) -> Advanced:
         """Fold once, and again with the schemas that were missing and that the upstream has."""
         advanced, upstream = fold(begun), self.job.source.upstream
         if advanced.missing and upstream is not None:
-            advanced = fold(with_asked_schemas(begun, advanced.missing, upstream))
+            advanced = fold(add_upstream_schemas(begun, advanced.missing, upstream))
         return advanced
 
-    def _registered(self, progress: Progress, controls: Sequence[ControlEvent], mode: ModeName | None) -> Progress:
-        return progress if self.registry is None else self.registry.told(progress, controls, mode)
+    def _add_registered(self, progress: Progress, controls: Sequence[ControlEvent], mode: ModeName | None) -> Progress:
+        return progress if self.registry is None else self.registry.add_schemas(progress, controls, mode)
 
     def _due(self, progress: Progress, resolved: int) -> list[QueuedDdl]:
         """The DDLs to apply, with their schemas."""

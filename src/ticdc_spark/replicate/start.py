@@ -15,7 +15,7 @@ from ticdc_spark.replicate.schemas.files import with_schema_files
 from ticdc_spark.replicate.state.progress import (
     NO_MARK,
     PartitionState,
-    Pending,
+    PendingRows,
     Progress,
     ProgressStore,
     TableState,
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 def begin(
     job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: ProgressStore, protocol: str
-) -> tuple[Progress, tuple[Pending, ...]]:
+) -> tuple[Progress, tuple[PendingRows, ...]]:
     """The progress to go on from, and rows that must be applied again to tables that were set back.
 
     Raises: DecisionNeeded with the ways out; SinkFault, SourceFault, UsageError
@@ -114,7 +114,7 @@ def _missing_batches(progress: Progress, changelog: ChangeLog) -> set[int]:
 
 def _look(
     job: Job, sink: Sink, changelog: ChangeLog, progress: Progress, *, interrupted: bool
-) -> tuple[Progress, tuple[Pending, ...]]:
+) -> tuple[Progress, tuple[PendingRows, ...]]:
     """Look at every table of the job. ``interrupted``: a batch that was not finished may have dropped or renamed some.
 
     Returns: the progress with what the tables show, and rows to apply again.
@@ -125,7 +125,7 @@ def _look(
     def look(table: TableState) -> Looked:
         return look_at(sink, job, (table.schema, table.name), table, arrival=arrival)
 
-    redo: list[Pending] = []
+    redo: list[PendingRows] = []
     worse: dict[TableName, TableState] = {}
     for table, looked in zip(tables, _each(job, look, tables), strict=True):
         name = (table.schema, table.name)
@@ -162,7 +162,7 @@ def _each(job: Job, look: object, tables: list[TableState]) -> Iterable[Looked]:
         return list(pool.map(look, tables))
 
 
-def _redo(job: Job, changelog: ChangeLog, progress: Progress, table: TableState, looked: Looked) -> Pending:
+def _redo(job: Job, changelog: ChangeLog, progress: Progress, table: TableState, looked: Looked) -> PendingRows:
     """The rows that a table lacks, if the change log has them all and nothing but rows is missing.
 
     Raises: DecisionNeeded
@@ -187,7 +187,7 @@ def _redo(job: Job, changelog: ChangeLog, progress: Progress, table: TableState,
         )
     log.warning("%s; its rows since then are applied again from the change log", looked.behind)
     topic = table.topics[0] if table.topics else ""
-    return Pending(
+    return PendingRows(
         batch=0,
         schema=table.schema,
         name=table.name,

@@ -14,7 +14,7 @@ from ticdc_spark.replicate.apply.timelines import TimelineResult, apply, settle
 from ticdc_spark.replicate.decide import Decided, Decider
 from ticdc_spark.replicate.first_messages import refuse_other
 from ticdc_spark.replicate.landing import landing_plan
-from ticdc_spark.replicate.modes.arrival import position
+from ticdc_spark.replicate.modes.arrival import batch_ordinal
 from ticdc_spark.replicate.modes.base import Advanced, LandedBatch, ModeName
 from ticdc_spark.replicate.modes.choose import MODES, of_job
 from ticdc_spark.replicate.modes.commit import counted_off, forget_before, forgotten_by
@@ -169,7 +169,7 @@ class Steps:
             batch=number,
             protocol=self.protocol,
             arrival=decided.mode == "arrival",
-            position=position(progress.generation, number),
+            batch_ordinal=batch_ordinal(progress.generation, number),
             registry=self.registry,
             pending=progress.pending,
             schemas=_schemas(progress, decided.ddls),

@@ -3,7 +3,7 @@
 No watermark says that nothing older is to come, so each row of the lake keeps its commit_ts in a hidden column, and an
 older change never wins over a newer one. Of a key that was deleted the change log tells when, as far back as
 ``log-retention``. Deletes that hide their commit_ts (Avro) follow the order of their partition. Every commit carries
-the batch's position for its mark, in place of a commit_ts.
+the batch's ordinal in its mark, in place of a commit_ts.
 """
 
 import logging
@@ -23,7 +23,7 @@ from ticdc_spark.replicate.plan.evolve import Alter
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Rows
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN
 from ticdc_spark.replicate.schemas.inferred import follow
-from ticdc_spark.replicate.schemas.registered import held_of
+from ticdc_spark.replicate.schemas.registered import restrict_columns
 from ticdc_spark.replicate.state.progress import NO_MARK, Mark, TableState
 from ticdc_spark.sinks.base import Applied, NewestChanges, TableName
 from ticdc_spark.spark.decode.log_files import LogScan
@@ -94,7 +94,7 @@ def apply_arrived(work: TimelineWork, step: Rows) -> None:
             return work.commit(
                 after,
                 mark,
-                batch.position,
+                batch.batch_ordinal,
                 lambda stamp: batch.sink.apply_newest(msgspec.structs.replace(readable, stamp=stamp)),
             )
 
@@ -127,7 +127,7 @@ def _target(batch: Batch, state: TableState, keys: Sequence[str]) -> tuple[Table
 def _version(batch: Batch, name: TableName, key: str, target: Table, followed: Sequence[str] = ()) -> Table:
     """What rows with a schema key hold of the table: a column that came later has its default there."""
     known = batch.schemas.get((*name, key)) if batch.registry is not None or followed else None
-    return target if known is None else held_of(known, target)
+    return target if known is None else restrict_columns(known, target)
 
 
 def _prepared(

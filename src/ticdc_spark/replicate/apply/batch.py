@@ -15,7 +15,7 @@ from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.replicate.apply.look import look_at
 from ticdc_spark.replicate.plan.evolve import SessionZone
 from ticdc_spark.replicate.schemas.registered import Registered
-from ticdc_spark.replicate.state.progress import NO_MARK, Mark, Pending, TableState
+from ticdc_spark.replicate.state.progress import NO_MARK, Mark, PendingRows, TableState
 from ticdc_spark.sinks.base import Sink, Stamp, TableName
 from ticdc_spark.sinks.changelog_base import ChangeLog
 from ticdc_spark.spark.decode.rows import ReadPlan
@@ -40,11 +40,11 @@ class Batch:
     generation: int
     batch: int
     protocol: str
-    pending: tuple[Pending, ...]
+    pending: tuple[PendingRows, ...]
     schemas: Mapping[tuple[str, str, str], Table]
     now: float
     arrival: bool = False
-    position: int = 0
+    batch_ordinal: int = 0
     """In arrival mode: what marks have in place of a commit_ts; higher from batch to batch."""
     registry: Registered | None = None
     job_applied: int = 0
@@ -106,8 +106,8 @@ class Batch:
         return (*columns, _COMMIT_TS) if self.arrival else columns
 
     def commit_ts_of(self, state: TableState) -> int:
-        """The highest commit_ts that a table has applied; in arrival mode a DDL leaves the position there."""
-        return 0 if self.arrival and state.applied == self.position else state.applied
+        """The highest commit_ts that a table has applied; in arrival mode a DDL leaves its batch's ordinal there."""
+        return 0 if self.arrival and state.applied == self.batch_ordinal else state.applied
 
     def stamp(self, state: TableState, mark: Mark, floor: int) -> Stamp:
         """A stamp of this job: ``mark``, and what the table is then."""

@@ -19,8 +19,8 @@ from ticdc_spark.replicate.apply.columns import stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.rejects import apply_readable
 from ticdc_spark.replicate.plan.timeline import ROWS_APPENDED, ROWS_MERGED, Rows
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, effective, is_block
-from ticdc_spark.replicate.schemas.registered import held_of
-from ticdc_spark.replicate.state.progress import NO_MARK, Pending, TableState
+from ticdc_spark.replicate.schemas.registered import restrict_columns
+from ticdc_spark.replicate.state.progress import NO_MARK, PendingRows, TableState
 from ticdc_spark.sinks.base import Applied, ColumnChanges, NetChanges, TableName
 from ticdc_spark.spark.decode.log_files import LogScan
 
@@ -114,12 +114,12 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
     work.count(name, upto, None if late or redo else applied.rows)
 
 
-def _is_of(rows: Pending, name: TableName) -> bool:
+def _is_of(rows: PendingRows, name: TableName) -> bool:
     return (rows.schema, rows.name) == name
 
 
 def _versions(
-    batch: Batch, name: TableName, state: TableState, waiting: Sequence[Pending], *, everything: bool
+    batch: Batch, name: TableName, state: TableState, waiting: Sequence[PendingRows], *, everything: bool
 ) -> dict[str, Table]:
     """The schemas that read the waiting rows, oldest first."""
     keys = {rows.schema_key for rows in waiting}
@@ -133,14 +133,14 @@ def _versions(
         if effective(key) == VALID_THEN and state.table is not None:
             table = state.table  # the stretch is cut at the table's DDLs
         if table is not None and batch.registry is not None and state.table is not None:
-            table = held_of(table, state.table)
+            table = restrict_columns(table, state.table)
         if table is not None:
             found[key] = table
     return dict(sorted(found.items(), key=lambda item: (item[1].version or 0, len(item[1].columns))))
 
 
 def _leave_out_unknown(
-    name: TableName, state: TableState, waiting: Sequence[Pending], versions: Mapping[str, Table]
+    name: TableName, state: TableState, waiting: Sequence[PendingRows], versions: Mapping[str, Table]
 ) -> TableState:
     """Rows without a schema that are here all the same are left out by ``skip-to-known``."""
     unknown = [rows for rows in waiting if rows.schema_key not in versions]

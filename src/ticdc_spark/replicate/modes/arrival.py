@@ -5,7 +5,7 @@ partition was read to the end that it had once the DDL was seen: TiCDC sends a D
 they are all there. What has a higher commit_ts waits with it. What is older than an applied DDL of its table and comes
 later was sent before: a replay.
 
-A batch has a **position**, which stands for the commit_ts in marks: generation and number, so that it only rises.
+Each batch has an **ordinal**, made of generation and number, which only rises and stands for the commit_ts in marks.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,7 +33,7 @@ from ticdc_spark.replicate.state.progress import (
     KnownSchema,
     Offsets,
     PartitionState,
-    Pending,
+    PendingRows,
     Progress,
     QueuedDdl,
     TableState,
@@ -45,7 +45,7 @@ EVERYTHING = 2**63 - 1
 """The bound of a batch that no DDL holds."""
 
 
-def position(generation: int, batch: int) -> int:
+def batch_ordinal(generation: int, batch: int) -> int:
     """What stands for the commit_ts in the marks of a batch."""
     return (generation << 40) | batch
 
@@ -75,7 +75,7 @@ def advance_arrived(
     for known in registered or ():
         schemas.setdefault((known.schema, known.name, known.key), known)
     bound, hold = _bound(ddls, progress, rules)
-    missing: tuple[Pending, ...] = ()
+    missing: tuple[PendingRows, ...] = ()
     if registered is None:
         named = {
             (known.schema, known.name)
@@ -156,8 +156,8 @@ def floors_of(progress: Progress) -> dict[TableName, int]:
     return {(floor.schema, floor.name): floor.commit_ts - 1 for floor in progress.ddl_floors if floor.name}
 
 
-def positioned(lines: Iterable[Sequence[Step]], at: int) -> list[list[Step]]:
-    """Timelines whose steps carry marks of a batch at the position ``at``, in the order of each line."""
+def assign_marks(lines: Iterable[Sequence[Step]], at: int) -> list[list[Step]]:
+    """Give the steps of timelines marks with the batch ordinal ``at``, in the order of each line."""
     found = []
     for line in lines:
         steps: list[Step] = []
@@ -189,7 +189,7 @@ def committed_arrived(
         change = ddl.change
         for name in {(change.schema, change.name), *names(action(change), states)}:
             floors[name] = max(floors.get(name, 0), change.commit_ts)
-    at = position(progress.generation, batch)
+    at = batch_ordinal(progress.generation, batch)
     before = {(table.schema, table.name): table.applied for table in progress.tables}
     done = committed(progress, batch, states, bound, now, keep, left)
     tables = []
@@ -219,14 +219,14 @@ class ArrivalMode:
         self,
         progress: Progress,
         states: Mapping[TableName, TableState],
-        pending: Sequence[Pending],
+        pending: Sequence[PendingRows],
         ddls: Sequence[QueuedDdl],
         resolved: int,
         bounds: Bounds,
     ) -> list[list[Step]]:
         """See ``Mode``."""
-        at = position(progress.generation, progress.batch + 1)
-        return positioned(timelines(states, pending, ddls, resolved, bounds), at)
+        at = batch_ordinal(progress.generation, progress.batch + 1)
+        return assign_marks(timelines(states, pending, ddls, resolved, bounds), at)
 
     def apply_rows(self, work: TimelineWork, step: Rows) -> None:
         """See ``Mode``."""
@@ -251,8 +251,8 @@ __all__ = [
     "EVERYTHING",
     "ArrivalMode",
     "advance_arrived",
+    "assign_marks",
+    "batch_ordinal",
     "committed_arrived",
     "floors_of",
-    "position",
-    "positioned",
 ]

@@ -13,7 +13,7 @@ from ticdc_spark.config.values import ModeName
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.timeline import Rows, Step
-from ticdc_spark.replicate.state.progress import Offsets, Pending, Progress, QueuedDdl, TableState
+from ticdc_spark.replicate.state.progress import Offsets, PendingRows, Progress, QueuedDdl, TableState
 from ticdc_spark.sinks.base import TableName
 from ticdc_spark.spark.decode.control import ControlEvent, Reject
 
@@ -46,7 +46,7 @@ class Advanced(msgspec.Struct, frozen=True, kw_only=True):
     resolved: int
     rejects: tuple[Reject, ...]
     late: int
-    missing: tuple[Pending, ...]
+    missing: tuple[PendingRows, ...]
     """Rows that wait for a schema and hold the resolved ts."""
 
 
@@ -62,7 +62,7 @@ class Mode(Protocol):
         self,
         progress: Progress,
         states: Mapping[TableName, TableState],
-        pending: Sequence[Pending],
+        pending: Sequence[PendingRows],
         ddls: Sequence[QueuedDdl],
         resolved: int,
         bounds: Bounds,

@@ -5,7 +5,7 @@ import msgspec
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import LateRow
 from ticdc_spark.replicate.modes.base import Advanced
-from ticdc_spark.replicate.state.progress import Pending
+from ticdc_spark.replicate.state.progress import PendingRows
 from ticdc_spark.sinks.changelog_base import ChangeLog
 
 
@@ -31,7 +31,7 @@ def with_late_rows(job: Job, log: ChangeLog, number: int, advanced: Advanced) ->
         )
         raise LateRow(message)
     pending = tuple(
-        Pending(
+        PendingRows(
             batch=number,
             schema=late.schema,
             name=late.table,

@@ -24,7 +24,7 @@ from ticdc_spark.replicate.state.progress import (
     Hold,
     Offsets,
     PartitionState,
-    Pending,
+    PendingRows,
     Progress,
     QueuedDdl,
     TableState,
@@ -108,7 +108,7 @@ def advance(
     )
 
 
-def describe_missing(rows: Pending) -> str:
+def describe_missing(rows: PendingRows) -> str:
     """Name the table, version and place of rows that wait for a schema."""
     return (
         f"`{rows.schema}`.`{rows.name}` waits for the schema of version {rows.schema_key}; its first rows stand in "
@@ -204,9 +204,9 @@ def _is_replay(progress: Progress, change: SchemaChange, states: Mapping[TableNa
 
 def waiting_rows(
     progress: Progress, batch: int, controls: Sequence[ControlEvent]
-) -> tuple[tuple[Pending, ...], int, int]:
+) -> tuple[tuple[PendingRows, ...], int, int]:
     """Rows that wait, with those of this batch; and counts of replays and of rows that may be late."""
-    found: dict[tuple[str, str, str], Pending] = {}
+    found: dict[tuple[str, str, str], PendingRows] = {}
     replays = late = 0
     for event in controls:
         if not isinstance(event, RowsRead):
@@ -220,7 +220,7 @@ def waiting_rows(
         rows = found.get(key)
         first = rows is None or summary.min_ts < rows.min_ts
         place = event if first or rows is None else rows
-        found[key] = Pending(
+        found[key] = PendingRows(
             batch=batch,
             schema=event.schema,
             name=event.table,
@@ -265,7 +265,7 @@ class WatermarkMode:
         self,
         progress: Progress,
         states: Mapping[TableName, TableState],
-        pending: Sequence[Pending],
+        pending: Sequence[PendingRows],
         ddls: Sequence[QueuedDdl],
         resolved: int,
         bounds: Bounds,

@@ -77,7 +77,7 @@ class Registered:
                     )
         return [*found.values()]
 
-    def told(self, progress: Progress, controls: Sequence[ControlEvent], mode: str | None) -> Progress:
+    def add_schemas(self, progress: Progress, controls: Sequence[ControlEvent], mode: str | None) -> Progress:
         """The progress with the tables of this batch's schemas; where watermarks bound a batch, those of the keys that
         deletes name, too."""
         known = {(schema.schema, schema.name, schema.key): schema for schema in progress.schemas}
@@ -102,7 +102,7 @@ class Registered:
             return []  # as landing says of each of its messages
 
 
-def held_of(schema: Table, table: Table) -> Table:
+def restrict_columns(schema: Table, table: Table) -> Table:
     """What rows with a schema hold of a table's columns."""
     there = {column.name.casefold() for column in schema.columns}
     return msgspec.structs.replace(

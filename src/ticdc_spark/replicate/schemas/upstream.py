@@ -9,12 +9,12 @@ from ticdc_spark.clients.upstream import Upstream
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Table
-from ticdc_spark.replicate.state.progress import KnownSchema, Pending, Progress
+from ticdc_spark.replicate.state.progress import KnownSchema, PendingRows, Progress
 
 log = logging.getLogger(__name__)
 
 
-def with_asked_schemas(progress: Progress, missing: Sequence[Pending], uri: str) -> Progress:
+def add_upstream_schemas(progress: Progress, missing: Sequence[PendingRows], uri: str) -> Progress:
     """Add the tables that the upstream knows to what is known; rows of the others go on waiting.
 
     Raises: SourceFault if the database cannot be reached or refuses us.

@@ -85,7 +85,7 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
     """Registered schemas (Avro) or schema blocks (Debezium) that ``table`` has followed; none where DDL tells it."""
 
 
-class Pending(msgspec.Struct, frozen=True, kw_only=True):
+class PendingRows(msgspec.Struct, frozen=True, kw_only=True):
     """Rows in the change log that are not applied yet: of one batch, table and schema key."""
 
     batch: int
@@ -210,7 +210,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     tables: tuple[TableState, ...] = ()
     schemas: tuple[KnownSchema, ...] = ()
     ddls: tuple[QueuedDdl, ...] = ()
-    pending: tuple[Pending, ...] = ()
+    pending: tuple[PendingRows, ...] = ()
     catching_up: tuple[CatchUp, ...] = ()
     hold: Hold = Hold(kind="none", what="")
     schema_wait_since: float = 0.0

@@ -18,7 +18,7 @@ from ticdc_spark.sinks.iceberg.row_delta import commit, positions, target
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
 from ticdc_spark.spark.tasks import ArrowTask, chain
 
-MOST_ROWS = 500_000
+MAX_SINGLE_TASK_ROWS = 500_000
 """Changes of one scan up to which one task does them; beyond, Spark spreads them over its tasks."""
 
 
