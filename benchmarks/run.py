@@ -73,7 +73,7 @@ class Bench:
 
     def _bounds(self) -> Iterator[tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]]:
         """The batches that the job cuts, for those that are not the job."""
-        start, ends = self.source.beginning(), self.source.ends()
+        start, ends = self.source.beginning_offsets(), self.source.end_offsets()
         while any(start[place] < end for place, end in ends.items()):
             cut = self.source.cap(start, ends, self.batch_rows, 64 << 30)
             yield start, cut
@@ -115,7 +115,7 @@ class Bench:
         self.baseline("tuned", baselines.tuned)
 
     def steps(self) -> None:
-        every = self.source.read(self.source.beginning(), self.source.ends())
+        every = self.source.read(self.source.beginning_offsets(), self.source.end_offsets())
         with self.measure("scan"):
             every.select(sf.sum(sf.length("value"))).collect()
         with self.measure("envelopes: ours"):

@@ -173,13 +173,13 @@ class BrokerSource:
         self.from_end = setup.starting == "latest"
 
     def starting(self) -> Offsets:
-        return self.ends() if self.from_end else self.beginning()
+        return self.end_offsets() if self.from_end else self.beginning_offsets()
 
-    def beginning(self) -> Offsets:
-        return self.broker.beginning(self.topics)
+    def beginning_offsets(self) -> Offsets:
+        return self.broker.beginning_offsets(self.topics)
 
-    def ends(self) -> Offsets:
-        return self.broker.ends(self.topics)
+    def end_offsets(self) -> Offsets:
+        return self.broker.end_offsets(self.topics)
 
     def notes(self, read: Offsets) -> dict[str, str]:
         topics = {topic for topic, _ in read}
@@ -195,7 +195,7 @@ class BrokerSource:
         return fair_cut(backlog, end, max_rows, max_bytes)
 
     def read(self, start: Offsets, end: Offsets) -> list[Message]:
-        there = self.ends()
+        there = self.end_offsets()
         return [
             message
             for place, last in end.items()

@@ -115,7 +115,7 @@ STEPS = (
         "where a run from the latest offsets begins is not kept",
         (
             Edit("replicate.start:_partitions", "in sorted(offsets.items())", "in ()"),
-            Edit("replicate.plan.offsets:first_offsets", "source.beginning()", "source.starting()"),
+            Edit("replicate.plan.offsets:first_offsets", "source.beginning_offsets()", "source.starting()"),
         ),
     ),
     one(
@@ -192,7 +192,7 @@ TIME = (
     one(
         "a partition is idle with messages to read",
         f"{_MODES}.watermark:_resolve",
-        "state.offset >= listed.get(place, state.offset)",
+        "state.offset >= latest_offsets.get(place, state.offset)",
         "True",
     ),
     one("rows do not wait for their schema", f"{_MODES}.watermark:advance", "if missing:", "if False:", "schema_file"),

@@ -79,7 +79,7 @@ def _widen(world: World, move: Move, rand: Random) -> None:
 
 
 def _stall(world: World, move: Move, rand: Random) -> None:
-    places = sorted(world.broker.ends())
+    places = sorted(world.broker.end_offsets())
     if world.ticdc.stalled:
         world.ticdc.stalled.clear()
     elif places:
@@ -88,7 +88,7 @@ def _stall(world: World, move: Move, rand: Random) -> None:
 
 
 def _garbage(world: World, move: Move, rand: Random) -> None:
-    places = sorted(world.broker.ends())
+    places = sorted(world.broker.end_offsets())
     if places:
         world.excuses.bad_messages = True
         place = rand.choice(places)
@@ -107,11 +107,11 @@ def _mangle(world: World, move: Move, rand: Random) -> None:
 
 
 def _trim_topic(world: World, move: Move, rand: Random) -> None:
-    places = sorted(world.broker.ends())
+    places = sorted(world.broker.end_offsets())
     if not places:
         return
     place = rand.choice(places)
-    gone = world.broker.trim(place, rand.randrange(world.broker.ends()[place] + 1))
+    gone = world.broker.trim(place, rand.randrange(world.broker.end_offsets()[place] + 1))
     world.note(f"{len(gone)} messages of {place} are gone")
     touched = {uid for uid in world.uids() if any(world.ticdc.place_of(uid, message) for message in gone)}
     world.excuses.unsettled.update(touched)

@@ -61,9 +61,9 @@ def block(ts: int, key: str = "#b", name: str = "a") -> ControlEvent:
 
 def fold(progress: Progress, *controls: ControlEvent, ends: Offsets | None = None, **more: Any) -> Advanced:
     read = ends or {("t", 0): 10}
-    listed = more.pop("listed", read)
+    latest_offsets = more.pop("latest_offsets", read)
     rules = more.pop("rules", LIVE)
-    return advance(progress, progress.batch + 1, controls, read, listed, rules, **more)
+    return advance(progress, progress.batch + 1, controls, read, latest_offsets, rules, **more)
 
 
 def commit(advanced: Advanced) -> Progress:
@@ -89,8 +89,8 @@ def test_a_watermark_that_goes_back_is_counted_and_changes_nothing() -> None:
 
 
 def test_the_lowest_partition_speaks_for_all() -> None:
-    listed = {("t", 0): 10, ("t", 1): 11}
-    advanced = fold(EMPTY, watermark(100), watermark(30, 1), ends=TWO, listed=listed, rules=BOUNDED)
+    latest_offsets = {("t", 0): 10, ("t", 1): 11}
+    advanced = fold(EMPTY, watermark(100), watermark(30, 1), ends=TWO, latest_offsets=latest_offsets, rules=BOUNDED)
     assert advanced.resolved == 29
     assert advanced.progress.hold.kind == "partition"
     assert "partition 1 of topic t" in advanced.progress.hold.what
@@ -107,27 +107,29 @@ def test_a_consumed_partition_is_idle_after_the_timeout_else() -> None:
     assert advanced.resolved == 29
     progress = commit(advanced)
 
-    def after(seconds: float, *more: ControlEvent, listed: Offsets = TWO) -> int:
+    def after(seconds: float, *more: ControlEvent, latest_offsets: Offsets = TWO) -> int:
         rules = Rules(idle_timeout=60.0, bounded=False, now=NOW + seconds)
-        return fold(progress, *more, ends=TWO, listed=listed, rules=rules).resolved
+        return fold(progress, *more, ends=TWO, latest_offsets=latest_offsets, rules=rules).resolved
 
     assert after(59) == 29
     assert after(60) == 99
     # What was listed after the watermarks were read is not consumed yet.
-    assert after(3600, listed={**TWO, ("t", 1): 11}) == 29
+    assert after(3600, latest_offsets={**TWO, ("t", 1): 11}) == 29
     # One that has just risen is not idle: the next one may be on its way.
     assert after(3600, watermark(50, 1)) == 49
 
 
 def test_an_idle_partition_that_awakes_holds_nothing_back_that_was_passed() -> None:
     progress = commit(fold(EMPTY, watermark(100), watermark(30, 1), ends=TWO, rules=BOUNDED))
-    advanced = fold(progress, watermark(40, 1), ends=TWO, listed={**TWO, ("t", 1): 20})
+    advanced = fold(progress, watermark(40, 1), ends=TWO, latest_offsets={**TWO, ("t", 1): 20})
     assert advanced.resolved == 99
 
 
 def test_a_new_partition_holds_back() -> None:
     progress = commit(fold(EMPTY, watermark(100)))
-    advanced = fold(progress, watermark(200), ends={("t", 0): 20}, listed={("t", 0): 20, ("new", 0): 3}, rules=BOUNDED)
+    advanced = fold(
+        progress, watermark(200), ends={("t", 0): 20}, latest_offsets={("t", 0): 20, ("new", 0): 3}, rules=BOUNDED
+    )
     assert advanced.resolved == 99
     assert "topic new" in advanced.progress.hold.what
     assert "3 messages to read" in advanced.progress.hold.what
@@ -199,7 +201,7 @@ def test_a_ddl_at_or_below_applied_is_a_replay() -> None:
 
 def test_a_ddl_below_applied_is_none_for_a_table_that_was_never_seen() -> None:
     progress = commit(fold(EMPTY, watermark(100)))
-    advanced = fold(progress, ddl(50), listed={("t", 0): 20})
+    advanced = fold(progress, ddl(50), latest_offsets={("t", 0): 20})
     assert len(advanced.progress.ddls) == 1
     (behind,) = advanced.progress.catching_up
     assert behind.needs == (("t", 0, 100),), "the partition had passed it: only a newer watermark bounds the table"

@@ -52,8 +52,8 @@ def rows(first: int, last: int) -> ControlEvent:
     return control("summary", 0, -1, first, Summary(rows=2, min_ts=first, max_ts=last))
 
 
-def step(progress: Progress, controls: list[ControlEvent], ends: dict[int, int], listed: dict[int, int]) -> Any:
-    places = ({("a", partition): end for partition, end in offsets.items()} for offsets in (ends, listed))
+def step(progress: Progress, controls: list[ControlEvent], ends: dict[int, int], latest_offsets: dict[int, int]) -> Any:
+    places = ({("a", partition): end for partition, end in offsets.items()} for offsets in (ends, latest_offsets))
     named = frozenset({("s", "t")})
     return advance_arrived(progress, progress.batch + 1, controls, *places, RULES, named_after=lambda _: named)
 

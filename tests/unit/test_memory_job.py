@@ -32,12 +32,12 @@ class ListSource:
             self.held.setdefault((message.topic, message.partition), []).append(message)
 
     def starting(self) -> Offsets:
-        return self.beginning()
+        return self.beginning_offsets()
 
-    def beginning(self) -> Offsets:
+    def beginning_offsets(self) -> Offsets:
         return dict.fromkeys(self.held, 0)
 
-    def ends(self) -> Offsets:
+    def end_offsets(self) -> Offsets:
         return {place: held[-1].offset + 1 for place, held in self.held.items()}
 
     def notes(self, read: Offsets) -> dict[str, str]:
@@ -88,7 +88,7 @@ def run(job: Job, source: ListSource, lake: Lake, store: Kept) -> Steps:
     steps = Steps(
         job, source, MemorySink(lake), NoLease(), store, protocol="simple", registry=None, bounded=True, until_ts=None
     )
-    targets = source.ends()
+    targets = source.end_offsets()
     while steps.batch(targets, lambda _phase, _batch: None).left:
         pass
     return steps

@@ -62,7 +62,7 @@ def go(folder: Path, messages: list[Message], lake: Lake, store: Kept, **keys: A
     source = ListSource(messages)
     steps = Steps(job, source, MemorySink(lake), NoLease(), store,
                   protocol="simple", registry=None, bounded=True, until_ts=None)  # fmt: skip
-    while steps.batch(source.ends(), lambda *_: None).left:
+    while steps.batch(source.end_offsets(), lambda *_: None).left:
         pass
     return steps
 

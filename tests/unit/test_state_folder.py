@@ -35,11 +35,11 @@ def test_a_progress_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_a_folder_with_the_old_name_of_the_mode_is_read(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.save(Progress(job="shop", mode="watermark"))
-    store.save_plan(Plan(generation=1, batch=2, ends=(("x", 0, 5),), mode="watermark"))
+    store.save_plan(Plan(generation=1, batch=2, end_offsets=(("x", 0, 5),), mode="watermark"))
     for name in ("progress.json", "plan.json"):
         path = tmp_path / name
         text = path.read_text()
         assert '"mode":"watermark"' in text
         path.write_text(text.replace('"mode":"watermark"', '"mode": "barrier"'))
     assert store.load() == Progress(job="shop", mode="watermark")
-    assert store.load_plan() == Plan(generation=1, batch=2, ends=(("x", 0, 5),), mode="watermark")
+    assert store.load_plan() == Plan(generation=1, batch=2, end_offsets=(("x", 0, 5),), mode="watermark")

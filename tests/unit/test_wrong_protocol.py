@@ -21,7 +21,7 @@ def go(job: Job, sent: list[Message], protocol: str, lake: Lake, store: Kept) ->
     source = ListSource(sent)
     steps = Steps(job, source, MemorySink(lake), NoLease(), store,
                   protocol=protocol, registry=None, bounded=True, until_ts=None)  # fmt: skip
-    while steps.batch(source.ends(), lambda *_: None).left:
+    while steps.batch(source.end_offsets(), lambda *_: None).left:
         pass
     return steps
 

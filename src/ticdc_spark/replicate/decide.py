@@ -122,11 +122,11 @@ class Decider:
     def _advance(
         self, progress: Progress, mode: ModeName | None, landed: LandedBatch, rules: Rules
     ) -> tuple[ModeName | None, Advanced]:
-        controls, ends, latest = landed.controls, landed.ends, landed.latest
+        controls, end_offsets, latest_offsets = landed.controls, landed.end_offsets, landed.latest_offsets
         waited = rules.now - (progress.hold.since or rules.now) >= self.job.idle_partition_timeout
-        at_end = self.bounded and all(ends.get(place, 0) >= end for place, end in latest.items())
+        at_end = self.bounded and all(end_offsets.get(place, 0) >= end for place, end in latest_offsets.items())
         known = skip_to_known(self.job.schema.skip_to_known)
-        folded = (landed.number, controls, ends, latest, rules, known, named_after)
+        folded = (landed.number, controls, end_offsets, latest_offsets, rules, known, named_after)
         refuse_hidden(controls, mode)
         begun = self._add_registered(progress, controls, mode)
         if mode is None:
@@ -139,7 +139,7 @@ class Decider:
             log.warning("there are watermarks: a new job would run in mode watermark, which is exact")
         registered = None if self.registry is None else self.registry.tables(controls)
         begun, controls = without_ddl(progress, controls, self.protocol)
-        arrived = (landed.number, controls, ends, latest, rules, registered, known, named_after)
+        arrived = (landed.number, controls, end_offsets, latest_offsets, rules, registered, known, named_after)
         return mode, self._fold_with_upstream(begun, lambda progress: advance_arrived(progress, *arrived))
 
     def _fold_with_upstream(self, begun: Progress, fold: Callable[[Progress], Advanced]) -> Advanced:

@@ -20,9 +20,9 @@ def detected(job: Job, source: Source, stop: threading.Event, *, bounded: bool) 
     Raises: UsageError if they do not show it, or are of several protocols; SourceFault.
     """
     while not stop.is_set():
-        starts, ends = source.beginning(), source.ends()
-        if bounded or any(end > starts.get(place, 0) for place, end in ends.items()):
-            cut = source.cap(starts, ends, _LOOKED_AT, _BYTES)
+        starts, end_offsets = source.beginning_offsets(), source.end_offsets()
+        if bounded or any(end > starts.get(place, 0) for place, end in end_offsets.items()):
+            cut = source.cap(starts, end_offsets, _LOOKED_AT, _BYTES)
             pairs = source.first_messages(starts, cut, _LOOKED_AT)
             return _of(pairs, f"{job.file}: [source] protocol")
         stop.wait(job.poll_interval)
@@ -34,13 +34,13 @@ def refuse_other(
     source: Source,
     progress: Progress,
     starts: Offsets,
-    ends: Offsets,
+    end_offsets: Offsets,
     controls: Sequence[ControlEvent],
     protocol: str,
 ) -> None:
     """Look whether a source of which nothing could be read so far has messages of another protocol.
 
-    ``controls``: what a batch has landed, from ``starts`` to ``ends``.
+    ``controls``: what a batch has landed, from ``starts`` to ``end_offsets``.
     Raises: UsageError if it has; SourceFault.
     """
     anything = progress.tables or progress.pending or progress.ddls or progress.schemas
@@ -50,7 +50,7 @@ def refuse_other(
     rejected = [event for event in read if isinstance(event, MessageRejected)]
     if not rejected or len(rejected) < len(read):
         return
-    looks_like = describe_other(source.first_messages(starts, ends, _LOOKED_AT), protocol)
+    looks_like = describe_other(source.first_messages(starts, end_offsets, _LOOKED_AT), protocol)
     if looks_like is None:
         return
     first = min(rejected, key=lambda event: event.offset)

@@ -139,7 +139,7 @@ def _run(
     begun = steps.progress
     log.info("first batch: number %d", begun.batch + 1)
     batches = 0
-    targets: Offsets | None = steps.source.ends() if once else None
+    targets: Offsets | None = steps.source.end_offsets() if once else None
     finished = False
     while not stop.is_set():
         report = steps.batch(targets, heart.beat)

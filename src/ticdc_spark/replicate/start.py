@@ -60,9 +60,9 @@ def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: Pr
         return Progress(job=job.name, generation=plan.generation, partitions=_partitions(source.starting()))
     tables = _recovered(job, sink)
     if not tables:
-        starting = source.starting() if newest == 0 else source.beginning()
+        starting = source.starting() if newest == 0 else source.beginning_offsets()
         return Progress(job=job.name, generation=newest + 1, partitions=_partitions(starting))
-    beginning = source.beginning()
+    beginning = source.beginning_offsets()
     applied = max(table.job_applied for table in tables)
     log.warning(
         "the state was lost: %d tables are there, which had applied everything up to %d; the topic is read again from "

@@ -89,9 +89,9 @@ class Steps:
         beat("source", number)
         check_source(self.source, self.progress)
         plan, fresh = self._plan(number, targets)
-        ends = {(topic, partition): end for topic, partition, end in plan.ends}
-        starts = first_offsets(self.source, self.progress, ends)
-        messages = sum(max(0, end - starts.get(place, end)) for place, end in ends.items())
+        end_offsets = {(topic, partition): end for topic, partition, end in plan.end_offsets}
+        starts = first_offsets(self.source, self.progress, end_offsets)
+        messages = sum(max(0, end - starts.get(place, end)) for place, end in end_offsets.items())
         if fresh and not messages and not self._may_advance():
             self._first = False
             return BatchReport(progress=self.progress, left=0)
@@ -101,13 +101,15 @@ class Steps:
             failpoints.point("plan")
         beat("land", number)
         with Timer(self.seconds, "land"):
-            controls = self._land(number, starts, ends)
+            controls = self._land(number, starts, end_offsets)
         failpoints.point("land")
-        refuse_other(self.job, self.source, self.progress, starts, ends, controls, self.protocol)
-        latest = self.source.ends()
+        refuse_other(self.job, self.source, self.progress, starts, end_offsets, controls, self.protocol)
+        latest_offsets = self.source.end_offsets()
         beat("advance", number)
         with Timer(self.seconds, "advance"):
-            landed = LandedBatch(number=number, controls=controls, ends=ends, latest=latest)
+            landed = LandedBatch(
+                number=number, controls=controls, end_offsets=end_offsets, latest_offsets=latest_offsets
+            )
             decided = self.decider.decide(self.progress, self.mode, landed, plan, self.clock())
         self.mode = decided.mode
         self.store.save_plan(msgspec.structs.replace(plan, resolved=decided.resolved, mode=self.mode or ""))
@@ -121,7 +123,7 @@ class Steps:
         failpoints.point("progress")
         self._first = False
         stop_if_needed(self.job, self.progress, decided, self.clock())
-        left = sum(max(0, end - ends.get(place, 0)) for place, end in (targets or latest).items())
+        left = sum(max(0, end - end_offsets.get(place, 0)) for place, end in (targets or latest_offsets).items())
         return BatchReport(
             progress=self.progress,
             messages=messages,
@@ -150,10 +152,10 @@ class Steps:
         known = self.mode is not None
         return may_advance(self.job, self.progress, bounded=self.bounded, mode_known=known, now=self.clock())
 
-    def _land(self, number: int, starts: Offsets, ends: Offsets) -> list[ControlEvent]:
+    def _land(self, number: int, starts: Offsets, end_offsets: Offsets) -> list[ControlEvent]:
         while True:
             plan = landing_plan(self.job, self.protocol, self.mode, self.progress, number, self.registry)
-            controls = self.changelog.land(self.source.read(starts, ends), plan)
+            controls = self.changelog.land(self.source.read(starts, end_offsets), plan)
             if self.registry is None or not self.registry.learn(controls):  # seldom: a schema that is new
                 return controls
 

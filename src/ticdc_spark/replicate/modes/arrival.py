@@ -54,8 +54,8 @@ def advance_arrived(
     progress: Progress,
     batch: int,
     controls: Sequence[ControlEvent],
-    ends: Offsets,
-    listed: Offsets,
+    end_offsets: Offsets,
+    latest_offsets: Offsets,
     rules: Rules,
     registered: Sequence[KnownSchema] | None = None,
     left_out: Callable[[str, str], bool] = lambda _schema, _table: False,
@@ -67,8 +67,8 @@ def advance_arrived(
     The others are those of ``advance``.
     """
     ordered = sorted(controls, key=lambda event: (event.topic, event.partition, event.offset, event.seq))
-    read, _ = read_partitions(progress, ordered, ends, listed, rules)
-    ddls, replayed = _ddls(progress, ordered, read, listed)
+    read, _ = read_partitions(progress, ordered, end_offsets, latest_offsets, rules)
+    ddls, replayed = _ddls(progress, ordered, read, latest_offsets)
     pending, replays, late = waiting_rows(progress, batch, ordered)
     tables = seen_tables(progress, ordered)
     schemas = {(known.schema, known.name, known.key): known for known in known_schemas(progress, ordered)}
@@ -119,7 +119,10 @@ def _bound(ddls: Sequence[QueuedDdl], progress: Progress, rules: Rules) -> tuple
 
 
 def _ddls(
-    progress: Progress, ordered: Sequence[ControlEvent], read: Mapping[tuple[str, int], PartitionState], listed: Offsets
+    progress: Progress,
+    ordered: Sequence[ControlEvent],
+    read: Mapping[tuple[str, int], PartitionState],
+    latest_offsets: Offsets,
 ) -> tuple[tuple[QueuedDdl, ...], int]:
     """The queue with this batch's DDLs, each with what it still waits for; and how many were replays."""
     floors = {(floor.schema, floor.name): floor.commit_ts for floor in progress.ddl_floors}
@@ -134,7 +137,7 @@ def _ddls(
             replays += 1
             continue
         if identity(change) not in queue:
-            ends = sorted((partition, end) for (topic, partition), end in listed.items() if topic == event.topic)
+            ends = sorted((part, end) for (topic, part), end in latest_offsets.items() if topic == event.topic)
             queue[identity(change)] = QueuedDdl(
                 change=change, topic=event.topic, partition=event.partition, offset=event.offset, waits=tuple(ends)
             )

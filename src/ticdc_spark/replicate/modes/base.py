@@ -33,10 +33,10 @@ class LandedBatch(msgspec.Struct, frozen=True, kw_only=True):
 
     number: int
     controls: Sequence[ControlEvent]
-    ends: Offsets
+    end_offsets: Offsets
     """Exclusive offsets that the batch read to."""
-    latest: Offsets
-    """End offsets listed after it was read."""
+    latest_offsets: Offsets
+    """End offsets of the topics after it was read."""
 
 
 class Advanced(msgspec.Struct, frozen=True, kw_only=True):

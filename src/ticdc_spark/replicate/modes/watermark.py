@@ -46,25 +46,26 @@ def advance(
     progress: Progress,
     batch: int,
     controls: Sequence[ControlEvent],
-    ends: Offsets,
-    listed: Offsets,
+    end_offsets: Offsets,
+    latest_offsets: Offsets,
     rules: Rules,
     left_out: Callable[[str, str], bool] = lambda _schema, _table: False,
     named_after: Callable[[Sequence[QueuedDdl]], frozenset[tuple[str, str]]] = lambda _ddls: frozenset(),
 ) -> Advanced:
     """Fold the control events of one batch into the progress.
 
-    ``ends``: exclusive offsets that the batch read to. ``listed``: end offsets listed after it was read.
+    ``end_offsets``: exclusive offsets that the batch read to. ``latest_offsets``: end
+    offsets after it was read.
     ``left_out``: tables whose rows do not wait for a schema that is not known. ``named_after``: tables that queued
     DDLs leave behind, for rows that name no schema.
     """
     ordered = sorted(controls, key=lambda event: (event.topic, event.partition, event.offset, event.seq))
-    read, regressions = read_partitions(progress, ordered, ends, listed, rules)
+    read, regressions = read_partitions(progress, ordered, end_offsets, latest_offsets, rules)
     schemas = known_schemas(progress, ordered)
     ddls = _ddls(progress, ordered)
     pending, replays, late = waiting_rows(progress, batch, ordered)
     tables = seen_tables(progress, ordered)
-    partitions, resolved, hold = _resolve(progress, read, listed, rules)
+    partitions, resolved, hold = _resolve(progress, read, latest_offsets, rules)
     known = {(schema.schema, schema.name, schema.key) for schema in schemas if not is_block(schema.key)}
     known |= {(*name, VALID_THEN) for name in named_after(ddls)}
     known |= {(table.schema, table.name, VALID_THEN) for table in tables if table.table is not None}
@@ -83,7 +84,7 @@ def advance(
         hold = Hold(kind="schema", what=describe_missing(first), since=progress.schema_wait_since or rules.now)
     if rules.until_ts is not None:
         resolved = min(resolved, rules.until_ts)
-    ended = rules.bounded and all(ends.get(place, 0) >= end for place, end in listed.items())
+    ended = rules.bounded and all(end_offsets.get(place, 0) >= end for place, end in latest_offsets.items())
     advanced = msgspec.structs.replace(
         progress,
         partitions=partitions,
@@ -123,11 +124,11 @@ def due(ddls: Iterable[QueuedDdl], resolved: int, tables: Iterable[TableState] =
 
 
 def read_partitions(
-    progress: Progress, controls: Sequence[ControlEvent], ends: Offsets, listed: Offsets, rules: Rules
+    progress: Progress, controls: Sequence[ControlEvent], end_offsets: Offsets, latest_offsets: Offsets, rules: Rules
 ) -> tuple[dict[tuple[str, int], PartitionState], int]:
     """Partitions with their new offsets and watermarks; and how often a watermark fell."""
     states = {(state.topic, state.partition): state for state in progress.partitions}
-    for topic, partition in [*ends, *listed]:
+    for topic, partition in [*end_offsets, *latest_offsets]:
         fresh = PartitionState(topic=topic, partition=partition, offset=0)
         states.setdefault((topic, partition), fresh)
     marks: dict[tuple[str, int], int] = {}
@@ -145,7 +146,7 @@ def read_partitions(
         watermark = marks.get(place, state.watermark)
         states[place] = msgspec.structs.replace(
             state,
-            offset=ends.get(place, state.offset),
+            offset=end_offsets.get(place, state.offset),
             watermark=watermark,
             behind_since=0.0 if watermark > state.watermark else state.behind_since,
         )
@@ -153,7 +154,7 @@ def read_partitions(
 
 
 def _resolve(
-    progress: Progress, states: Mapping[tuple[str, int], PartitionState], listed: Offsets, rules: Rules
+    progress: Progress, states: Mapping[tuple[str, int], PartitionState], latest_offsets: Offsets, rules: Rules
 ) -> tuple[tuple[PartitionState, ...], int, Hold]:
     """The minimum over partitions; one that is consumed to its end, with no newer watermark, counts as the highest."""
     highest = max((state.watermark for state in states.values()), default=0)
@@ -161,7 +162,7 @@ def _resolve(
     lowest: PartitionState | None = None
     for place in sorted(states):
         state = states[place]
-        at_end = state.offset >= listed.get(place, state.offset)
+        at_end = state.offset >= latest_offsets.get(place, state.offset)
         behind = state.watermark < highest and at_end
         since = (state.behind_since or rules.now) if behind else 0.0
         idle = behind and (rules.bounded or rules.now - since >= rules.idle_timeout)
@@ -171,7 +172,7 @@ def _resolve(
     watermark = highest if lowest is None else lowest.watermark
     hold = Hold(kind="none", what="")
     if lowest is not None and (watermark < highest or not highest):
-        unread = listed.get((lowest.topic, lowest.partition), lowest.offset) - lowest.offset
+        unread = latest_offsets.get((lowest.topic, lowest.partition), lowest.offset) - lowest.offset
         why = f"{unread} messages to read" if unread > 0 else "no newer watermark yet"
         what = f"partition {lowest.partition} of topic {lowest.topic}: watermark {watermark}, {why}"
         if not highest:

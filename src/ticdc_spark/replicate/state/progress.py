@@ -249,7 +249,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     generation: int
     batch: int
-    ends: tuple[tuple[str, int, int], ...]
+    end_offsets: tuple[tuple[str, int, int], ...] = msgspec.field(name="ends")
     """(topic, partition, exclusive end offset)."""
     resolved: int | None = None
     """Once decided: a restart does not go below it, since tables may already be there."""

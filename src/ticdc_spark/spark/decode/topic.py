@@ -111,8 +111,8 @@ def read_topic(
         spark = open_session("ticdc-spark topic", {}, coordinates(*parts(source)))
     opened = open_source(spark, source)
     try:
-        first = opened.beginning() | (start or {})
-        last = opened.ends() if end is None else end
+        first = opened.beginning_offsets() | (start or {})
+        last = opened.end_offsets() if end is None else end
         name = canonical(source.protocol) if source.protocol else _detected(opened, first, last)
         messages: DataFrame = opened.read(first, last)
     finally:

@@ -36,10 +36,10 @@ class Source(Protocol):
     def starting(self) -> Offsets:
         """Where a job begins that has read nothing yet, for each partition that exists now."""
 
-    def beginning(self) -> Offsets:
+    def beginning_offsets(self) -> Offsets:
         """First offset that is still there, for each partition that exists now."""
 
-    def ends(self) -> Offsets:
+    def end_offsets(self) -> Offsets:
         """Exclusive end offset now, for each partition that exists now."""
 
     def notes(self, read: Offsets) -> dict[str, str]:

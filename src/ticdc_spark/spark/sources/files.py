@@ -30,17 +30,17 @@ class FileSource:
 
     def starting(self) -> Offsets:
         """See ``Source``."""
-        return self.beginning()
+        return self.beginning_offsets()
 
     def first_messages(self, start: Offsets, end: Offsets, limit: int) -> list[KeyValue]:
         """See ``Source``."""
         return keys_and_values(self.read(start, end), limit)
 
-    def beginning(self) -> Offsets:
+    def beginning_offsets(self) -> Offsets:
         """First offset of each partition."""
         return {partition: held[0].first for partition, held in spans(self._files()).items()}
 
-    def ends(self) -> Offsets:
+    def end_offsets(self) -> Offsets:
         """Offset after the last of each partition."""
         return {partition: 1 + max(span.last for span in held) for partition, held in spans(self._files()).items()}
 

@@ -60,20 +60,20 @@ class KafkaSource:
 
     def starting(self) -> Offsets:
         """See ``Source``."""
-        return self.ends() if self._starting == "latest" else self.beginning()
+        return self.end_offsets() if self._starting == "latest" else self.beginning_offsets()
 
     def first_messages(self, start: Offsets, end: Offsets, limit: int) -> list[KeyValue]:
         """See ``Source``."""
         return keys_and_values(self.read(start, end), limit)
 
-    def beginning(self) -> Offsets:
+    def beginning_offsets(self) -> Offsets:
         """First offset that the broker still has, by partition.
 
         Raises: SourceFault naming a topic that is not there, unless topics come from a pattern.
         """
         return self._ask(lambda consumer: self._offsets(consumer.beginningOffsets(self._partitions(consumer))))
 
-    def ends(self) -> Offsets:
+    def end_offsets(self) -> Offsets:
         """Offset after the last message (with ``read_committed``: the last stable one), by partition."""
         return self._ask(lambda consumer: self._offsets(consumer.endOffsets(self._partitions(consumer))))
 
@@ -99,7 +99,7 @@ class KafkaSource:
     def read(self, start: Offsets, end: Offsets) -> DataFrame:
         """Read with Spark's batch Kafka source; large partitions are split over the cores."""
         spark = self._spark
-        first = check_start(start, end, self.beginning(), self.ends())
+        first = check_start(start, end, self.beginning_offsets(), self.end_offsets())
         if not first:
             # A plan of the same columns that needs no broker.
             return spark.range(0).selectExpr(
