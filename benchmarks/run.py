@@ -35,7 +35,7 @@ from ticdc_spark.sinks.iceberg.kind import EXTENSIONS
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
 from ticdc_spark.spark.decode.envelopes import LOG_DDL, LandingPlan, land
 from ticdc_spark.spark.decode.log_files import LogScan
-from ticdc_spark.spark.decode.log_schema import SLOTS
+from ticdc_spark.spark.decode.log_schema import BUCKETS
 from ticdc_spark.spark.decode.rows import ReadPlan, read_rows, rows_ddl
 from ticdc_spark.spark.session.session import coordinates, cores, open_session
 from ticdc_spark.spark.sources.files import FileSource
@@ -138,7 +138,9 @@ class Bench:
         shutil.rmtree(self.folder / "steps")
 
     def plan(self, batch: int) -> LandingPlan:
-        return LandingPlan(protocol="simple", generation=1, batch=batch, slots=SLOTS, floors={}, watermarks={})
+        return LandingPlan(
+            protocol="simple", generation=1, batch=batch, buckets=BUCKETS, table_replay_below={}, watermarks={}
+        )
 
     def typed_rows(self, log: IcebergChangeLog, sink: IcebergSink) -> Iterator[tuple[DataFrame, DataFrame]]:
         """The landed rows of each table, typed by us and by ``from_json``."""

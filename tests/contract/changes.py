@@ -48,7 +48,7 @@ class ChangesContract:
         ]
         found = member.found()
         assert found.stamp is not None
-        assert (found.stamp.mark, found.stamp.floor, found.changed_by) == ((40, 2), 39, "")
+        assert (found.stamp.mark, found.stamp.applied_before, found.changed_by) == ((40, 2), 39, "")
 
     def test_only_what_the_scan_means_is_applied(self, member: Member) -> None:
         member.create()

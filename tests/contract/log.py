@@ -65,8 +65,8 @@ class LogContract:
             insert(of, 44, **source(5)),
             insert(of, 70, **source(6)),
         ]
-        floors, watermarks = {table_id_key(member.schema, "t"): 50}, {partition_key("topic", 0): 40}
-        controls = member.land(late, 2, floors=floors, watermarks=watermarks)
+        replay_below, watermarks = {table_id_key(member.schema, "t"): 50}, {partition_key("topic", 0): 40}
+        controls = member.land(late, 2, table_replay_below=replay_below, watermarks=watermarks)
         told = [one for one in controls if isinstance(one, RowsRead)]
         counts = [(one.summary.rows, one.summary.replays, one.summary.late) for one in told]
         assert [sum(count) for count in zip(*counts, strict=True)] == [1, 1, 3]

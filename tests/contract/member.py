@@ -19,7 +19,7 @@ from ticdc_spark.sinks.changelog_base import ChangeLog
 from ticdc_spark.spark.decode.control import ControlEvent, RowsRead
 from ticdc_spark.spark.decode.envelopes import LandingPlan
 from ticdc_spark.spark.decode.log_files import LogScan
-from ticdc_spark.spark.decode.log_schema import SLOTS
+from ticdc_spark.spark.decode.log_schema import BUCKETS
 from ticdc_spark.spark.decode.rows import ReadPlan
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, lake_columns
 
@@ -111,7 +111,7 @@ class Member:
         found = self.sink.find(self.name)
         seen = None if found is None else found.snapshot
         said = f'{{"at": {ts}}}' if about is None else about
-        return Stamp(**({"job": JOB, "mark": (ts, step), "floor": ts - 1, "about": said, "seen": seen} | more))
+        return Stamp(**({"job": JOB, "mark": (ts, step), "applied_before": ts - 1, "about": said, "seen": seen} | more))
 
     def create(self) -> Stamp:
         """The table, at (10, 0), with nothing in it."""
@@ -176,8 +176,8 @@ def columns_of(table: Table) -> tuple[LakeColumn, ...]:
 
 
 def landing(generation: int, batch: int, **more: Any) -> LandingPlan:
-    given = {"floors": {}, "watermarks": {}} | more
-    return LandingPlan(protocol="simple", generation=generation, batch=batch, slots=SLOTS, **given)
+    given = {"table_replay_below": {}, "watermarks": {}} | more
+    return LandingPlan(protocol="simple", generation=generation, batch=batch, buckets=BUCKETS, **given)
 
 
 def insert(of: Table, ts: int, **row: str | None) -> RowChange:

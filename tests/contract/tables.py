@@ -16,7 +16,7 @@ class TablesContract:
         stamp = member.create()
         found = member.found()
         assert found.stamp is not None
-        assert (found.stamp.job, found.stamp.mark, found.stamp.floor) == (JOB, (10, 0), 9)
+        assert (found.stamp.job, found.stamp.mark, found.stamp.applied_before) == (JOB, (10, 0), 9)
         assert found.stamp.about == stamp.about == '{"at": 10}'
         assert (found.rolled_back, found.changed_by) == (False, "")
         assert found.snapshot == member.sink.snapshot_id(member.name)

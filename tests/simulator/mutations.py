@@ -10,14 +10,14 @@ MARKS = (
     one(
         "a commit carries the mark of the one before it",
         f"{_APPLY}.batch:TimelineWork.commit",
-        "self.batch.stamp(state, mark, floor)",
-        "self.batch.stamp(state, self.mark(name) if self.stamps.get(name) else mark, floor)",
+        "self.batch.stamp(state, mark, applied_before)",
+        "self.batch.stamp(state, self.mark(name) if self.stamps.get(name) else mark, applied_before)",
     ),
     one(
         "a stamp does not say what the table is",
         f"{_APPLY}.batch:Batch.stamp",
-        "mark, floor, about,",
-        'mark, floor, "",',
+        "mark, applied_before, about,",
+        'mark, applied_before, "",',
     ),
     one(
         "what a batch decides of a table is not written with it",

@@ -14,7 +14,7 @@ from ticdc_spark.replicate.modes.arrival import (
     assign_marks,
     batch_ordinal,
     committed_arrived,
-    floors_of,
+    replay_below_last_ddl,
 )
 from ticdc_spark.replicate.modes.base import Rules
 from ticdc_spark.replicate.modes.choose import as_read, hides, of_job, refuse_hidden, without_ddl
@@ -82,7 +82,7 @@ def test_what_precedes_an_applied_ddl_is_a_replay() -> None:
     states = {("s", "t"): TableState(schema="s", name="t", applied=batch_ordinal(1, 1))}
     done = committed_arrived(read.progress, 1, states, read.resolved, read.progress.ddls, 0.0, 0.0)
     assert (done.applied, done.tables[0].applied, done.pending, done.ddls) == (90, 50, (), ())
-    assert floors_of(done)["s", "t"] == 49
+    assert replay_below_last_ddl(done)["s", "t"] == 49
     again = step(done, [copy(0)], {0: 9}, {0: 9})
     assert (again.progress.ddls, again.progress.replays) == ((), 1)
 

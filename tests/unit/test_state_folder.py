@@ -5,6 +5,7 @@ from pathlib import Path
 from ticdc_spark.model import Column, ColumnType, SchemaChange, Table
 from ticdc_spark.replicate.state.progress import (
     KnownSchema,
+    LastDdl,
     Plan,
     Progress,
     QueuedDdl,
@@ -43,3 +44,12 @@ def test_a_folder_with_the_old_name_of_the_mode_is_read(tmp_path: Path) -> None:
         path.write_text(text.replace('"mode":"watermark"', '"mode": "barrier"'))
     assert store.load() == Progress(job="shop", mode="watermark")
     assert store.load_plan() == Plan(generation=1, batch=2, end_offsets=(("x", 0, 5),), mode="watermark")
+
+
+def test_keys_keep_their_names_on_disk(tmp_path: Path) -> None:
+    """A folder of the first version has ``ddl_floors`` and ``ends``, and an older one must be able to read ours."""
+    store = Store(tmp_path)
+    store.save(Progress(job="shop", last_ddls=(LastDdl(schema="s", name="t", commit_ts=7),)))
+    store.save_plan(Plan(generation=1, batch=2, end_offsets=(("x", 0, 5),)))
+    assert '"ddl_floors":[{"schema":"s","name":"t","commit_ts":7}]' in (tmp_path / "progress.json").read_text()
+    assert '"ends":[["x",0,5]]' in (tmp_path / "plan.json").read_text()

@@ -7,7 +7,7 @@ from ticdc_spark.replicate.modes.choose import MODES
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.spark.decode.envelopes import LandingPlan, partition_key, table_id_key
-from ticdc_spark.spark.decode.log_schema import SLOTS
+from ticdc_spark.spark.decode.log_schema import BUCKETS
 
 
 def landing_plan(
@@ -19,8 +19,10 @@ def landing_plan(
         protocol=protocol,
         generation=progress.generation,
         batch=batch,
-        slots=SLOTS,
-        floors={table_id_key(*name): floor for name, floor in MODES[acting].floors(progress).items()},
+        buckets=BUCKETS,
+        table_replay_below={
+            table_id_key(*name): commit_ts for name, commit_ts in MODES[acting].replay_below(progress).items()
+        },
         watermarks={partition_key(p.topic, p.partition): p.watermark for p in progress.partitions},
         skip=tuple((place.topic, place.partition, place.offset) for place in job.skip_messages),
         replay_below=0 if acting == "arrival" else progress.replay_below,

@@ -32,7 +32,7 @@ class Stamp(msgspec.Struct, frozen=True):
 
     job: str
     mark: Mark
-    floor: int
+    applied_before: int
     """The commit_ts up to which everything was applied before the step of ``mark`` began."""
     about: str = ""
     """What the table is, in the job's own words (JSON); the sink keeps it as it is. ``""``: as written before."""

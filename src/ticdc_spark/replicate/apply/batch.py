@@ -109,10 +109,10 @@ class Batch:
         """The highest commit_ts that a table has applied; in arrival mode a DDL leaves its batch's ordinal there."""
         return 0 if self.arrival and state.applied == self.batch_ordinal else state.applied
 
-    def stamp(self, state: TableState, mark: Mark, floor: int) -> Stamp:
+    def stamp(self, state: TableState, mark: Mark, applied_before: int) -> Stamp:
         """A stamp of this job: ``mark``, and what the table is then."""
         about = msgspec.json.encode(msgspec.structs.replace(state, **_VOLATILE)).decode()
-        return Stamp(self.job.name, mark, floor, about, self.job_applied)
+        return Stamp(self.job.name, mark, applied_before, about, self.job_applied)
 
 
 _VOLATILE: dict[str, Any] = {
@@ -176,10 +176,10 @@ class TimelineWork:
         self.known[state.schema, state.name] = state
         self.stamps.setdefault((state.schema, state.name), None)
 
-    def commit(self, state: TableState, mark: Mark, floor: int, write: Callable[[Stamp], T]) -> T:
+    def commit(self, state: TableState, mark: Mark, applied_before: int, write: Callable[[Stamp], T]) -> T:
         """Commit to a table, with a stamp that says that it is ``state`` now."""
         name = (state.schema, state.name)
-        stamp = msgspec.structs.replace(self.batch.stamp(state, mark, floor), seen=self.seen.get(name))
+        stamp = msgspec.structs.replace(self.batch.stamp(state, mark, applied_before), seen=self.seen.get(name))
         result = write(stamp)
         self.stamps[name] = stamp
         self.known[name] = msgspec.structs.replace(state, mark=mark)
@@ -203,14 +203,14 @@ class TimelineWork:
             state = self.known.get(name)
             if stamp is None or state is None or not stamp.about:
                 continue
-            wanted = self.batch.stamp(state, stamp.mark, stamp.floor)
+            wanted = self.batch.stamp(state, stamp.mark, stamp.applied_before)
             if wanted.about != stamp.about and wanted != self.batch.stamp(
-                msgspec.json.decode(stamp.about.encode(), type=TableState), stamp.mark, stamp.floor
+                msgspec.json.decode(stamp.about.encode(), type=TableState), stamp.mark, stamp.applied_before
             ):
                 self.commit(
                     state,
                     stamp.mark,
-                    stamp.floor,
+                    stamp.applied_before,
                     lambda new, name=name: self.batch.sink.stamp(name, new),  # type: ignore[misc]
                 )
 

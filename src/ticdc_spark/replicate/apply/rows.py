@@ -40,7 +40,7 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
         work.count(name, upto, None)
         return
     redo = stamp is not None and mark[1] == ROWS_APPENDED
-    above = stamp.floor if redo and stamp is not None else max(state.applied, mark[0])
+    above = stamp.applied_before if redo and stamp is not None else max(state.applied, mark[0])
     waiting = [rows for rows in batch.pending if _is_of(rows, name) and (rows.late or rows.max_ts > above)]
     waiting = [rows for rows in waiting if rows.min_ts <= upto]
     if not waiting:

@@ -28,9 +28,9 @@ from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl, Rows, Step, identity, timelines
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, is_block, known_schemas
 from ticdc_spark.replicate.state.progress import (
-    DdlFloor,
     Hold,
     KnownSchema,
+    LastDdl,
     Offsets,
     PartitionState,
     PendingRows,
@@ -125,7 +125,7 @@ def _ddls(
     latest_offsets: Offsets,
 ) -> tuple[tuple[QueuedDdl, ...], int]:
     """The queue with this batch's DDLs, each with what it still waits for; and how many were replays."""
-    floors = {(floor.schema, floor.name): floor.commit_ts for floor in progress.ddl_floors}
+    last_ddl_ts = {(last.schema, last.name): last.commit_ts for last in progress.last_ddls}
     queue = {identity(ddl.change): ddl for ddl in progress.ddls}
     copies: dict[tuple[int, str, str, str], set[int]] = {}
     replays = 0
@@ -133,7 +133,7 @@ def _ddls(
         if not isinstance(event, DdlRead):
             continue
         change = event.change
-        if change.commit_ts <= floors.get((change.schema, change.name), 0):
+        if change.commit_ts <= last_ddl_ts.get((change.schema, change.name), 0):
             replays += 1
             continue
         if identity(change) not in queue:
@@ -154,9 +154,9 @@ def _ddls(
     return tuple(ddls), replays
 
 
-def floors_of(progress: Progress) -> dict[TableName, int]:
+def replay_below_last_ddl(progress: Progress) -> dict[TableName, int]:
     """The commit_ts up to which rows of a table are replays: those of its last DDL's own time may follow it."""
-    return {(floor.schema, floor.name): floor.commit_ts - 1 for floor in progress.ddl_floors if floor.name}
+    return {(last.schema, last.name): last.commit_ts - 1 for last in progress.last_ddls if last.name}
 
 
 def assign_marks(lines: Iterable[Sequence[Step]], at: int) -> list[list[Step]]:
@@ -187,11 +187,11 @@ def committed_arrived(
     left: Sequence[QueuedDdl] = (),
 ) -> Progress:
     """The progress after a batch that applied ``ddls``, and rows up to ``bound``; ``keep`` as in ``committed``."""
-    floors = {(floor.schema, floor.name): floor.commit_ts for floor in progress.ddl_floors}
+    last_ddl_ts = {(last.schema, last.name): last.commit_ts for last in progress.last_ddls}
     for ddl in ddls:
         change = ddl.change
         for name in {(change.schema, change.name), *names(action(change), states)}:
-            floors[name] = max(floors.get(name, 0), change.commit_ts)
+            last_ddl_ts[name] = max(last_ddl_ts.get(name, 0), change.commit_ts)
     at = batch_ordinal(progress.generation, batch)
     before = {(table.schema, table.name): table.applied for table in progress.tables}
     done = committed(progress, batch, states, bound, now, keep, left)
@@ -199,13 +199,15 @@ def committed_arrived(
     for table in done.tables:
         name = (table.schema, table.name)
         applied = 0 if states[name].applied == at else states[name].applied
-        tables.append(msgspec.structs.replace(table, applied=max(applied, before.get(name, 0), floors.get(name, 0))))
+        tables.append(
+            msgspec.structs.replace(table, applied=max(applied, before.get(name, 0), last_ddl_ts.get(name, 0)))
+        )
     read = [min(rows.max_ts, bound) for rows in progress.pending if rows.min_ts <= bound]
     return msgspec.structs.replace(
         done,
         applied=max([progress.applied, *read, *(ddl.change.commit_ts for ddl in ddls)]),
         tables=tuple(tables),
-        ddl_floors=tuple(DdlFloor(schema=s, name=n, commit_ts=ts) for (s, n), ts in sorted(floors.items())),
+        last_ddls=tuple(LastDdl(schema=s, name=n, commit_ts=ts) for (s, n), ts in sorted(last_ddl_ts.items())),
     )
 
 
@@ -214,9 +216,9 @@ class ArrivalMode:
 
     name: ClassVar[ModeName] = "arrival"
 
-    def floors(self, progress: Progress) -> dict[TableName, int]:
+    def replay_below(self, progress: Progress) -> dict[TableName, int]:
         """See ``Mode``."""
-        return floors_of(progress)
+        return replay_below_last_ddl(progress)
 
     def timelines(
         self,
@@ -257,5 +259,5 @@ __all__ = [
     "assign_marks",
     "batch_ordinal",
     "committed_arrived",
-    "floors_of",
+    "replay_below_last_ddl",
 ]

@@ -55,7 +55,7 @@ class Mode(Protocol):
 
     name: ClassVar[ModeName]
 
-    def floors(self, progress: Progress) -> dict[TableName, int]:
+    def replay_below(self, progress: Progress) -> dict[TableName, int]:
         """The commit_ts up to which rows of a table may be replays."""
 
     def timelines(

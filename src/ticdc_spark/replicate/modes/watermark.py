@@ -69,14 +69,14 @@ def advance(
     known = {(schema.schema, schema.name, schema.key) for schema in schemas if not is_block(schema.key)}
     known |= {(*name, VALID_THEN) for name in named_after(ddls)}
     known |= {(table.schema, table.name, VALID_THEN) for table in tables if table.table is not None}
-    floors = {(table.schema, table.name): table.applied for table in tables}
+    applied = {(table.schema, table.name): table.applied for table in tables}
     missing = tuple(
         rows
         for rows in pending
         if not known & {(rows.schema, rows.name, key) for key in (effective(rows.schema_key), ANY_VERSION)}
         and not left_out(rows.schema, rows.name)
         and rows.min_ts <= resolved
-        and rows.max_ts > floors.get((rows.schema, rows.name), 0)
+        and rows.max_ts > applied.get((rows.schema, rows.name), 0)
     )
     if missing:
         first = min(missing, key=lambda rows: rows.min_ts)
@@ -257,7 +257,7 @@ class WatermarkMode:
 
     name: ClassVar[ModeName] = "watermark"
 
-    def floors(self, progress: Progress) -> dict[TableName, int]:
+    def replay_below(self, progress: Progress) -> dict[TableName, int]:
         """See ``Mode``."""
         # After the state was lost, a table may be ahead of what was read again.
         return {(table.schema, table.name): min(table.applied, progress.applied) for table in progress.tables}

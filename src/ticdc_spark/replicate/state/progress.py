@@ -100,7 +100,7 @@ class PendingRows(msgspec.Struct, frozen=True, kw_only=True):
     min_ts: int
     max_ts: int
     late: bool = False
-    """Rows at or below their table's floor, to be applied where they are the newest."""
+    """Rows at or below what their table had applied, to be applied where they are the newest."""
     redo: bool = False
     """Of ``late``: rows that were applied once, to a copy that was set back since."""
     topic: str
@@ -146,7 +146,7 @@ class SkippedRow(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
-class DdlFloor(msgspec.Struct, frozen=True, kw_only=True):
+class LastDdl(msgspec.Struct, frozen=True, kw_only=True):
     """Arrival: the last DDL that was applied to a name. What is older and comes later is a replay."""
 
     schema: str
@@ -205,7 +205,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """See ``mode``; empty while nothing has told it."""
     protocol: str = ""
     """What the first messages told, where the job file does not name it."""
-    ddl_floors: tuple[DdlFloor, ...] = ()
+    last_ddls: tuple[LastDdl, ...] = msgspec.field(name="ddl_floors", default=())
     partitions: tuple[PartitionState, ...] = ()
     tables: tuple[TableState, ...] = ()
     schemas: tuple[KnownSchema, ...] = ()

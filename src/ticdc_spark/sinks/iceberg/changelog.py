@@ -17,7 +17,7 @@ from ticdc_spark.sinks.iceberg.catalog import NAMESPACE
 from ticdc_spark.sinks.iceberg.faults import faults, quote
 from ticdc_spark.sinks.iceberg.log_table import LogTableFiles
 from ticdc_spark.spark.decode.control import Control, ControlEvent, Reject, read_control
-from ticdc_spark.spark.decode.envelopes import CONTROL_SLOT, LOG_DDL, LandingPlan, land, slot_of
+from ticdc_spark.spark.decode.envelopes import CONTROL_BUCKET, LOG_DDL, LandingPlan, bucket_of, land
 from ticdc_spark.spark.decode.log_files import (
     CONTROL_COLUMNS,
     CONTROL_DDL,
@@ -27,7 +27,7 @@ from ticdc_spark.spark.decode.log_files import (
     read_log,
     write_log,
 )
-from ticdc_spark.spark.decode.log_schema import SLOTS
+from ticdc_spark.spark.decode.log_schema import BUCKETS
 from ticdc_spark.spark.decode.rows import LOG_COLUMNS
 from ticdc_spark.spark.session.session import runs_here
 from ticdc_spark.spark.tasks import ArrowTask, chain
@@ -126,7 +126,7 @@ class IcebergChangeLog:
         self.fence()
         opened.writeTo(self.table).overwrite(_is_batch(plan.generation, plan.batch))
         written = self.spark.table(self.table).where(
-            _is_batch(plan.generation, plan.batch) & (sf.col("slot") == CONTROL_SLOT)
+            _is_batch(plan.generation, plan.batch) & (sf.col("slot") == CONTROL_BUCKET)
         )
         rows: list[dict[str, Any]] = written.select(*CONTROL_COLUMNS).toArrow().to_pylist()
         return rows
@@ -174,12 +174,12 @@ class IcebergChangeLog:
 
     def rows(self, session: SparkSession, wanted: LogScan) -> DataFrame:
         """Raw rows of one table, as ``LOG_COLUMNS``, as Spark reads them."""
-        slots = sf.col("slot") == slot_of(wanted.schema, wanted.table, SLOTS)
+        buckets = sf.col("slot") == bucket_of(wanted.schema, wanted.table, BUCKETS)
         if wanted.batches is not None:
-            slots &= sf.col("batch").isin(sorted(wanted.batches))
+            buckets &= sf.col("batch").isin(sorted(wanted.batches))
         found = (
             session.table(self.table)
-            .where((sf.col("generation") == wanted.generation) & slots)
+            .where((sf.col("generation") == wanted.generation) & buckets)
             .where((sf.col("schema") == wanted.schema) & (sf.col("table") == wanted.table))
             .where(sf.col("kind").isin(list(wanted.kinds)))
             .where((sf.col("commit_ts") > wanted.above) & (sf.col("commit_ts") <= wanted.upto))
@@ -212,13 +212,13 @@ class IcebergChangeLog:
         """The files that may hold such rows; ``None`` when Spark must read them."""
         if self._files is None or wanted.batches is None:
             return None
-        slot = slot_of(wanted.schema, wanted.table, SLOTS)
+        bucket = bucket_of(wanted.schema, wanted.table, BUCKETS)
         landed = {
             batch: files for (generation, batch), files in self._landed.items() if generation == wanted.generation
         }
-        known = [file for batch in wanted.batches for file in landed.get(batch, ()) if file.slot == slot]
+        known = [file for batch in wanted.batches for file in landed.get(batch, ()) if file.bucket == bucket]
         others = wanted.batches - landed.keys()
-        more = self._files.find(wanted.generation, others, slot) if others else []
+        more = self._files.find(wanted.generation, others, bucket) if others else []
         return None if more is None else [*known, *more]
 
     def late_rows(self, generation: int, batch: int) -> list[LateRows]:
@@ -227,7 +227,7 @@ class IcebergChangeLog:
             log = self.spark.table(self.table).where(sf.col("generation") == generation)
             here = log.where(sf.col("batch") == batch)
             late = here.where((sf.col("slot") >= 0) & (sf.col("kind") == "late"))
-            marks = here.where((sf.col("slot") == CONTROL_SLOT) & (sf.col("kind") == "watermark")).select(
+            marks = here.where((sf.col("slot") == CONTROL_BUCKET) & (sf.col("kind") == "watermark")).select(
                 sf.col("topic").alias("t"),
                 sf.col("partition").alias("p"),
                 sf.col("offset").alias("o"),

@@ -13,7 +13,8 @@ from ticdc_spark.sinks.base import Stamp, TableFound
 from ticdc_spark.sinks.history import Commit, Note, judge, unseen_changes
 
 MARK = "ticdc.applied"
-FLOOR = "ticdc.floor"
+APPLIED_BEFORE = "ticdc.floor"
+"""``Stamp.applied_before``; tables that exist have this name."""
 JOB = "ticdc.job"
 JOB_APPLIED = "ticdc.job-applied"
 ABOUT = "ticdc.table"
@@ -27,7 +28,12 @@ CHANGED = "ticdc.changed-by"
 def summary(stamp: Stamp, about: str = "") -> dict[str, str]:
     """A mark as properties of a snapshot; ``about``: what the table is, where its properties do not follow at once."""
     ts, step = stamp.mark
-    marked = {MARK: f"{ts}:{step}", FLOOR: str(stamp.floor), JOB: stamp.job, JOB_APPLIED: str(stamp.job_applied)}
+    marked = {
+        MARK: f"{ts}:{step}",
+        APPLIED_BEFORE: str(stamp.applied_before),
+        JOB: stamp.job,
+        JOB_APPLIED: str(stamp.job_applied),
+    }
     return marked | ({ABOUT: about} if about else {})
 
 
@@ -133,7 +139,7 @@ def _stamp(held: Any) -> Stamp | None:
         return None
     ts, step = str(mark).split(":")
     about, applied = str(held.getOrDefault(ABOUT, "")), int(held.getOrDefault(JOB_APPLIED, "0"))
-    return Stamp(str(held.get(JOB)), (int(ts), int(step)), int(held.get(FLOOR)), about, applied)
+    return Stamp(str(held.get(JOB)), (int(ts), int(step)), int(held.get(APPLIED_BEFORE)), about, applied)
 
 
 __all__ = [

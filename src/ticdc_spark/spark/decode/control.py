@@ -1,4 +1,4 @@
-"""Control events: what the driver reads of a landed batch. A row of the log's control slot is decoded once, here.
+"""Control events: what the driver reads of a landed batch. A row of the log's control bucket is decoded once, here.
 
 Row changes themselves stay in the log; of them the driver reads one summary a task, partition, table and schema key.
 """
@@ -20,7 +20,7 @@ class Summary(msgspec.Struct):
     """What one task saw of one (partition, table, schema key)."""
 
     rows: int = 0
-    """Above the table's floor; ``min_ts`` and ``max_ts`` are theirs."""
+    """Above the table's ``replay_below``; ``min_ts`` and ``max_ts`` are theirs."""
     min_ts: int = 2**63 - 1
     max_ts: int = 0
     inserts: int = 0
@@ -28,7 +28,7 @@ class Summary(msgspec.Struct):
     replays: int = 0
     """Certain ones: left out of the log."""
     late: int = 0
-    """At or below the floor, and no certain replay."""
+    """At or below it, and no certain replay."""
     hidden: bool = False
     """Whether some do not carry their commit_ts."""
 
@@ -148,7 +148,7 @@ ControlEvent: TypeAlias = (
 
 
 class Control(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of the change log's control slot, as it is stored."""
+    """A row of the change log's control bucket, as it is stored."""
 
     kind: str
     topic: str
@@ -163,7 +163,7 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_control(row: Control) -> ControlEvent:
-    """Decode a row of the control slot."""
+    """Decode a row of the control bucket."""
     place: dict[str, Any] = {
         "topic": row.topic,
         "partition": row.partition,

@@ -25,12 +25,12 @@ from ticdc_spark.spark.decode.control import (
     read_control,
 )
 from ticdc_spark.spark.decode.envelopes import (
-    CONTROL_SLOT,
+    CONTROL_BUCKET,
     LandingPlan,
-    floor_of,
     kind_of,
     land,
     passed_of,
+    replay_below_of,
     split_events,
 )
 from ticdc_spark.spark.decode.log_files import CONTROL_COLUMNS
@@ -94,12 +94,12 @@ def land_by_arrow(messages: Sequence[Message], plan: LandingPlan) -> Landed:
     rows = [
         LoggedRow(**{name: row[name] for name in LoggedRow.__struct_fields__})
         for row in found
-        if row["slot"] != CONTROL_SLOT
+        if row["slot"] != CONTROL_BUCKET
     ]
     controls = [
         read_control(Control(**{name: row[name] for name in CONTROL_COLUMNS}))
         for row in found
-        if row["slot"] == CONTROL_SLOT
+        if row["slot"] == CONTROL_BUCKET
     ]
     return rows, controls
 
@@ -145,15 +145,15 @@ def _sort_out(plan: LandingPlan, rows: list[LoggedRow]) -> tuple[list[LoggedRow]
     for group, mine in groups.items():
         topic, partition, schema, table, _ = group
         stamps = [row.commit_ts for row in mine]
-        lowest, floor = min(stamps), floor_of(plan, schema, table)
+        lowest, replay_below = min(stamps), replay_below_of(plan, schema, table)
         summary = summaries[group] = Summary(hidden=not lowest)
-        if lowest > floor:
+        if lowest > replay_below:
             summary.rows, summary.min_ts, summary.max_ts = len(mine), lowest, max(stamps)
             summary.inserts = sum(row.op == "insert" for row in mine)
             continue
         passed = passed_of(plan, topic, partition)
         for row in mine:
-            kind = kind_of(row.commit_ts, floor, passed, summary)
+            kind = kind_of(row.commit_ts, replay_below, passed, summary)
             if kind != "row":
                 sorted_out[id(row)] = None if kind is None else msgspec.structs.replace(row, kind=kind)
     if not sorted_out:

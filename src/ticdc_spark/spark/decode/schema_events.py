@@ -11,7 +11,7 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Envelope
 from ticdc_spark.protocols.wire_protocol import TableOfRow
 from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, SCHEMA_IDS, SchemaIds
-from ticdc_spark.spark.decode.log_schema import CONTROL_SLOT, LOG_SCHEMA
+from ticdc_spark.spark.decode.log_schema import CONTROL_BUCKET, LOG_SCHEMA
 from ticdc_spark.wire.confluent import HEAD, is_framed, schema_id
 
 Heads = tuple[bytes | None, bytes | None]
@@ -66,6 +66,6 @@ def schema_id_rows(generation: int, batch: int, heads: Iterable[Heads]) -> pa.Re
 
 
 def _rows(generation: int, batch: int, kind: str, told: Iterable[dict[str, object]]) -> pa.RecordBatch:
-    about = {"generation": generation, "batch": batch, "slot": CONTROL_SLOT, "kind": kind}
+    about = {"generation": generation, "batch": batch, "slot": CONTROL_BUCKET, "kind": kind}
     place = {"topic": "", "partition": 0, "offset": -1, "seq": 0}
     return pa.RecordBatch.from_pylist([about | place | one for one in told], schema=LOG_SCHEMA)
