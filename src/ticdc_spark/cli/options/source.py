@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 import msgspec
 
-from ticdc_spark.cli.decoders import decoder_of
+from ticdc_spark.cli.options.decoders import decoder_of
 from ticdc_spark.clients.claim_check import ClaimCheckStorage
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Message
