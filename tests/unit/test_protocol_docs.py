@@ -11,9 +11,9 @@ import pytest
 
 from tests.golden.equality import EQUALITY
 from tests.golden.exceptions import RULES
-from ticdc_spark.protocols.canal_json.types import FORMS as CANAL_JSON
-from ticdc_spark.protocols.debezium.types import FORMS as DEBEZIUM
-from ticdc_spark.protocols.open.types import FORMS as OPEN
+from ticdc_spark.protocols.canal_json.types import CODECS as CANAL_JSON
+from ticdc_spark.protocols.debezium.types import CODECS as DEBEZIUM
+from ticdc_spark.protocols.open.types import CODECS as OPEN
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMITS = (ROOT / "docs" / "protocol-limits.md").read_text(encoding="utf-8")

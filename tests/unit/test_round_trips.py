@@ -10,9 +10,9 @@ from tests.strategies import EVERYTHING, TYPES, WIRES, Wire, changes_of, clean_t
 from ticdc_spark import mysql
 from ticdc_spark.model import Change, Rejected, Row, RowChange, Table
 from ticdc_spark.protocols import PROTOCOLS
-from ticdc_spark.protocols.canal_json.types import FORMS as CANAL_JSON
-from ticdc_spark.protocols.debezium.types import FORMS as DEBEZIUM
-from ticdc_spark.protocols.open.types import FORMS as OPEN
+from ticdc_spark.protocols.canal_json.types import CODECS as CANAL_JSON
+from ticdc_spark.protocols.debezium.types import CODECS as DEBEZIUM
+from ticdc_spark.protocols.open.types import CODECS as OPEN
 
 every_wire = pytest.mark.parametrize("wire", WIRES, ids=str)
 
