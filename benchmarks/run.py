@@ -38,7 +38,7 @@ from ticdc_spark.spark.decode.log_files import LogScan
 from ticdc_spark.spark.decode.log_schema import BUCKETS
 from ticdc_spark.spark.decode.rows import ReadPlan, read_rows, rows_ddl
 from ticdc_spark.spark.session.session import coordinates, cores, open_session
-from ticdc_spark.spark.sources.files import FileSource
+from ticdc_spark.spark.sources.files import RecordedTopicSource
 from ticdc_spark.spark.types import LakeOptions
 
 JOB = """\
@@ -65,7 +65,7 @@ class Bench:
         self.topic = topic
         self.batch_rows = batch_rows
         self.folder = folder
-        self.source = FileSource(spark, topic.path)
+        self.source = RecordedTopicSource(spark, topic.path)
         self.bounds = list(self._bounds())
         self.found: dict[str, Measured] = {}
         self.phases: dict[str, float] = defaultdict(float)
@@ -125,7 +125,7 @@ class Bench:
             _drain(every.select(sf.from_json(sf.col("value").cast("string"), envelope).alias("m")).select("m.*"))
 
         sink = self.sink("steps")
-        log, source = sink.changelog("bench"), FileSource(sink.spark, self.topic.path)
+        log, source = sink.changelog("bench"), RecordedTopicSource(sink.spark, self.topic.path)
         with self.measure("landing"):
             for batch, (start, end) in enumerate(self.bounds, 1):
                 log.land(source.read(start, end), self.plan(batch))
@@ -187,7 +187,7 @@ class Bench:
         sink = self.sink(name)
         baselines.create(sink, self.topic.tables)
         with self.measure(f"whole job: {name}"):
-            run(FileSource(sink.spark, self.topic.path), sink, self.topic.tables, self.bounds)
+            run(RecordedTopicSource(sink.spark, self.topic.path), sink, self.topic.tables, self.bounds)
         self.check(name, sink)
         shutil.rmtree(self.folder / name)
 

@@ -10,11 +10,11 @@ import msgspec
 
 from tests.spark.simple_topic import ID, INT, KEY
 from ticdc_spark.errors import LeaseHeld
-from ticdc_spark.model import Change, Column, Message, Row, RowChange, Table
+from ticdc_spark.model import Change, Column, Message, Row, RowChange, Table, TableName
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.protocols.simple.decode import SimpleConfig, encoder
-from ticdc_spark.sinks.base import NetChanges, Sink, Stamp, TableFound, TableName
+from ticdc_spark.sinks.base import NetChanges, Sink, Stamp, TableFound
 from ticdc_spark.sinks.changelog_base import ChangeLog
 from ticdc_spark.spark.decode.control import ControlEvent, RowsRead
 from ticdc_spark.spark.decode.envelopes import LandingPlan

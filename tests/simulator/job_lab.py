@@ -16,12 +16,12 @@ from tests.simulator.setup import JobSetup, job_of
 from tests.simulator.wire import WIRES
 from ticdc_spark.config.job import Identity
 from ticdc_spark.errors import LeaseHeld
-from ticdc_spark.model import Message, Table
+from ticdc_spark.model import Message, Offsets, Table
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.names import unescape
 from ticdc_spark.operate.resume import lift
 from ticdc_spark.operate.status import describe
-from ticdc_spark.replicate.state.progress import Offsets, Plan, Progress
+from ticdc_spark.replicate.state.progress import Plan, Progress
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.memory.lake import Field, MemoryTable
 from ticdc_spark.sinks.memory.lake import Lake as Tables

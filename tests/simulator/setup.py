@@ -11,7 +11,7 @@ import msgspec
 
 from tests.simulator.feed import Feed
 from tests.simulator.wire import WIRES
-from ticdc_spark.config.job import IcebergSink, Job, KafkaSource, SchemaFiles
+from ticdc_spark.config.job import IcebergConfig, Job, KafkaSource, SchemaFiles
 from ticdc_spark.config.values import SkipDdl
 
 IDLE_TIMEOUT = 60.0
@@ -72,7 +72,7 @@ def job_of(setup: JobSetup, folder: Path) -> Job:
             starting=setup.starting,
             protocol=setup.protocol,
         ),
-        sink=IcebergSink(warehouse=str(folder / "lake")),
+        sink=IcebergConfig(warehouse=str(folder / "lake")),
         schema=SchemaFiles(file=files),
         mode="watermark" if WIRES[setup.protocol].name in ("canal-json", "debezium") else None,
         source_timezone=setup.source_timezone,

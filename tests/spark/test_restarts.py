@@ -16,7 +16,7 @@ from ticdc_spark import failpoints
 from ticdc_spark.cli.demo import compare
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.load import load_job
-from ticdc_spark.model import Bootstrap, Change, Column, ColumnType, RowChange, Table, Watermark
+from ticdc_spark.model import Bootstrap, Change, Column, ColumnType, RowChange, Table, TableName, Watermark
 from ticdc_spark.replicate import loop
 from ticdc_spark.replicate.apply import batch as batch_module
 from ticdc_spark.replicate.apply.look import Looked, look_at
@@ -25,7 +25,7 @@ from ticdc_spark.replicate.decide import Decided
 from ticdc_spark.replicate.modes.commit import committed
 from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.replicate.step import Steps
-from ticdc_spark.sinks.base import Sink, TableName
+from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.iceberg import net_changes
 
 POINTS = frozenset(

@@ -19,8 +19,8 @@ from tests.contract.newest import NewestContract
 from tests.contract.others import OthersContract
 from tests.contract.tables import TablesContract
 from tests.spark.lake import lake
+from ticdc_spark.model import TableName
 from ticdc_spark.names import escape
-from ticdc_spark.sinks.base import TableName
 from ticdc_spark.sinks.iceberg.catalog import catalog_options
 from ticdc_spark.sinks.iceberg.faults import quote
 from ticdc_spark.sinks.iceberg.sink import IcebergSink

@@ -12,8 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.recorded_topics import Line, as_json, lines, write_json, write_parquet
 from tests.vectors import ROOT, needs_vectors
 from ticdc_spark.errors import SourceFault
-from ticdc_spark.spark.sources.base import OffsetRange, Offsets, fair_cut
-from ticdc_spark.spark.sources.files import FileSource
+from ticdc_spark.model import Offsets
+from ticdc_spark.spark.sources.base import OffsetRange, fair_cut
+from ticdc_spark.spark.sources.files import RecordedTopicSource
 from ticdc_spark.topics import json_lines as recorded_json
 
 
@@ -44,7 +45,7 @@ def test_reads_exactly_what_lies_between(
     ]
     write = write_parquet if name.endswith(".parquet") else write_json
     write(tmp_path / "r" / name, mixed)
-    source = FileSource(spark, tmp_path / "r")
+    source = RecordedTopicSource(spark, tmp_path / "r")
     assert source.beginning_offsets() == {("t", 0): 10, ("t", 1): 0}
     assert source.end_offsets() == {("t", 0): 500, ("t", 1): 490}
     assert _read(source.read(source.beginning_offsets(), source.end_offsets())) == sorted(mixed)
@@ -65,7 +66,7 @@ def test_files_of_all_kinds_make_one_topic_in_order_of_offset(spark: SparkSessio
     for ignored in ("_tmp.jsonl", ".messages.parquet.tmp", "README.md", "_delta/a.jsonl"):
         (tmp_path / ignored).parent.mkdir(exist_ok=True)
         (tmp_path / ignored).write_text("not JSON")
-    source = FileSource(spark, tmp_path)
+    source = RecordedTopicSource(spark, tmp_path)
     assert [line.offset for line in _read(source.read({}, source.end_offsets()))] == [*range(20), *range(25, 40)]
     # Six messages on from 18 are four offsets of nothing and two messages too many: rows count, not offsets.
     assert source.cap({("t", 0): 18}, source.end_offsets(), 6, 1 << 30) == {("t", 0): 29}
@@ -75,7 +76,7 @@ def test_reads_only_files_that_overlap(spark: SparkSession, tmp_path: Path) -> N
     for start in range(0, 40, 10):
         write_parquet(tmp_path / f"p{start}.parquet", lines("p", 0, range(start, start + 10)))
         write_json(tmp_path / f"j{start}.jsonl", lines("j", 0, range(start, start + 10)))
-    source = FileSource(spark, tmp_path)
+    source = RecordedTopicSource(spark, tmp_path)
     read = source.read({("p", 0): 15, ("j", 0): 15}, {("p", 0): 20, ("j", 0): 20})
     assert len(_read(read)) == 10
     assert [Path(name).name for name in read.inputFiles()] == ["p10.parquet"]
@@ -88,7 +89,7 @@ def test_a_large_file_is_read_by_several_tasks(
 ) -> None:
     monkeypatch.setattr(recorded_json, "CHUNK_BYTES", 4096)
     path = write_json(tmp_path / "a.jsonl", lines("t", 0, range(1000)))
-    read = FileSource(spark, path).read({}, {("t", 0): 1000})
+    read = RecordedTopicSource(spark, path).read({}, {("t", 0): 1000})
     assert read.rdd.getNumPartitions() >= 2
     assert [line.offset for line in _read(read)] == list(range(1000))
 
@@ -98,7 +99,7 @@ def test_a_missing_offset_is_the_line(spark: SparkSession, tmp_path: Path, monke
     texts = [as_json(line, without=("offset", "timestamp", "key")) for line in lines("t", 0, range(20))]
     texts.insert(5, "")
     (tmp_path / "a.jsonl").write_text("\n".join(texts))
-    source = FileSource(spark, tmp_path)
+    source = RecordedTopicSource(spark, tmp_path)
     found = _read(source.read({}, source.end_offsets()))
     assert [line.offset for line in found] == [i for i in range(21) if i != 5]
     assert {(line.timestamp, line.key) for line in found} == {(None, None)}
@@ -112,7 +113,7 @@ def test_a_missing_offset_is_the_line(spark: SparkSession, tmp_path: Path, monke
 @needs_vectors
 def test_golden_vectors_are_recorded_topics(spark: SparkSession) -> None:
     path = ROOT / "tiflow" / "smoke" / "simple_json.jsonl"
-    source = FileSource(spark, path)
+    source = RecordedTopicSource(spark, path)
     assert source.end_offsets() == {("tiflow-smoke", 0): len(path.read_text().splitlines())}
     found = _read(source.read({}, source.end_offsets()))
     assert all(line.value is not None and line.value.startswith(b'{"version":1') for line in found)
@@ -134,7 +135,7 @@ def test_a_bad_line_is_named_before_anything_is_read(spark: SparkSession, tmp_pa
     path = tmp_path / "a.jsonl"
     path.write_text(f"{good}\n\n{text}\n")
     with pytest.raises(SourceFault, match=rf"a\.jsonl, line 3: .*{said}"):
-        FileSource(spark, path).end_offsets()
+        RecordedTopicSource(spark, path).end_offsets()
 
 
 @pytest.mark.parametrize("value", ['"a*b="', '"YQ="', "12"])
@@ -142,7 +143,7 @@ def test_bad_base64_names_file_and_line(spark: SparkSession, tmp_path: Path, val
     good = as_json(lines("t", 0, [0])[0])
     path = tmp_path / "a.jsonl"
     path.write_text(f'{good}\n{{"topic": "t", "partition": 0, "offset": 1, "value": {value}}}\n')
-    source = FileSource(spark, path)
+    source = RecordedTopicSource(spark, path)
     with pytest.raises(PythonException, match=r"SourceFault: .*a\.jsonl, line 2: "):
         source.read({}, {("t", 0): 2}).collect()
 
@@ -152,7 +153,7 @@ def test_an_offset_in_two_files_is_refused(spark: SparkSession, tmp_path: Path, 
     write = write_json if suffix == "jsonl" else write_parquet
     write(tmp_path / f"a.{suffix}", lines("t", 0, range(0, 20, 2)))
     write_parquet(tmp_path / "b.parquet", lines("t", 0, range(1, 21, 2)))
-    source = FileSource(spark, tmp_path)
+    source = RecordedTopicSource(spark, tmp_path)
     assert source.end_offsets() == {("t", 0): 20}, "files may interleave"
     write(tmp_path / f"c.{suffix}", lines("t", 0, [8]))
     with pytest.raises(SourceFault, match=rf"offset 8 is in .*a\.{suffix} and in .*c\.{suffix}"):
@@ -164,42 +165,42 @@ def test_an_offset_twice_in_a_file_is_refused(spark: SparkSession, tmp_path: Pat
     write = write_json if suffix == "jsonl" else write_parquet
     path = write(tmp_path / f"a.{suffix}", [*lines("t", 0, range(5)), *lines("t", 0, [3])])
     with pytest.raises(SourceFault, match=rf"offset 3 is in .*a\.{suffix} and there again"):
-        FileSource(spark, path).end_offsets()
+        RecordedTopicSource(spark, path).end_offsets()
 
 
 def test_what_is_no_recorded_topic_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(SourceFault, match="no such file or folder"):
-        FileSource(spark, tmp_path / "absent").end_offsets()
+        RecordedTopicSource(spark, tmp_path / "absent").end_offsets()
     with pytest.raises(SourceFault, match="no recorded messages"):
-        FileSource(spark, tmp_path).end_offsets()
+        RecordedTopicSource(spark, tmp_path).end_offsets()
     (tmp_path / "a.parquet").write_bytes(b"PAR1 no")
     with pytest.raises(SourceFault, match=r"a\.parquet"):
-        FileSource(spark, tmp_path).end_offsets()
+        RecordedTopicSource(spark, tmp_path).end_offsets()
     (tmp_path / "a.parquet").unlink()
     (tmp_path / "a.jsonl.gz").write_bytes(b"\x1f\x8b\x08\x00 no")
     with pytest.raises(SourceFault, match=r"a\.jsonl\.gz"):
-        FileSource(spark, tmp_path).end_offsets()
+        RecordedTopicSource(spark, tmp_path).end_offsets()
 
 
 def test_parquet_with_other_columns_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     spark.sql("SELECT 't' AS topic, 0L AS partition").coalesce(1).write.parquet(str(tmp_path / "r"))
     with pytest.raises(SourceFault, match="column 'partition' is int64; a recorded topic has int32"):
-        FileSource(spark, tmp_path / "r").end_offsets()
+        RecordedTopicSource(spark, tmp_path / "r").end_offsets()
 
 
 def test_offsets_beyond_the_end_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     path = write_json(tmp_path / "a.jsonl", lines("t", 0, range(5)))
     with pytest.raises(SourceFault, match="wanted offsets up to 9, but it ends at 5"):
-        FileSource(spark, path).read({}, {("t", 0): 9})
+        RecordedTopicSource(spark, path).read({}, {("t", 0): 9})
     with pytest.raises(SourceFault, match="'u', partition 0: does not exist any more"):
-        FileSource(spark, path).read({}, {("u", 0): 9})
+        RecordedTopicSource(spark, path).read({}, {("u", 0): 9})
 
 
 def test_a_changed_file_is_scanned_again_and_an_unchanged_one_is_not(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write_json(tmp_path / "a.jsonl", lines("t", 0, range(5)))
-    source = FileSource(spark, path)
+    source = RecordedTopicSource(spark, path)
     assert source.end_offsets() == {("t", 0): 5}
     with monkeypatch.context() as patch:
         patch.setattr(recorded_json, "scan", lambda path: pytest.fail(f"{path} was scanned again"))

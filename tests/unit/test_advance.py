@@ -6,13 +6,13 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from ticdc_spark.model import Bootstrap, Column, ColumnType, Rejected, SchemaChange, Table
+from ticdc_spark.model import Bootstrap, Column, ColumnType, Offsets, Rejected, SchemaChange, Table
 from ticdc_spark.replicate.modes.base import Advanced, Rules
 from ticdc_spark.replicate.modes.commit import committed
 from ticdc_spark.replicate.modes.watermark import advance, due
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, KEPT_VERSIONS, forget_schemas
-from ticdc_spark.replicate.state.progress import KnownSchema, Offsets, PartitionState, Progress, TableState
-from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, Control, ControlEvent, Summary, read_control
+from ticdc_spark.replicate.state.progress import KnownSchema, PartitionState, Progress, TableState
+from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, Control, ControlEvent, RowCounts, read_control
 
 NOW = 1_000_000.0
 LIVE = Rules(idle_timeout=60.0, bounded=False, now=NOW)
@@ -38,7 +38,7 @@ def watermark(ts: int, partition: int = 0, offset: int = 0) -> ControlEvent:
 
 
 def rows(low: int, high: int, name: str = "a", key: str = "1", partition: int = 0, **counts: int) -> ControlEvent:
-    summary = Summary(**({"rows": 2, "inserts": 0, "min_ts": low, "max_ts": high} | counts))
+    summary = RowCounts(**({"rows": 2, "inserts": 0, "min_ts": low, "max_ts": high} | counts))
     text = msgspec.json.encode(summary).decode()
     return control("summary", low, partition, schema="s", table=name, schema_key=key, control=text)
 

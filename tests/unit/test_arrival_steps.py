@@ -20,7 +20,7 @@ from ticdc_spark.replicate.modes.base import Rules
 from ticdc_spark.replicate.modes.choose import as_read, hides, of_job, refuse_hidden, without_ddl
 from ticdc_spark.replicate.plan.timeline import Ddl, Rows, timelines
 from ticdc_spark.replicate.state.progress import PartitionState, PendingRows, Progress, QueuedDdl, TableState
-from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, Control, ControlEvent, Summary, read_control
+from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, Control, ControlEvent, RowCounts, read_control
 
 RULES = Rules(idle_timeout=60.0, bounded=False, now=1000.0)
 EMPTY = Progress(job="job")
@@ -49,7 +49,7 @@ def copy(partition: int) -> ControlEvent:
 
 
 def rows(first: int, last: int) -> ControlEvent:
-    return control("summary", 0, -1, first, Summary(rows=2, min_ts=first, max_ts=last))
+    return control("summary", 0, -1, first, RowCounts(rows=2, min_ts=first, max_ts=last))
 
 
 def step(progress: Progress, controls: list[ControlEvent], ends: dict[int, int], latest_offsets: dict[int, int]) -> Any:
@@ -149,7 +149,7 @@ def test_deletes_without_commit_ts_leave_no_place_for_ddl(caplog: pytest.LogCapt
 
 @pytest.mark.parametrize(("hidden", "mode", "refused"), [(True, "watermark", True), (True, None, False)])
 def test_rows_without_commit_ts_have_no_place_among_watermarks(hidden: bool, mode: Any, refused: bool) -> None:
-    summaries = [control("summary", 0, 0, 0, Summary(rows=1, hidden=value)) for value in (False, hidden)]
+    summaries = [control("summary", 0, 0, 0, RowCounts(rows=1, hidden=value)) for value in (False, hidden)]
     assert hides(summaries) and not hides(summaries[:1])
     refuse_hidden(summaries[:1], "watermark")
     with pytest.raises(DecisionNeeded, match="without commitTs") if refused else nullcontext():
@@ -159,7 +159,9 @@ def test_rows_without_commit_ts_have_no_place_among_watermarks(hidden: bool, mod
 def test_a_schema_block_tells_a_table_without_ddl() -> None:
     table = Table(schema="s", name="t", columns=(), version=60)
     block = msgspec.structs.replace(control(SCHEMA_BLOCK, 0, 0, 60, table), schema_key="#b")
-    rows = msgspec.structs.replace(control("summary", 0, 0, 60, Summary(rows=1, min_ts=60, max_ts=60)), schema_key="#b")
+    rows = msgspec.structs.replace(
+        control("summary", 0, 0, 60, RowCounts(rows=1, min_ts=60, max_ts=60)), schema_key="#b"
+    )
     ends = {("a", 0): 5}
     waiting = advance_arrived(EMPTY, 1, [rows], ends, ends, RULES)
     assert waiting.resolved == 59 and [one.schema_key for one in waiting.missing] == ["#b"]

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ticdc_spark import mysql
-from ticdc_spark.ddl import DdlEffect, TableName, apply_ddl, classify, column_renames, ddl_tables, fold, parse_create
+from ticdc_spark.ddl import DdlEffect, apply_ddl, classify, column_renames, ddl_tables, fold, parse_create
 from ticdc_spark.errors import MessageError
-from ticdc_spark.model import Table
+from ticdc_spark.model import Table, TableName
 
 
 def tables_after(*statements: str) -> dict[TableName, Table]:

@@ -9,7 +9,7 @@ import pytest
 
 from ticdc_spark.config.load import (
     FilesSource,
-    IcebergSink,
+    IcebergConfig,
     Job,
     JobKeys,
     KafkaSource,
@@ -241,7 +241,7 @@ def test_a_key_above_all_sections_is_refused_with_its_place(folder: Path) -> Non
     assert "unknown section or key `sink-kind`; did you mean `sink`?" in str(error.value)
 
 
-@pytest.mark.parametrize("kind", [KafkaSource, FilesSource, IcebergSink, SchemaFiles, JobKeys])
+@pytest.mark.parametrize("kind", [KafkaSource, FilesSource, IcebergConfig, SchemaFiles, JobKeys])
 def test_every_key_of_a_section_has_a_place(kind: type[Section]) -> None:
     for field in msgspec.structs.fields(kind):
         if not field.name.endswith(("options", "properties")):

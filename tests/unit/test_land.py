@@ -20,7 +20,7 @@ from ticdc_spark.protocols.open.encode import OpenConfig
 from ticdc_spark.protocols.open.encode import encoder as open_encoder
 from ticdc_spark.protocols.simple.decode import SimpleConfig
 from ticdc_spark.protocols.simple.decode import encoder as simple_encoder
-from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, Summary
+from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, RowCounts
 from ticdc_spark.spark.decode.envelopes import LandingPlan, land
 from ticdc_spark.workload import WorkloadConfig, dispatch, generate
 
@@ -85,7 +85,7 @@ def test_rows_without_commit_ts_are_told(arrival: bool) -> None:
     for messages, hidden in ((sent, True), (sent[:1], False)):
         places = [Message(topic="t", partition=0, offset=at, key=m.key, value=m.value) for at, m in enumerate(messages)]
         rows = landed_by(plan, [places])
-        told = [msgspec.json.decode(row["control"], type=Summary) for row in rows if row["kind"] == "summary"]
+        told = [msgspec.json.decode(row["control"], type=RowCounts) for row in rows if row["kind"] == "summary"]
         assert any(summary.hidden for summary in told) == hidden
         assert sum(summary.rows for summary in told) == (len(messages) if arrival else 1)
 

@@ -17,9 +17,9 @@ from ticdc_spark.spark.decode.control import (
     SCHEMA_IDS,
     Control,
     ControlEvent,
+    RowCounts,
     RowsRead,
     SchemaIds,
-    Summary,
     read_control,
 )
 from ticdc_spark.wire.confluent import schema_id
@@ -53,7 +53,7 @@ def control(
 
 
 def rows(schema: str, name: str, key: str) -> ControlEvent:
-    return control("summary", schema, name, key, msgspec.json.encode(Summary(rows=1)).decode())
+    return control("summary", schema, name, key, msgspec.json.encode(RowCounts(rows=1)).decode())
 
 
 def landed(protocol: str, *tables: Table) -> tuple[Registered, list[ControlEvent]]:

@@ -1,9 +1,8 @@
 """The order in which a batch is applied: rows cut at the DDLs that name their table. No Spark."""
 
-from ticdc_spark.model import Column, ColumnType, SchemaChange, Table
+from ticdc_spark.model import Column, ColumnType, SchemaChange, Table, TableName
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl, Rows, Step, timelines
 from ticdc_spark.replicate.state.progress import PendingRows, QueuedDdl, TableState
-from ticdc_spark.sinks.base import TableName
 
 RESOLVED = 100
 

@@ -20,7 +20,7 @@ from ticdc_spark.cli.output.meter import meter
 from ticdc_spark.cli.output.rejects import told
 from ticdc_spark.cli.output.summary import Summarizer, print_summary
 from ticdc_spark.config.table_filter import table_filter
-from ticdc_spark.ddl import TableName
+from ticdc_spark.model import TableName
 from ticdc_spark.mysql import tso
 from ticdc_spark.streams.event_lines import EventLine, Kind, event_line
 from ticdc_spark.streams.reader import Found

@@ -82,17 +82,17 @@ class KafkaSource(Section, frozen=True, kw_only=True, tag="kafka", tag_field="ki
     """Every ``kafka.…`` key of the section, with its prefix, as Spark's Kafka source takes it."""
 
 
-Source: TypeAlias = FilesSource | KafkaSource
+SourceConfig: TypeAlias = FilesSource | KafkaSource
 NATIVE = ("decimal_handling_mode", "binary_handling_mode", "bigint_unsigned_handling_mode", "time_precision_mode")
 """Keys of a source for the configuration of Debezium's own connector."""
 
 
-def native_of(source: Source) -> dict[str, str]:
+def native_of(source: SourceConfig) -> dict[str, str]:
     """Those of ``NATIVE`` that are set, as a job file has them."""
     return {name.replace("_", "-"): value for name in NATIVE if (value := getattr(source, name)) is not None}
 
 
-class IcebergSink(Section, frozen=True, kw_only=True, tag="iceberg", tag_field="kind"):
+class IcebergConfig(Section, frozen=True, kw_only=True, tag="iceberg", tag_field="kind"):
     """Iceberg tables under a warehouse."""
 
     warehouse: Text
@@ -157,8 +157,8 @@ class Job(JobKeys, frozen=True, kw_only=True):
 
     file: Path
     """The job file itself."""
-    source: Source
-    sink: IcebergSink
+    source: SourceConfig
+    sink: IcebergConfig
     schema: SchemaFiles = SchemaFiles()
     spark: dict[str, str] = msgspec.field(default_factory=dict)
     """Every option of the section ``[spark]``, as text."""

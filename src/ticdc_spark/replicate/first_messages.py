@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import UsageError
-from ticdc_spark.replicate.state.progress import Offsets, Progress
+from ticdc_spark.model import Offsets
+from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.spark.decode.control import ControlEvent, MessageRejected, MessageSkipped
 from ticdc_spark.spark.sources.base import Source
 from ticdc_spark.streams.detect import ENOUGH, describe_other, detect

@@ -2,13 +2,13 @@
 
 import socket
 
-from ticdc_spark.config.job import KafkaSource, Source
+from ticdc_spark.config.job import KafkaSource, SourceConfig
 
 TIMEOUT = 3.0
 """Seconds for one broker to accept a connection."""
 
 
-def silent(source: Source, timeout: float = TIMEOUT) -> str:
+def silent(source: SourceConfig, timeout: float = TIMEOUT) -> str:
     """One sentence if none of a source's brokers accepts a connection, or its folder is gone; ``""``: it is there."""
     if not isinstance(source, KafkaSource):
         return "" if source.path.exists() else f"the recorded topic {source.path} is not there"

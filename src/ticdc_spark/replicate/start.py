@@ -8,20 +8,15 @@ import msgspec
 
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded
+from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.columns import diverged
 from ticdc_spark.replicate.apply.look import Looked, look_at
 from ticdc_spark.replicate.apply.rows import vanished
 from ticdc_spark.replicate.schemas.files import with_schema_files
-from ticdc_spark.replicate.state.progress import (
-    NO_MARK,
-    PartitionState,
-    PendingRows,
-    Progress,
-    ProgressStore,
-    TableState,
-)
-from ticdc_spark.sinks.base import Sink, TableName
+from ticdc_spark.replicate.state.progress import PartitionState, PendingRows, Progress, ProgressStore, TableState
+from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.changelog_base import ChangeLog
+from ticdc_spark.sinks.mark import NO_MARK
 from ticdc_spark.spark.sources.base import Source
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ import msgspec
 
 from ticdc_spark import failpoints
 from ticdc_spark.config.job import Job
-from ticdc_spark.model import Table
+from ticdc_spark.model import Offsets, Table, TableName
 from ticdc_spark.replicate.apply.batch import Batch
 from ticdc_spark.replicate.apply.timelines import TimelineResult, apply, settle
 from ticdc_spark.replicate.decide import Decided, Decider
@@ -28,10 +28,10 @@ from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.skips import mark_new, warn_of_old
 from ticdc_spark.replicate.start import begin
 from ticdc_spark.replicate.state.lease import Fence, FencedStore
-from ticdc_spark.replicate.state.progress import Offsets, Plan, Progress, ProgressStore, QueuedDdl, TableState
+from ticdc_spark.replicate.state.progress import Plan, Progress, ProgressStore, QueuedDdl, TableState
 from ticdc_spark.replicate.stops import stop_if_needed
 from ticdc_spark.replicate.timer import Timer
-from ticdc_spark.sinks.base import Sink, TableName
+from ticdc_spark.sinks.base import Sink
 from ticdc_spark.spark.decode.control import ControlEvent
 from ticdc_spark.spark.sources.base import Source
 

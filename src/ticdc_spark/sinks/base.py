@@ -6,20 +6,16 @@ A sink opens the change log that belongs to it, and decides how it writes the ne
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import msgspec
 
-from ticdc_spark.model import Value
+from ticdc_spark.model import TableName, Value
 from ticdc_spark.sinks.changelog_base import ChangeLog
+from ticdc_spark.sinks.mark import Mark
 from ticdc_spark.spark.decode.log_files import LogScan
 from ticdc_spark.spark.decode.rows import OP, BadRow, ReadPlan
 from ticdc_spark.spark.types import LakeColumn, LakeOptions
-
-Mark: TypeAlias = tuple[int, int]
-"""(commit_ts, step)."""
-TableName: TypeAlias = tuple[str, str]
-"""(schema, table), as in the source; the sink escapes them."""
 
 OP_COLUMN = OP
 """Column of a net change: ``d`` deletes its key, anything else is the row's last image."""

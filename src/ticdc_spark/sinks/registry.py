@@ -5,10 +5,10 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ticdc_spark.config.job import IcebergSink as IcebergConfig
-from ticdc_spark.config.job import Job
+from ticdc_spark.config.job import IcebergConfig, Job
 from ticdc_spark.config.values import WriterName
-from ticdc_spark.sinks.base import Sink, TableName
+from ticdc_spark.model import TableName
+from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.iceberg import kind as iceberg
 from ticdc_spark.spark.session.session import Part
 

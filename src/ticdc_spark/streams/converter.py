@@ -11,11 +11,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from ticdc_spark.model import Bootstrap, Change, Message, Rejected, RowChange, SchemaChange, Table, Watermark
+from ticdc_spark.model import (
+    Bootstrap,
+    Change,
+    Message,
+    Offsets,
+    Rejected,
+    RowChange,
+    SchemaChange,
+    Table,
+    TopicPartition,
+    Watermark,
+)
 from ticdc_spark.protocols import protocol
 from ticdc_spark.protocols.base import Encoded, Encoder
 from ticdc_spark.protocols.shared.ddl_words import ddl_word
@@ -23,7 +33,6 @@ from ticdc_spark.streams.reader import EventReader, Found
 from ticdc_spark.streams.sql_details import SqlDetails
 from ticdc_spark.streams.write_changes import UNWRITABLE
 
-Partition: TypeAlias = tuple[str, int]
 _RUN = 256
 """Rows of one partition that are encoded at once."""
 
@@ -35,12 +44,12 @@ class Converter:
         self._reader = reader
         self._target = protocol(name).traits
         self._to = to
-        self._offsets: dict[Partition, int] = {}
+        self._offsets: Offsets = {}
         self._run: list[Found] = []
         self.unsent: Counter[str] = Counter()
         """DDL and watermarks that have no message in the target."""
         self._details = SqlDetails() if self._target.needs_details else None
-        self._told: set[tuple[Partition, str, str, int]] = set()
+        self._told: set[tuple[TopicPartition, str, str, int]] = set()
         self._versions: dict[tuple[str, str], tuple[Table, int]] = {}
 
     def convert(self, found: Found) -> Iterator[Message | Rejected]:
@@ -166,7 +175,7 @@ class Converter:
             self.unsent["DDL" if isinstance(event, SchemaChange) else "watermark"] += 1
 
 
-def _partition(found: Found) -> Partition:
+def _partition(found: Found) -> TopicPartition:
     return found.message.topic, found.message.partition
 
 

@@ -10,8 +10,7 @@ from collections import OrderedDict
 
 from msgspec.structs import replace
 
-from ticdc_spark.ddl import TableName
-from ticdc_spark.model import Column, SchemaChange, Table
+from ticdc_spark.model import Column, SchemaChange, Table, TableName
 from ticdc_spark.streams.sql_tables import SqlTables
 
 _HIDDEN = "_V$_"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from ticdc_spark.ddl import TableName, apply_ddl, ddl_tables, fold
+from ticdc_spark.ddl import apply_ddl, ddl_tables, fold
 from ticdc_spark.errors import MessageError
-from ticdc_spark.model import SchemaChange, Table
+from ticdc_spark.model import SchemaChange, Table, TableName
 
 _DDL_SEEN = 4096
 

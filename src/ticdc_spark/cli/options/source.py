@@ -15,14 +15,14 @@ import msgspec
 from ticdc_spark.cli.options.decoders import decoder_of
 from ticdc_spark.clients.claim_check import ClaimCheckStorage
 from ticdc_spark.errors import MessageError, UsageError
-from ticdc_spark.model import Message
+from ticdc_spark.model import Message, Offsets
 from ticdc_spark.mysql import time_zone
 from ticdc_spark.protocols import ALIASES, PROTOCOLS, canonical
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.streams.detect import ENOUGH, detect
 from ticdc_spark.streams.handle_keys import Lookup
 from ticdc_spark.streams.reader import EventReader
-from ticdc_spark.topics.kafka_reader import Partition, Place, TopicReader
+from ticdc_spark.topics.kafka_reader import Place, TopicReader
 
 _LOOKED_AT = 1000
 """Messages looked at before the protocol is given up."""
@@ -209,7 +209,7 @@ def _messages(source: Source, follow: bool) -> Iterator[tuple[Iterator[Message],
         yield kafka.read(start, end, [], patient=False), count, _earlier(source, start)
 
 
-def _earlier(source: Source, end: dict[Partition, int]) -> Iterator[Message]:
+def _earlier(source: Source, end: Offsets) -> Iterator[Message]:
     """The messages before ``end`` that are asked for, by a reader of their own: the other one may be at work."""
     if source.schemas_first is None:
         return

@@ -13,7 +13,7 @@ import msgspec
 
 from ticdc_spark import failpoints
 from ticdc_spark.errors import DecisionNeeded
-from ticdc_spark.model import Table
+from ticdc_spark.model import Table, TableName
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.apply.batch import COMMIT_TS, Batch, TimelineWork
 from ticdc_spark.replicate.apply.ddl import alter
@@ -24,8 +24,9 @@ from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Rows
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN
 from ticdc_spark.replicate.schemas.inferred import follow
 from ticdc_spark.replicate.schemas.registered import restrict_columns
-from ticdc_spark.replicate.state.progress import NO_MARK, Mark, TableState
-from ticdc_spark.sinks.base import Applied, NewestChanges, TableName
+from ticdc_spark.replicate.state.progress import TableState
+from ticdc_spark.sinks.base import Applied, NewestChanges
+from ticdc_spark.sinks.mark import NO_MARK, Mark
 from ticdc_spark.spark.decode.log_files import LogScan
 
 log = logging.getLogger(__name__)

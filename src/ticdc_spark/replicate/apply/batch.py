@@ -8,16 +8,17 @@ import msgspec
 
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import SinkFault, UsageError
-from ticdc_spark.model import Column, ColumnType, Table
+from ticdc_spark.model import Column, ColumnType, Table, TableName
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.replicate.apply.look import look_at
 from ticdc_spark.replicate.plan.evolve import SessionZone
 from ticdc_spark.replicate.schemas.registered import Registered
-from ticdc_spark.replicate.state.progress import NO_MARK, Mark, PendingRows, TableState
-from ticdc_spark.sinks.base import Sink, Stamp, TableName
+from ticdc_spark.replicate.state.progress import PendingRows, TableState
+from ticdc_spark.sinks.base import Sink, Stamp
 from ticdc_spark.sinks.changelog_base import ChangeLog
+from ticdc_spark.sinks.mark import NO_MARK, Mark
 from ticdc_spark.spark.decode.rows import ReadPlan
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, LakeType, lake_columns
 

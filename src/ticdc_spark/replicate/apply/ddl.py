@@ -14,7 +14,7 @@ import msgspec
 from ticdc_spark import failpoints
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded
-from ticdc_spark.model import SchemaChange, Table
+from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.mysql import tso_physical_ms
 from ticdc_spark.names import escape
 from ticdc_spark.replicate.apply.batch import TimelineWork
@@ -40,9 +40,10 @@ from ticdc_spark.replicate.plan.evolve import (
 from ticdc_spark.replicate.plan.evolve import set_aside as set_column_aside
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.timeline import Ddl
-from ticdc_spark.replicate.state.progress import NO_MARK, Mark, TableState
+from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.sinks import base as sink_base
-from ticdc_spark.sinks.base import ColumnChanges, ColumnConversion, Stamp, TableName
+from ticdc_spark.sinks.base import ColumnChanges, ColumnConversion, Stamp
+from ticdc_spark.sinks.mark import NO_MARK, Mark
 from ticdc_spark.spark.types import LakeColumn
 
 log = logging.getLogger(__name__)

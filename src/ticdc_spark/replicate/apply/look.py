@@ -11,11 +11,13 @@ import msgspec
 
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded
+from ticdc_spark.model import TableName
 from ticdc_spark.mysql import tso_time
 from ticdc_spark.replicate.state.lease import living
 from ticdc_spark.replicate.state.lease_store import lease_store
-from ticdc_spark.replicate.state.progress import NO_MARK, TableState
-from ticdc_spark.sinks.base import Sink, Stamp, TableFound, TableName
+from ticdc_spark.replicate.state.progress import TableState
+from ticdc_spark.sinks.base import Sink, Stamp, TableFound
+from ticdc_spark.sinks.mark import NO_MARK
 
 log = logging.getLogger(__name__)
 

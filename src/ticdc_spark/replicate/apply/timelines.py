@@ -5,14 +5,15 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 
 import msgspec
 
+from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.ddl import apply_ddl, is_skipped
 from ticdc_spark.replicate.apply.rejects import Quarantined
 from ticdc_spark.replicate.apply.rename import was_set_aside
 from ticdc_spark.replicate.plan.evolve import Alter, Drop, DropDatabase, Leave, names
 from ticdc_spark.replicate.plan.timeline import Ddl, Rows, Step
-from ticdc_spark.replicate.state.progress import NO_MARK, QueuedDdl, TableState
-from ticdc_spark.sinks.base import TableName
+from ticdc_spark.replicate.state.progress import QueuedDdl, TableState
+from ticdc_spark.sinks.mark import NO_MARK
 
 ApplyRows = Callable[[TimelineWork, Rows], None]
 """How a mode applies the rows of a table up to the end of a step."""

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import msgspec
 
+from ticdc_spark.model import Offsets, TableName
 from ticdc_spark.replicate.apply.arrival_rows import apply_arrived
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.modes.base import Advanced, ModeName, Rules
@@ -31,14 +32,12 @@ from ticdc_spark.replicate.state.progress import (
     Hold,
     KnownSchema,
     LastDdl,
-    Offsets,
     PartitionState,
     PendingRows,
     Progress,
     QueuedDdl,
     TableState,
 )
-from ticdc_spark.sinks.base import TableName
 from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, MessageRejected, reject_of
 
 EVERYTHING = 2**63 - 1

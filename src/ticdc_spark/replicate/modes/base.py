@@ -10,11 +10,11 @@ from typing import ClassVar, Protocol
 import msgspec
 
 from ticdc_spark.config.values import ModeName
+from ticdc_spark.model import Offsets, TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.timeline import Rows, Step
-from ticdc_spark.replicate.state.progress import Offsets, PendingRows, Progress, QueuedDdl, TableState
-from ticdc_spark.sinks.base import TableName
+from ticdc_spark.replicate.state.progress import PendingRows, Progress, QueuedDdl, TableState
 from ticdc_spark.spark.decode.control import ControlEvent, Reject
 
 

@@ -4,13 +4,13 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
+from ticdc_spark.model import TableName
 from ticdc_spark.mysql import tso_physical_ms
 from ticdc_spark.replicate.plan.catch_up import bounds_behind
 from ticdc_spark.replicate.plan.holds import Bounds, bounds_of
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.schemas.history import forget_schemas
 from ticdc_spark.replicate.state.progress import BatchTime, PendingRows, Progress, QueuedDdl, TableState
-from ticdc_spark.sinks.base import TableName
 
 DROPPED_KEPT_MS = 30 * 86_400_000
 """How long a dropped table's name is remembered, so that replays of its messages are known for what they are."""

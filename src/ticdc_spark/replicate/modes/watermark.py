@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import msgspec
 
-from ticdc_spark.model import SchemaChange
+from ticdc_spark.model import Offsets, SchemaChange, TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.rows import apply_rows
 from ticdc_spark.replicate.modes.base import Advanced, ModeName, Rules
@@ -20,16 +20,7 @@ from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.order import in_order
 from ticdc_spark.replicate.plan.timeline import Rows, Step, identity, timelines
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, effective, is_block, known_schemas
-from ticdc_spark.replicate.state.progress import (
-    Hold,
-    Offsets,
-    PartitionState,
-    PendingRows,
-    Progress,
-    QueuedDdl,
-    TableState,
-)
-from ticdc_spark.sinks.base import TableName
+from ticdc_spark.replicate.state.progress import Hold, PartitionState, PendingRows, Progress, QueuedDdl, TableState
 from ticdc_spark.spark.decode.control import (
     BootstrapRead,
     ControlEvent,

@@ -26,10 +26,10 @@ from ticdc_spark.ddl.statements import (
     Unsupported,
 )
 from ticdc_spark.errors import MessageError, UsageError
-from ticdc_spark.model import SchemaChange, Table
+from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.mysql import NO_CONSTANT, Ambiguous, default_value, fsp, utc_timestamp
 from ticdc_spark.replicate.plan.conversions import Conversion, conversion
-from ticdc_spark.sinks.base import ColumnChanges, TableName
+from ticdc_spark.sinks.base import ColumnChanges
 from ticdc_spark.spark.types import LakeColumn
 
 NAMED_OTHERWISE = "named otherwise"

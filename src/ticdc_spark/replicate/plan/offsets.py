@@ -1,7 +1,8 @@
 """Which offsets a batch reads, and whether there is anything to do without a message. No Spark."""
 
 from ticdc_spark.config.job import Job
-from ticdc_spark.replicate.state.progress import Offsets, Plan, Progress
+from ticdc_spark.model import Offsets
+from ticdc_spark.replicate.state.progress import Plan, Progress
 from ticdc_spark.spark.sources.base import Source
 
 

@@ -6,9 +6,9 @@ topic says nothing, since they may stand in several topics.
 
 from collections.abc import Iterable, Sequence
 
+from ticdc_spark.model import TableName
 from ticdc_spark.replicate.plan.names import tables_before_and_after
 from ticdc_spark.replicate.state.progress import QueuedDdl
-from ticdc_spark.sinks.base import TableName
 
 
 def in_order(ddls: Iterable[QueuedDdl], live: Iterable[TableName] = ()) -> list[QueuedDdl]:

@@ -1,7 +1,8 @@
 """Whether a source is still the one that was read: the same topics, with the messages that were not read yet."""
 
 from ticdc_spark.errors import SourceChanged
-from ticdc_spark.replicate.state.progress import Offsets, Progress, SourceNote
+from ticdc_spark.model import Offsets
+from ticdc_spark.replicate.state.progress import Progress, SourceNote
 from ticdc_spark.spark.sources.base import Source
 
 WAYS_OUT = (

@@ -12,13 +12,12 @@ from typing import Any
 import msgspec
 
 from ticdc_spark.clients.registry_file import open_registry
-from ticdc_spark.config.job import Source
+from ticdc_spark.config.job import SourceConfig
 from ticdc_spark.errors import MessageError
-from ticdc_spark.model import Table
+from ticdc_spark.model import Table, TableName
 from ticdc_spark.protocols import protocol
 from ticdc_spark.protocols.base import Schemas
 from ticdc_spark.replicate.state.progress import KnownSchema, Progress
-from ticdc_spark.sinks.base import TableName
 from ticdc_spark.spark.decode.control import ControlEvent, RowsRead, SchemaIds, SchemaIdsRead
 
 
@@ -110,7 +109,7 @@ def restrict_columns(schema: Table, table: Table) -> Table:
     )
 
 
-def registered(source: Source) -> Registered | None:
+def registered(source: SourceConfig) -> Registered | None:
     """The registry of a source; ``None`` where it names none.
 
     Raises: UsageError for an address or an option that the client does not take; RegistryFault for a file.

@@ -7,21 +7,14 @@ reads it to decide anything. Files are replaced whole (write, fsync, rename).
 
 import os
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
 from ticdc_spark.config.values import ModeName
 from ticdc_spark.errors import EnvironmentFault
-from ticdc_spark.model import SchemaChange, Table
-
-Partition: TypeAlias = tuple[str, int]
-Offsets: TypeAlias = dict[Partition, int]
-Mark: TypeAlias = tuple[int, int]
-"""(commit_ts, step): what a table has done, as in the commit that did it; compared as a pair."""
-
-NO_MARK: Mark = (-1, 0)
-"""Of a table that is not in the lake."""
+from ticdc_spark.model import SchemaChange, Table, TopicPartition
+from ticdc_spark.sinks.mark import NO_MARK, Mark
 
 T = TypeVar("T")
 
@@ -237,7 +230,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     replay_below: int = 0
     """After the state was lost: everything up to this commit_ts had been applied before, to tables that are there and
     to those that are gone."""
-    unproven: tuple[Partition, ...] = ()
+    unproven: tuple[TopicPartition, ...] = ()
     """After the state was lost: partitions whose first messages were removed, which may have lacked no row only if
     what is left of them reaches back to ``replay_below``."""
     batch_times: tuple[BatchTime, ...] = ()

@@ -9,8 +9,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from ticdc_spark.errors import SinkFault
+from ticdc_spark.model import TableName
 from ticdc_spark.names import escape
-from ticdc_spark.sinks.base import TableName
 from ticdc_spark.sinks.iceberg.faults import faults, quote
 from ticdc_spark.spark.types import LakeColumn
 

@@ -5,11 +5,10 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ticdc_spark.config.job import IcebergSink as IcebergConfig
-from ticdc_spark.config.job import Job
+from ticdc_spark.config.job import IcebergConfig, Job
 from ticdc_spark.config.values import WriterName
 from ticdc_spark.errors import SinkFault
-from ticdc_spark.sinks.base import TableName
+from ticdc_spark.model import TableName
 from ticdc_spark.sinks.iceberg import lake
 from ticdc_spark.sinks.iceberg.catalog import catalog_options
 from ticdc_spark.sinks.iceberg.sink import IcebergSink

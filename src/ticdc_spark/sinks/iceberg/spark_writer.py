@@ -12,16 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from ticdc_spark.errors import DecisionNeeded, SinkFault
-from ticdc_spark.sinks.base import (
-    ALWAYS,
-    OP_COLUMN,
-    TIES,
-    ColumnConversion,
-    Fill,
-    Stamp,
-    TableName,
-    unconverted,
-)
+from ticdc_spark.model import TableName
+from ticdc_spark.sinks.base import ALWAYS, OP_COLUMN, TIES, ColumnConversion, Fill, Stamp, unconverted
 from ticdc_spark.sinks.history import Note
 from ticdc_spark.sinks.iceberg.faults import faults, quote
 from ticdc_spark.sinks.iceberg.stamps import ABOUT, read_note, summary, unseen

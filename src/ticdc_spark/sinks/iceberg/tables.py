@@ -11,8 +11,9 @@ from uuid import uuid4
 import msgspec
 from py4j.protocol import Py4JJavaError
 
+from ticdc_spark.model import TableName
 from ticdc_spark.names import unescape
-from ticdc_spark.sinks.base import ColumnChanges, Stamp, TableFound, TableName
+from ticdc_spark.sinks.base import ColumnChanges, Stamp, TableFound
 from ticdc_spark.sinks.history import Note
 from ticdc_spark.sinks.iceberg.catalog import NAMESPACE, IcebergCatalog
 from ticdc_spark.sinks.iceberg.faults import faults

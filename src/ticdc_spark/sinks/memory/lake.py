@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 from ticdc_spark.errors import SinkFault
-from ticdc_spark.sinks.base import Stamp, TableFound, TableName
+from ticdc_spark.model import TableName
+from ticdc_spark.sinks.base import Stamp, TableFound
 from ticdc_spark.sinks.history import Commit, Note, judge, unseen_changes
 from ticdc_spark.spark.types import LakeType
 

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from ticdc_spark.errors import DecisionNeeded, MessageError, SinkFault
+from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import (
     Applied,
     ColumnChanges,
@@ -15,7 +16,6 @@ from ticdc_spark.sinks.base import (
     NewestChanges,
     Stamp,
     TableFound,
-    TableName,
     UnreadableRows,
 )
 from ticdc_spark.sinks.memory.changelog import MemoryChangeLog

@@ -16,7 +16,7 @@ SCHEMA_BLOCK = "schema_block"
 """Kind of the control events that have the table of a schema block; ``commit_ts`` is that of its first row."""
 
 
-class Summary(msgspec.Struct):
+class RowCounts(msgspec.Struct):
     """What one task saw of one (partition, table, schema key)."""
 
     rows: int = 0
@@ -101,7 +101,7 @@ class RowsRead(Place, frozen=True, kw_only=True):
     schema: str
     table: str
     schema_key: str
-    summary: Summary
+    summary: RowCounts
 
 
 class MessageRejected(Place, frozen=True, kw_only=True):
@@ -185,7 +185,7 @@ def read_control(row: Control) -> ControlEvent:
             return MessageSkipped(**place, reason=left.reason, tables=left.tables, commit_ts=left.commit_ts)
         case "summary":
             of: dict[str, Any] = {"schema": row.schema, "table": row.table, "schema_key": row.schema_key or ""}
-            return RowsRead(**place, **of, summary=msgspec.json.decode(text, type=Summary))
+            return RowsRead(**place, **of, summary=msgspec.json.decode(text, type=RowCounts))
         case _ if row.kind == SCHEMA_IDS:
             return SchemaIdsRead(**place, ids=msgspec.json.decode(text, type=SchemaIds))
         case _ if row.kind == SCHEMA_BLOCK:

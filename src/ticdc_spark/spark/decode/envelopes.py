@@ -16,7 +16,7 @@ from ticdc_spark.clients.claim_check import ClaimCheckStorage
 from ticdc_spark.model import Bootstrap, Envelope, Event, Rejected, SchemaChange, Watermark
 from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.protocols.checksums import expected
-from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, SCHEMA_IDS, LeftOut, SchemaIds, Summary, left_out
+from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, SCHEMA_IDS, LeftOut, RowCounts, SchemaIds, left_out
 from ticdc_spark.spark.decode.log_schema import CONTROL_BUCKET, LOG_DDL, LOG_SCHEMA
 from ticdc_spark.spark.decode.schema_events import (
     Blocks,
@@ -60,7 +60,7 @@ class LandingPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 _HIGHEST = 2**63 - 1
 _GROUP = ["topic", "partition", "schema", "table", "schema_key"]
-_Summaries = dict[tuple[str, int, str, str, str], Summary]
+_Summaries = dict[tuple[str, int, str, str, str], RowCounts]
 
 
 def table_id_key(schema: str, table: str) -> str:
@@ -213,7 +213,7 @@ def _sort_out(plan: LandingPlan, rows: pa.RecordBatch, summaries: _Summaries) ->
     )
     for group in groups.to_pylist():
         key = tuple(group[name] for name in _GROUP)
-        summary = summaries.setdefault(key, Summary())
+        summary = summaries.setdefault(key, RowCounts())
         replay_below = replay_below_of(plan, key[2], key[3])
         summary.hidden |= not group["commit_ts_min"]
         if group["commit_ts_min"] > replay_below:
@@ -237,7 +237,7 @@ def passed_of(plan: LandingPlan, topic: str, partition: int) -> int:
     return max(passed, plan.replay_below + 1)
 
 
-def kind_of(ts: int, replay_below: int, passed: int, summary: Summary) -> Literal["row", "late"] | None:
+def kind_of(ts: int, replay_below: int, passed: int, summary: RowCounts) -> Literal["row", "late"] | None:
     """What a row is in a group that has rows at or below ``replay_below``; counts it.
 
     Returns: ``None`` for a certain replay, which does not stay in the log.
@@ -255,7 +255,7 @@ def kind_of(ts: int, replay_below: int, passed: int, summary: Summary) -> Litera
 
 
 def _sort_out_old(
-    rows: pa.RecordBatch, key: Sequence[str | int], replay_below: int, passed: int, summary: Summary
+    rows: pa.RecordBatch, key: Sequence[str | int], replay_below: int, passed: int, summary: RowCounts
 ) -> pa.RecordBatch:
     """Sort out one group that has rows at or below ``replay_below``: its partition may have passed them before."""
     kinds, stamps = rows.column("kind").to_pylist(), rows.column("commit_ts").to_pylist()
@@ -350,8 +350,8 @@ __all__ = [
     "SCHEMA_BLOCK",
     "SCHEMA_IDS",
     "LandingPlan",
+    "RowCounts",
     "SchemaIds",
-    "Summary",
     "bucket_of",
     "kind_of",
     "land",

@@ -15,7 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from ticdc_spark.errors import SourceFault, UsageError
-from ticdc_spark.spark.sources.base import KeyValue, OffsetRange, Offsets, Partition, check_start, fair_cut
+from ticdc_spark.model import Offsets, TopicPartition
+from ticdc_spark.spark.sources.base import KeyValue, OffsetRange, check_start, fair_cut
 from ticdc_spark.spark.sources.faults import keys_and_values
 
 R = TypeVar("R")
@@ -29,7 +30,7 @@ _SAMPLED_PARTITIONS = 16
 """The longest backlogs are sampled; the others' messages are taken to be of the same size."""
 
 
-class KafkaSource:
+class KafkaTopicSource:
     """Reads topics, by name or by a Java regular expression that the whole name must match.
 
     ``options`` are those of Spark's Kafka source: ``kafka.…`` goes to Kafka's client. Safe to use from several
@@ -196,11 +197,11 @@ class KafkaSource:
     def _offsets(listed: Any) -> Offsets:
         return {(at.topic(), at.partition()): int(offset) for at, offset in listed.items()}
 
-    def _sample(self, consumer: Any, start: Offsets) -> dict[Partition, float]:
+    def _sample(self, consumer: Any, start: Offsets) -> dict[TopicPartition, float]:
         """Average bytes of a message's key and value, from the first few of each partition."""
         jvm: Any = self._spark._jvm
         at = {p: jvm.org.apache.kafka.common.TopicPartition(*p) for p in start}
-        found: dict[Partition, float] = {}
+        found: dict[TopicPartition, float] = {}
         for partition, first in start.items():
             alone = jvm.java.util.Collections.singletonList(at[partition])
             consumer.assign(alone)
@@ -225,7 +226,7 @@ _SAMPLE_OPTIONS = {
 }
 
 
-def _by_topic(offsets: Mapping[Partition, int | None]) -> str:
+def _by_topic(offsets: Mapping[TopicPartition, int | None]) -> str:
     """The JSON that Spark's source takes: topic to partition to offset, or to a list of partitions for ``assign``."""
     topics: dict[str, Any] = {}
     for (topic, partition), offset in offsets.items():
@@ -244,4 +245,4 @@ def _reason(error: Py4JJavaError) -> str:
     return f"{cause.getClass().getSimpleName()}: {cause.getMessage()}"
 
 
-__all__ = ["KafkaSource"]
+__all__ = ["KafkaTopicSource"]
