@@ -15,7 +15,7 @@ from ticdc_spark.replicate.modes.arrival import advance_arrived
 from ticdc_spark.replicate.modes.base import Advanced, LandedBatch, ModeName, Rules
 from ticdc_spark.replicate.modes.choose import as_read, hides, refuse_hidden, without_ddl
 from ticdc_spark.replicate.modes.filters import at_the_filter, judge_left_out, leave_out, skip_to_known
-from ticdc_spark.replicate.modes.late_rows import with_late_rows
+from ticdc_spark.replicate.modes.late_rows import add_late_rows
 from ticdc_spark.replicate.modes.watermark import advance, due
 from ticdc_spark.replicate.plan.evolve import ENTERS, LEAVES, Refused, action
 from ticdc_spark.replicate.plan.timeline import identity
@@ -92,7 +92,7 @@ class Decider:
         if advanced.rejects:
             advanced = self._decode_rejects(landed.number, advanced, now)
         if advanced.late:
-            advanced = with_late_rows(self.job, self.changelog, landed.number, advanced)
+            advanced = add_late_rows(self.job, self.changelog, landed.number, advanced)
         resolved = max(advanced.resolved, plan.resolved or 0)
         if mode == "arrival" and plan.resolved is not None:
             resolved = plan.resolved

@@ -166,7 +166,7 @@ class Steps:
         batch = Batch(
             job=self.job,
             sink=self.sink,
-            log=self.changelog,
+            changelog=self.changelog,
             generation=progress.generation,
             batch=number,
             protocol=self.protocol,

@@ -37,7 +37,7 @@ class Batch:
 
     job: Job
     sink: Sink
-    log: ChangeLog
+    changelog: ChangeLog
     generation: int
     batch: int
     protocol: str

@@ -52,7 +52,7 @@ def apply_readable(
         reason = _keep(work, name, bad)
         policy = job.on_reject if others else "continue"
         if policy == "stop":
-            kept = work.batch.log.dead_letters
+            kept = work.batch.changelog.dead_letters
             places = [MessagePlace(row.topic, row.partition, row.offset) for row in others]
             line = skip_messages_line([*job.skip_messages, *places[:MOST_NAMED]])
             message = (
@@ -97,7 +97,7 @@ def _keep(work: TimelineWork, name: TableName, bad: list[BadRow]) -> str:
         Reject(topic=row.topic, partition=row.partition, offset=row.offset, seq=row.seq, reason=row.reason)
         for row in bad
     ]
-    batch.log.keep_rejects(batch.generation, batch.batch, ".".join(name), rejects, batch.now)
+    batch.changelog.keep_rejects(batch.generation, batch.batch, ".".join(name), rejects, batch.now)
     work.rejected += len(bad)
     return reason_of(name, min(bad, key=lambda row: row.commit_ts))
 

@@ -61,7 +61,7 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
         upto=upto,
         kinds=("row", "late") if late else ("row",),
     )
-    if mark == NO_MARK and state.dropped and not batch.log.has_rows(scan):
+    if mark == NO_MARK and state.dropped and not batch.changelog.has_rows(scan):
         # What waits is of a later table of this name.
         work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
         return

@@ -39,7 +39,7 @@ class IcebergSink(SparkWriter):
         self._log: IcebergChangeLog | None = None
 
     @property
-    def log(self) -> IcebergChangeLog:
+    def opened_changelog(self) -> IcebergChangeLog:
         """The change log that was opened."""
         assert self._log is not None, "the change log is opened before rows of it are applied"
         return self._log
@@ -51,13 +51,13 @@ class IcebergSink(SparkWriter):
 
     def apply_net_changes(self, changes: NetChanges) -> Applied:
         """See ``Sink``."""
-        return apply_net_changes(self, self.log, changes)
+        return apply_net_changes(self, self.opened_changelog, changes)
 
     def apply_newest(self, changes: NewestChanges) -> Applied:
         """See ``Sink``."""
-        return apply_newest(self, self.log, changes)
+        return apply_newest(self, self.opened_changelog, changes)
 
     def unreadable_rows(self, scan: LogScan, plan: ReadPlan, limit: int) -> list[BadRow]:
         """See ``Sink``."""
         with self.session() as session:
-            return unreadable_rows(self.log, session, scan, plan, limit)
+            return unreadable_rows(self.opened_changelog, session, scan, plan, limit)
