@@ -59,7 +59,7 @@ def test_a_job_that_can_run_has_a_line_for_each_thing(tmp_path: Path, broker: st
     code, said = check(job_file(tmp_path, of_kafka(broker)))
     assert code == 0, said
     assert said["state"] == f"ok {tmp_path}/state will be created"
-    assert said["lease"] == "ok nobody holds it"
+    assert said["lease"] == "ok no process holds it"
     assert "shop; " in said["source"] and "about 40 messages" in said["source"]
     assert said["protocol"] == "ok simple, by the first messages"
     assert said["spark"].startswith("ok Java is there")

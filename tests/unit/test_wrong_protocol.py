@@ -35,7 +35,7 @@ def test_another_protocol_is_a_mistake_of_the_job_file(
     lake, store = Lake(), Kept()
     job = job_of(tmp_path, on_reject=policy, parallel_tables=1, batch_rows=batch_rows, source_timezone="UTC")
     wrong = msgspec.structs.replace(job, source=msgspec.structs.replace(job.source, protocol=named))
-    with pytest.raises(UsageError, match=rf"these look like simple, and \[source\] protocol says {named}"):
+    with pytest.raises(UsageError, match=rf"these look like simple, and \[source\] protocol is {named}"):
         go(wrong, SIMPLE, named, lake, store)
     assert not lake.tables
     assert lake.logs["job"].letters == {}

@@ -75,10 +75,10 @@ class Decider:
             idle_timeout=self.job.idle_partition_timeout, bounded=self.bounded, until_ts=self.until_ts, now=now
         )
         controls, skipped = skipped_of(landed.controls)
-        wanted = msgspec.structs.replace(landed, controls=leave_out(controls, self.job.tables))
-        mode, advanced = self._advance(_proven(progress, landed), mode, wanted, rules)
+        filtered = msgspec.structs.replace(landed, controls=leave_out(controls, self.job.tables))
+        mode, advanced = self._advance(_check_unproven(progress, landed), mode, filtered, rules)
         tables = judge_left_out(advanced.progress.tables, self.job.tables)
-        # Also in the queue: once it is due, `tables` may say something else, and rows beyond it were left out.
+        # Also in the queue: once it is due, `tables` may have changed, and rows beyond it were left out.
         ddls = self._judge_queue(advanced.progress)
         judged = msgspec.structs.replace(advanced.progress, tables=tables, ddls=ddls)
         advanced = msgspec.structs.replace(advanced, progress=judged)
@@ -108,7 +108,7 @@ class Decider:
         )
 
     def settle(self, mode: ModeName | None) -> ModeName | None:
-        """Log what was decided. Raises: UsageError where the run asks for what the mode does not have."""
+        """Log what was decided. Raises: UsageError where the run has an option that the mode does not support."""
         if mode == "arrival":
             log.warning(
                 "mode arrival: %s without watermarks; tables follow the messages, and equal the source at no known "
@@ -212,7 +212,7 @@ class Decider:
         return msgspec.structs.replace(diverged(table, table.applied, reason), quarantined=quarantined)
 
 
-def _proven(progress: Progress, landed: LandedBatch) -> Progress:
+def _check_unproven(progress: Progress, landed: LandedBatch) -> Progress:
     """After the state was lost, what is left of a partition must reach back to what had been applied.
 
     Raises: SourceChanged

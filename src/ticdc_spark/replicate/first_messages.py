@@ -55,9 +55,9 @@ def refuse_other(
     if looks_like is None:
         return
     first = min(rejected, key=lambda event: event.offset)
-    by = "[source] protocol" if job.source.protocol else "an earlier run"
+    by = "[source] protocol" if job.source.protocol else "that of earlier runs"
     message = (
-        f"{job.file}: no message of the first {len(read)} can be read as {protocol}: {looks_like}, and {by} says "
+        f"{job.file}: no message of the first {len(read)} can be read as {protocol}: {looks_like}, and {by} is "
         f"{protocol}. Nothing was applied or left out. The first reason: {first.reason}"
     )
     raise UsageError(message)

@@ -1,4 +1,4 @@
-"""Whether a source is there at all: asked where its client tries again without a word."""
+"""Probe whether a source is there at all, where its client retries silently."""
 
 import socket
 

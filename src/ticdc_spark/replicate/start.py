@@ -1,4 +1,4 @@
-"""The start of a run: what the job knows is compared with what its tables, its change log and its source are now."""
+"""The start of a run: the progress is compared with the tables, the change log and the source as they are now."""
 
 import logging
 from collections.abc import Iterable
@@ -88,13 +88,13 @@ def _partitions(offsets: dict[tuple[str, int], int]) -> tuple[PartitionState, ..
 
 
 def _recovered(job: Job, sink: Sink) -> list[TableState]:
-    """The tables of the lake that are this job's, as they say of themselves."""
+    """The tables of the lake that are this job's, by their own stamps."""
     found = []
     for name in sink.list_tables(job.name):
         looked = look_at(sink, job, name, None)
         if looked.behind:
             raise DecisionNeeded(
-                f"{looked.behind}, and the state of the job is lost: nothing says what the table lacks. Roll it "
+                f"{looked.behind}, and the state of the job is lost: what the table lacks is not known. Roll it "
                 "forward again, or drop every table of the job to have them rebuilt from the start of the topic"
             )
         if looked.state is not None and looked.stamp is not None and looked.stamp.about:
@@ -129,8 +129,8 @@ def _look(
                 raise DecisionNeeded(vanished(job, name))
         elif looked.behind:
             redo.append(_redo(job, changelog, progress, table, looked))
-            # From here on this is where the table stands; until the rows are there, the progress that is stored says
-            # that more was promised, so that a death on the way begins this anew.
+            # The table is here from now on. Until its rows are applied again, the stored progress is ahead of it, so
+            # that a crash on the way begins this anew.
             sink.stamp(name, looked.stamp)
             worse[name] = _set_back(table, looked)
         elif looked.state is not None and looked.state.diverged_since is not None and table.diverged_since is None:
@@ -140,7 +140,7 @@ def _look(
 
 
 def _set_back(table: TableState, looked: Looked) -> TableState:
-    """A table that was set back, as the job knows it: with the mark that it has, and what others did to it since."""
+    """The state of a table that was set back: with the mark that it has, and what other writers did to it since."""
     assert looked.stamp is not None, "it is in the lake"
     back = msgspec.structs.replace(table, mark=looked.stamp.mark)
     state = looked.state
@@ -167,7 +167,7 @@ def _redo(job: Job, changelog: ChangeLog, progress: Progress, table: TableState,
     batches = changelog.batches(progress.generation)
     why = ""
     if progress.mode == "arrival":
-        why = "without watermarks nothing says which rows it lacks"
+        why = "without watermarks it is not known which rows it lacks"
     elif table.ddl_ts > mark:
         why = f"a DDL at {table.ddl_ts} is among what it lacks"
     elif mark < progress.forgotten or mark < progress.replay_below:

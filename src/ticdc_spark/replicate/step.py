@@ -247,12 +247,12 @@ class Steps:
 def _schemas(progress: Progress, ddls: Sequence[QueuedDdl]) -> dict[tuple[str, str, str], Table]:
     """The schemas that rows of a batch may name: those of its DDLs, too."""
     tables = [table for ddl in ddls for table in (ddl.change.pre_table, ddl.change.table) if table is not None]
-    told = {(table.schema, table.name, str(table.version)): table for table in tables if table.version is not None}
-    return told | {(known.schema, known.name, known.key): known.table for known in progress.schemas}
+    from_ddls = {(table.schema, table.name, str(table.version)): table for table in tables if table.version is not None}
+    return from_ddls | {(known.schema, known.name, known.key): known.table for known in progress.schemas}
 
 
 def _is_judged(before: TableState | None, now: TableState) -> bool:
-    """Whether what is known of a table's worth has changed: it diverged, or was quarantined, or goes on."""
+    """Whether a table's condition has changed: it diverged, was quarantined, or goes on."""
     if before is None or now.dropped:
         return False
     was = (before.clean, before.diverged_since, before.quarantined)

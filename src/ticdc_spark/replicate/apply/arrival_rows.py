@@ -1,7 +1,7 @@
-"""Apply a stretch of a table's rows in arrival mode: what came in a batch, each key's newest change.
+"""Apply a range of a table's rows in arrival mode: what came in a batch, each key's newest change.
 
-No watermark says that nothing older is to come, so each row of the lake keeps its commit_ts in a hidden column, and an
-older change never wins over a newer one. Of a key that was deleted the change log tells when, as far back as
+Without watermarks older changes may still come, so each row of the lake keeps its commit_ts in a hidden column, and an
+older change never wins over a newer one. When a deleted key was deleted is read from the change log, as far back as
 ``log-retention``. Deletes that hide their commit_ts (Avro) follow the order of their partition. Every commit carries
 the batch's ordinal in its mark, in place of a commit_ts.
 """
@@ -58,8 +58,8 @@ def apply_arrived(work: TimelineWork, step: Rows) -> None:
     data = tuple(column for column in columns if column.name != COMMIT_TS)
     if not any(column.key for column in data):
         message = (
-            f"`{name[0]}`.`{name[1]}` has no primary key and no unique key that is not null: its rows cannot be told "
-            f"apart; leave it out with `tables` under [job]"
+            f"`{name[0]}`.`{name[1]}` has no primary key and no unique key that is not null: its rows cannot be "
+            f"distinguished; leave it out with `tables` under [job]"
         )
         raise DecisionNeeded(message)
     newest = max(min(rows.max_ts, step.upto) for rows in waiting)
@@ -114,7 +114,7 @@ def _target(batch: Batch, state: TableState, keys: Sequence[str]) -> tuple[Table
     if batch.registry is None:
         table = table or batch.schemas.get((*name, ANY_VERSION)) or batch.schemas.get((*name, VALID_THEN))
         if table is not None and not followed:
-            return table, followed  # told by DDL, a file or the upstream: blocks have nothing to add
+            return table, followed  # from DDL, a file or the upstream: blocks have nothing to add
     new_keys = [key for key in keys if key not in followed and (*name, key) in batch.schemas]
     for key in sorted(new_keys, key=lambda key: batch.schemas[*name, key].version or int(key)):
         new = batch.schemas[*name, key]
@@ -145,8 +145,8 @@ def _prepared(
     alter(work, Alter(name, target, {}), (mark[0], mark[1] - DDL_STEPS // 2), newest, inferred=inferred)
     if COMMIT_TS not in work.batch.sink.columns(name):
         message = (
-            f"the lake's `{name[0]}`.`{name[1]}` has no column `{COMMIT_TS}`, by which older changes are told from "
-            f"newer ones where there are no watermarks; it cannot be adopted"
+            f"the lake's `{name[0]}`.`{name[1]}` has no column `{COMMIT_TS}`, which orders changes "
+            f"where there are no watermarks; it cannot be adopted"
         )
         raise DecisionNeeded(message)
     after = work.state(name)

@@ -131,25 +131,24 @@ _VOLATILE: dict[str, Any] = {
 class TimelineWork:
     """The tables of one timeline while it is worked through by one thread; what it has become is its result.
 
-    A table is looked at once, when it is first asked for: what it says of itself is the truth, and what the progress
-    says is what was promised.
+    A table is read once, at its first use: its own stamp is the truth, and the progress is what was promised.
     """
 
     batch: Batch
     promised: Mapping[TableName, TableState]
     """The tables as the progress has them."""
     known: dict[TableName, TableState | None] = field(default_factory=dict)
-    """What the tables have become, of those that were looked at; ``None``: nothing is known of such a table."""
+    """What the tables have become, of those that were read; ``None``: nothing is known of such a table."""
     stamps: dict[TableName, Stamp | None] = field(default_factory=dict)
-    """Of those that were looked at; ``None``: the table is not there."""
+    """Of those that were read; ``None``: the table is not there."""
     seen: dict[TableName, int | None] = field(default_factory=dict)
-    """The snapshots at which tables were looked at."""
+    """The snapshots at which tables were read."""
     rejected: int = 0
     zero_dates: int = 0
     taken: dict[TableName, int] = field(default_factory=dict)
     """Rows that were applied, by table."""
     uncounted: set[TableName] = field(default_factory=set)
-    """Tables of which more may have been applied than ``taken`` says."""
+    """Tables of which more may have been applied than ``taken`` counts."""
     ddls: int = 0
 
     def state(self, table: TableName) -> TableState | None:
@@ -178,7 +177,7 @@ class TimelineWork:
         self.stamps.setdefault((state.schema, state.name), None)
 
     def commit(self, state: TableState, mark: Mark, applied_before: int, write: Callable[[Stamp], T]) -> T:
-        """Commit to a table, with a stamp that says that it is ``state`` now."""
+        """Commit to a table, with a stamp that describes it as ``state``."""
         name = (state.schema, state.name)
         stamp = msgspec.structs.replace(self.batch.stamp(state, mark, applied_before), seen=self.seen.get(name))
         result = write(stamp)
@@ -187,7 +186,7 @@ class TimelineWork:
         return result
 
     def count(self, table: TableName, upto: int, rows: int | None) -> None:
-        """Count the rows of a stretch that ends at ``upto``: as the sink did, else those of groups that end there."""
+        """Count the rows of a range that ends at ``upto``: as the sink did, else those of groups that end there."""
         taken = self.taken.get(table, 0)
         if rows is None:
             self.uncounted.add(table)
@@ -204,8 +203,8 @@ class TimelineWork:
             state = self.known.get(name)
             if stamp is None or state is None or not stamp.about:
                 continue
-            wanted = self.batch.stamp(state, stamp.mark, stamp.applied_before)
-            if wanted.about != stamp.about and wanted != self.batch.stamp(
+            new = self.batch.stamp(state, stamp.mark, stamp.applied_before)
+            if new.about != stamp.about and new != self.batch.stamp(
                 msgspec.json.decode(stamp.about.encode(), type=TableState), stamp.mark, stamp.applied_before
             ):
                 self.commit(

@@ -1,4 +1,4 @@
-"""Whether a table still has the columns that it says it has, and what becomes of one that has not."""
+"""Whether a table still has the columns of its stamp, and what becomes of one that has not."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""Rows that cannot be read: kept with their reason, then what ``on-reject`` says."""
+"""Rows that cannot be read: kept with their reason, then handled by ``on-reject``."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ def apply_readable(
     plan: ReadPlan,
     apply: Callable[[TableState, bool], Applied],
 ) -> Applied:
-    """Apply the rows of a scan; where some cannot be read, keep them as dead letters and do what ``on-reject`` says.
+    """Apply the rows of a scan; where some cannot be read, keep them as dead letters and follow ``on-reject``.
 
     ``apply(state, leave_out)`` commits, without the unreadable rows if ``leave_out``.
     Returns: what was applied. The table is marked as diverged where rows were left out.

@@ -75,8 +75,8 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
     columns = batch.columns(state.table)
     if not any(column.key for column in columns):
         message = (
-            f"`{name[0]}`.`{name[1]}` has no primary key and no unique key that is not null: its rows cannot be told "
-            f"apart; leave it out with `tables` under [job]"
+            f"`{name[0]}`.`{name[1]}` has no primary key and no unique key that is not null: its rows cannot be "
+            f"distinguished; leave it out with `tables` under [job]"
         )
         raise DecisionNeeded(message)
     is_new = state.clean and not redo and not late

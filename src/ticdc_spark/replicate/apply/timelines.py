@@ -24,13 +24,13 @@ class TimelineResult(msgspec.Struct, frozen=True, kw_only=True):
 
     states: dict[TableName, TableState]
     touched: frozenset[TableName]
-    """The tables that were looked at and are in the lake."""
+    """The tables that were read and are in the lake."""
     left: tuple[QueuedDdl, ...] = ()
     """DDLs that were not applied, as their timeline stopped before them."""
     taken: dict[TableName, int] = {}
     """Rows that were applied, by table."""
     uncounted: frozenset[TableName] = frozenset()
-    """Tables of which more may have been applied than ``taken`` says."""
+    """Tables of which more may have been applied than ``taken`` counts."""
     ddls: int = 0
     rejected: int = 0
     zero_dates: int = 0

@@ -62,7 +62,7 @@ def advance_arrived(
 ) -> Advanced:
     """Fold the control events of one batch into the progress; ``resolved`` is the commit_ts up to which it is applied.
 
-    ``registered``: the tables of a registry's schemas, where rows name schemas; ``None`` where DDLs tell the tables.
+    ``registered``: the tables of a registry's schemas, where rows name schemas; ``None`` where tables follow DDLs.
     The others are those of ``advance``.
     """
     ordered = sorted(controls, key=lambda event: (event.topic, event.partition, event.offset, event.seq))

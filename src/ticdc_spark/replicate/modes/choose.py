@@ -50,12 +50,12 @@ def of_job(wanted: ModeName | None, protocol: str, progress: Progress) -> ModeNa
 
 
 def hides(controls: Sequence[ControlEvent]) -> bool:
-    """Whether rows of a batch do not tell their commit_ts."""
+    """Whether rows of a batch hide their commit_ts."""
     return any(event.summary.hidden for event in controls if isinstance(event, RowsRead))
 
 
 def refuse_hidden(controls: Sequence[ControlEvent], mode: ModeName | None) -> None:
-    """Nothing tells which watermark such rows belong below. Raises: DecisionNeeded."""
+    """It is not known which watermark such rows belong below. Raises: DecisionNeeded."""
     if mode == "watermark" and hides(controls):
         raise DecisionNeeded(
             "rows without commitTs, which have no place among watermarks (deletes of TiCDC's classic architecture, in "
@@ -66,18 +66,18 @@ def refuse_hidden(controls: Sequence[ControlEvent], mode: ModeName | None) -> No
 def without_ddl(
     progress: Progress, controls: Sequence[ControlEvent], protocol: str
 ) -> tuple[Progress, Sequence[ControlEvent]]:
-    """In arrival mode: no DDL where deletes hide their commit_ts, for nothing tells which of them it follows."""
+    """In arrival mode: no DDL where deletes hide their commit_ts, as it is not known which of them it follows."""
     if not PROTOCOLS[protocol].traits.hidden_deletes:
         return progress, controls
     left = [event for event in controls if not isinstance(event, DdlRead)]
     if progress.ddls or len(left) < len(controls):
-        log.warning("DDL is left out: deletes of %s do not tell whether they come before it", protocol)
+        log.warning("DDL is left out: deletes of %s have no commitTs, so their order is not known", protocol)
     return msgspec.structs.replace(progress, ddls=()), left
 
 
 def as_read(progress: Progress, *, at_end: bool, waited: bool, hidden: bool = False) -> ModeName | None:
-    """The mode that messages tell. ``progress`` has taken them in; ``at_end``: a run to an end has read everything;
-    ``waited``: there was time enough for a watermark; ``hidden``: rows do not tell their commit_ts."""
+    """The mode that messages show. ``progress`` has taken them in; ``at_end``: a run to an end has read everything;
+    ``waited``: there was time enough for a watermark; ``hidden``: rows hide their commit_ts."""
     if hidden:
         return "arrival"
     if any(state.watermark for state in progress.partitions):

@@ -1,7 +1,7 @@
-"""Advance: what a landed batch says about how far all tables may go. A pure function over control events.
+"""Advance: how far all tables may go by what a landed batch holds. A pure function over control events.
 
-resolved = min over partitions of the watermark, minus 1: a watermark W only says that everything **smaller** than W was
-sent, and it often equals the commit_ts of a DDL that is still to come.
+resolved = min over partitions of the watermark, minus 1: a watermark W only guarantees that everything **smaller** than
+W was sent, and it often equals the commit_ts of a DDL that is still to come.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

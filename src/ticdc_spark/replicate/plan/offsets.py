@@ -48,7 +48,7 @@ def may_advance(job: Job, progress: Progress, *, bounded: bool, mode_known: bool
     timeout = 0.0 if bounded else job.idle_partition_timeout
     highest = max((state.watermark for state in progress.partitions), default=0)
     behind = [state for state in progress.partitions if state.watermark < highest and not state.idle]
-    # One that was not at its end when it was last looked at (behind_since 0) is there now: nothing is to be read.
+    # One that was not at its end after the last batch (behind_since 0) is there now: nothing is to be read.
     return any(not state.behind_since or now - state.behind_since >= timeout for state in behind)
 
 

@@ -1,6 +1,6 @@
 """DDL of the protocols that carry only its SQL (Open, canal-json): the schemas before and after, by folding the SQL.
 
-Where a message tells the schemas itself (Simple), it is left as it is, and the fold goes on from what it tells.
+A message that carries the schemas (Simple) is left as it is, and the fold goes on from them.
 """
 
 from collections.abc import Mapping, Sequence

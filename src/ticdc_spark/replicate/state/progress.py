@@ -1,8 +1,8 @@
-"""Progress: what a job knows after a batch, stored last; and the plan of the batch under way, stored first.
+"""Progress: the state of a job after a batch, stored last; and the plan of the batch under way, stored first.
 
 ``progress.json`` after batch N is f(progress after N-1, batch N). ``plan.json`` fixes the offsets of the batch that is
-being worked on, so that a restart does the same batch again. ``status.json`` is a heartbeat for people; nothing
-reads it to decide anything. Files are replaced whole (write, fsync, rename).
+being worked on, so that a restart does the same batch again. ``status.json`` is a heartbeat for ``ticdc-spark status``;
+no decision depends on it. Files are replaced whole (write, fsync, rename).
 """
 
 import os
@@ -58,7 +58,7 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
     diverged_why: str = ""
     """One sentence: what was left out, or what was done to the copy."""
     cleared: int | None = None
-    """The ``diverged_since`` that a person has cleared after a look at it; it wins over what the copy says."""
+    """The ``diverged_since`` that the operator has cleared (``resume --clear-diverged``); it wins over the stamp."""
     quarantined: str | None = None
     """Why it does not advance, by ``on-reject = "quarantine"``."""
     snapshot_id: int | None = None
@@ -75,7 +75,7 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
     job_applied: int = 0
     """What all tables of the job had applied before the batch of the last commit."""
     schema_keys: tuple[str, ...] = ()
-    """Registered schemas (Avro) or schema blocks (Debezium) that ``table`` has followed; none where DDL tells it."""
+    """Registered schemas (Avro) or schema blocks (Debezium) that ``table`` has followed; none where it follows DDL."""
 
 
 class PendingRows(msgspec.Struct, frozen=True, kw_only=True):
@@ -195,9 +195,9 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """All tables together equal the source at this commit_ts. In arrival mode: the highest commit_ts that was applied,
     and no more."""
     mode: ModeName | Literal[""] = ""
-    """See ``mode``; empty while nothing has told it."""
+    """See ``modes.base``; empty until it is known."""
     protocol: str = ""
-    """What the first messages told, where the job file does not name it."""
+    """As detected from the first messages, where the job file does not name it."""
     last_ddls: tuple[LastDdl, ...] = msgspec.field(name="ddl_floors", default=())
     partitions: tuple[PartitionState, ...] = ()
     tables: tuple[TableState, ...] = ()
@@ -348,7 +348,7 @@ class Store:
 
 
 _RENAMED = {("mode", "barrier"): "watermark"}
-"""(key, word) as earlier versions wrote them, and the word of today."""
+"""(key, value) as earlier versions wrote them, and the value of this one."""
 
 
 def _with_new_words(content: object) -> object:
