@@ -4,9 +4,12 @@ Durations are seconds, sizes are bytes.
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Literal
 
 import msgspec
+
+from ticdc_spark.config.secrets import SECRET, redact
 
 DEFAULT_PARTITIONS = 3
 """Of a topic that is created, where ``partition-num`` is not set."""
@@ -29,7 +32,12 @@ class Sasl(msgspec.Struct, frozen=True, kw_only=True):
     user: str | None = None
     password: str | None = None
     options: Mapping[str, str] = {}
-    """The other ``sasl-…`` keys of GSSAPI and OAUTHBEARER, by TiCDC's names."""
+    """The other ``sasl-…`` keys of GSSAPI and OAUTHBEARER, by TiCDC's names; a client secret is decoded."""
+
+    def __repr__(self) -> str:
+        return (
+            f"Sasl(mechanism={self.mechanism!r}, user={self.user!r}, password={SECRET}, options={sorted(self.options)})"
+        )
 
 
 class KafkaTarget(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,10 +136,19 @@ class Changefeed(msgspec.Struct, frozen=True, kw_only=True):
     """Whether WATERMARK messages are sent, by protocol and options."""
     time_zone: str = "UTC"
     """Of TIMESTAMP in messages and in dispatch; TiCDC's ``tz``."""
+    source: str | None = None
+    """Where changes come from, as ``[ticdc-spark] source`` has it."""
+    state: Path | None = None
+    """Folder of the progress; absolute."""
+    start_ts: int | None = None
+    """commitTs from which changes are sent; ``None``: from now on."""
     target_ts: int | None = None
     """The changefeed ends once all up to it has been sent."""
     warnings: tuple[str, ...] = ()
     """Keys that are accepted and have no meaning here, and the like: one sentence each."""
+
+    def __repr__(self) -> str:
+        return redact(msgspec.Struct.__repr__(self))
 
 
 __all__ = [
