@@ -29,7 +29,7 @@ PROPERTIES: dict[str, str] = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
 }
-"""Properties of the tables that a job creates, unless ``[sink] table-properties`` says otherwise."""
+"""Properties of the tables that a job creates, unless ``[sink] table-properties`` sets others."""
 
 _PLAIN = {"spark.sql.variable.substitute": "false"}
 """Settings of sessions: ``${…}`` in a name or in a default is what it is."""

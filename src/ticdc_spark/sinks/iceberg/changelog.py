@@ -50,7 +50,7 @@ _PROPERTIES = {
 }
 _LOG_METRICS = ("commit_ts", "schema", "table")
 _DEAD_LETTER_METRICS = ("stage",)
-"""Without them Iceberg would not know that a file is of one stage, and refuse to replace it."""
+"""Without them Iceberg cannot prove that a file is of one stage, and refuses to replace it."""
 _TASK_ROWS = 10_000
 """Rows of the log that are worth a task."""
 _ONE_TASK_BYTES = 128 << 20
@@ -133,8 +133,8 @@ class IcebergChangeLog:
 
     def _land(self, messages: DataFrame, plan: LandingPlan, files: LogTableFiles) -> list[dict[str, Any]]:
         folder = files.batch_folder(plan.generation, plan.batch)
-        told = messages.mapInArrow(write_log(plan, folder, files.field_ids), CONTROL_DDL)
-        rows: list[dict[str, Any]] = told.toArrow().to_pylist()
+        landed = messages.mapInArrow(write_log(plan, folder, files.field_ids), CONTROL_DDL)
+        rows: list[dict[str, Any]] = landed.toArrow().to_pylist()
         written = [msgspec.json.decode(row["control"], type=LogFile) for row in rows if row["kind"] == FILE]
         self.fence()
         files.replace(plan.generation, plan.batch, written)
@@ -172,20 +172,20 @@ class IcebergChangeLog:
             self.fence()
             letters.writeTo(self.dead_letters).overwrite(_is_batch(generation, batch) & (sf.col("stage") == stage))
 
-    def rows(self, session: SparkSession, wanted: LogScan) -> DataFrame:
+    def rows(self, session: SparkSession, scan: LogScan) -> DataFrame:
         """Raw rows of one table, as ``LOG_COLUMNS``, as Spark reads them."""
-        buckets = sf.col("slot") == bucket_of(wanted.schema, wanted.table, BUCKETS)
-        if wanted.batches is not None:
-            buckets &= sf.col("batch").isin(sorted(wanted.batches))
+        buckets = sf.col("slot") == bucket_of(scan.schema, scan.table, BUCKETS)
+        if scan.batches is not None:
+            buckets &= sf.col("batch").isin(sorted(scan.batches))
         found = (
             session.table(self.table)
-            .where((sf.col("generation") == wanted.generation) & buckets)
-            .where((sf.col("schema") == wanted.schema) & (sf.col("table") == wanted.table))
-            .where(sf.col("kind").isin(list(wanted.kinds)))
-            .where((sf.col("commit_ts") > wanted.above) & (sf.col("commit_ts") <= wanted.upto))
+            .where((sf.col("generation") == scan.generation) & buckets)
+            .where((sf.col("schema") == scan.schema) & (sf.col("table") == scan.table))
+            .where(sf.col("kind").isin(list(scan.kinds)))
+            .where((sf.col("commit_ts") > scan.above) & (sf.col("commit_ts") <= scan.upto))
         )
-        if wanted.keys is not None:
-            found = found.where(sf.col("schema_key").isin(list(wanted.keys)))
+        if scan.keys is not None:
+            found = found.where(sf.col("schema_key").isin(list(scan.keys)))
         return found.select(*LOG_COLUMNS)
 
     def has_rows(self, scan: LogScan) -> bool:
@@ -193,32 +193,30 @@ class IcebergChangeLog:
         with faults("the change log cannot be read"):
             return bool(self.rows(self.spark, scan).limit(1).collect())
 
-    def can_map_in_one(self, wanted: LogScan) -> bool:
+    def can_map_in_one(self, scan: LogScan) -> bool:
         """Whether ``map_rows`` can give all such rows to one task, which holds their net changes in memory."""
-        files = self._find(wanted)
+        files = self._find(scan)
         return files is not None and sum(file.bytes for file in files) <= _ONE_TASK_BYTES
 
     def map_rows(
-        self, session: SparkSession, wanted: LogScan, task: ArrowTask, ddl: str, most_tasks: int | None = None
+        self, session: SparkSession, scan: LogScan, task: ArrowTask, ddl: str, most_tasks: int | None = None
     ) -> DataFrame:
         """Raw rows of one table through a task over ``LOG_COLUMNS``, which gives ``ddl``."""
-        files = self._find(wanted)
+        files = self._find(scan)
         if files is None:
-            return self.rows(session, wanted).mapInArrow(task, ddl)
+            return self.rows(session, scan).mapInArrow(task, ddl)
         tasks = _share_out(files, most_tasks or session.sparkContext.defaultParallelism)
-        return session.range(0, len(tasks), 1, len(tasks)).mapInArrow(chain(read_log(tasks, wanted), task), ddl)
+        return session.range(0, len(tasks), 1, len(tasks)).mapInArrow(chain(read_log(tasks, scan), task), ddl)
 
-    def _find(self, wanted: LogScan) -> list[LogFile] | None:
+    def _find(self, scan: LogScan) -> list[LogFile] | None:
         """The files that may hold such rows; ``None`` when Spark must read them."""
-        if self._files is None or wanted.batches is None:
+        if self._files is None or scan.batches is None:
             return None
-        bucket = bucket_of(wanted.schema, wanted.table, BUCKETS)
-        landed = {
-            batch: files for (generation, batch), files in self._landed.items() if generation == wanted.generation
-        }
-        known = [file for batch in wanted.batches for file in landed.get(batch, ()) if file.bucket == bucket]
-        others = wanted.batches - landed.keys()
-        more = self._files.find(wanted.generation, others, bucket) if others else []
+        bucket = bucket_of(scan.schema, scan.table, BUCKETS)
+        landed = {batch: files for (generation, batch), files in self._landed.items() if generation == scan.generation}
+        known = [file for batch in scan.batches for file in landed.get(batch, ()) if file.bucket == bucket]
+        others = scan.batches - landed.keys()
+        more = self._files.find(scan.generation, others, bucket) if others else []
         return None if more is None else [*known, *more]
 
     def late_rows(self, generation: int, batch: int) -> list[LateRows]:

@@ -25,7 +25,7 @@ MAX_SINGLE_TASK_ROWS = 500_000
 def apply_directly(
     tables: IcebergTables, log: IcebergChangeLog, session: SparkSession, changes: NetChanges, read: ArrowTask
 ) -> Literal["done", "closed", "touched"]:
-    """Write the net changes, read by ``read``, with their stamp, unless this way is closed, or somebody else wrote to
+    """Write the net changes, read by ``read``, with their stamp, unless this way is closed, or another writer changed
     the table meanwhile: then nothing was done.
 
     Raises: SinkFault

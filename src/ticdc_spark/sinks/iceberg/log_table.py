@@ -1,6 +1,6 @@
 """Files of an Iceberg table that tasks write themselves: where they go, and how they come into the table.
 
-Through Iceberg's own Java API: one commit replaces a partition's files, and planning tells the files of one.
+Through Iceberg's own Java API: one commit replaces a partition's files, and planning lists the files of one.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -31,7 +31,7 @@ class LogTableFiles:
 
     def batch_folder(self, generation: int, batch: int) -> Path:
         """Folder of a batch's files."""
-        assert self.folder is not None, "asked for files of a table that is not on a local disk"
+        assert self.folder is not None, "the table is on a local disk"
         return self.folder / "data" / f"generation={generation}" / f"batch={batch}"
 
     def replace(self, generation: int, batch: int, files: Sequence[LogFile]) -> None:

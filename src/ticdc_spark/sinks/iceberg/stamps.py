@@ -1,7 +1,7 @@
 """Stamps in Iceberg: properties of the table, written in the transaction that changes it, and the snapshot's summary.
 
 Spark's own commits carry the stamp in their summary only; the properties follow at once, in a commit of their own.
-``sinks.history`` says what they mean together.
+``sinks.history`` interprets them together.
 """
 
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def summary(stamp: Stamp, about: str = "") -> dict[str, str]:
 
 
 def read_note(loaded: Any) -> Note | None:
-    """What the properties of a table say; ``None``: no job has written any."""
+    """The note in the properties of a table; ``None``: no job has written one."""
     properties = loaded.properties()
     stamp = _stamp(properties)
     if stamp is None:
@@ -78,7 +78,7 @@ def set_properties(transaction: Any, stamp: Stamp, changed_by: frozenset[str]) -
 
 
 def find_stamp(iceberg: Any, loaded: Any) -> TableFound:
-    """What a table says of itself, and what others did to it since. ``iceberg``: the package, in the JVM."""
+    """Find a table's newest stamp, and what other writers did to it since. ``iceberg``: the package, in the JVM."""
     note, place = read_note(loaded), place_of(loaded)
     history = History(iceberg, loaded, old=note is not None)
     return judge(note, None if place is None else place[0], history.commit)
