@@ -107,7 +107,7 @@ class ChangesContract:
         assert member.rows() == [row(1, v=9), row(2)]
         assert member.found().stamp.mark == (40, 2)  # type: ignore[union-attr]
 
-    def test_a_row_that_cannot_be_read_is_told_once(self, member: Member) -> None:
+    def test_a_row_that_cannot_be_read_is_reported_once(self, member: Member) -> None:
         member.fill(1, 2)
         moved = update(member.of, 30, source(1), id="9", v="nine")
         both = update(member.of, 31, source(2), id="8", v="eight")

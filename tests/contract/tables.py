@@ -30,7 +30,7 @@ class TablesContract:
         assert member.rows() == [row(1)]
         assert member.found().stamp.mark == (20, 2)  # type: ignore[union-attr]
 
-    def test_a_stamp_without_words_leaves_those_that_were_there(self, member: Member) -> None:
+    def test_a_stamp_without_about_leaves_that_of_the_table(self, member: Member) -> None:
         member.create()
         member.sink.stamp(member.name, member.stamp(30, 1, about="", job_applied=29))
         stamp = member.found().stamp

@@ -87,7 +87,7 @@ def test_decoded_messages_equal_the_truth(config: Config) -> None:
 
 
 @every_config
-def test_a_message_alone_tells_its_values(config: Config) -> None:
+def test_a_message_alone_has_its_values(config: Config) -> None:
     """Without any schema, the limited table of a message reads the same values."""
     for seq, sent, event in opened(config):
         if isinstance(event, Envelope):

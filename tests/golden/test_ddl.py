@@ -94,7 +94,7 @@ def folded(case: Case) -> tuple[list[Difference], dict[TableName, Table]]:
 
 
 @every_case
-def test_ddl_alone_tells_the_tables(case: Case) -> None:
+def test_ddl_alone_gives_the_tables(case: Case) -> None:
     assert unexplained("ddl", folded(case)[0]) == []
 
 

@@ -136,7 +136,7 @@ def as_told(truth: ColumnType, told: ColumnType, value: Value) -> Value:
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
-def test_a_ddl_tells_its_table(config: Config) -> None:
+def test_a_ddl_has_its_table(config: Config) -> None:
     assert unexplained("debezium tables", ddl_differences(config)) == []
 
 

@@ -46,7 +46,7 @@ def test_rows_alone_lead_to_the_final_tables(producer: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(("producer", "name"), UNTYPED)
-def test_without_types_only_what_the_blocks_do_not_tell_differs(producer: str, name: str) -> None:
+def test_without_types_only_what_the_blocks_lack_differs(producer: str, name: str) -> None:
     config = case(producer, name).config("debezium")
     found = unequal("debezium", differences(config, apply(rows_only(config)), "blocks"))
     assert unexplained("debezium tables", found) == []

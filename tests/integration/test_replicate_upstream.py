@@ -61,7 +61,9 @@ def test_its_rows_are_looked_up(spark: SparkSession, folder: Path, server: Serve
     assert found == {1: "looked", 2: "sent", 3: "and here"}
 
 
-def test_a_schema_that_no_message_tells_is_asked_for(spark: SparkSession, folder: Path, server: Server) -> None:
+def test_a_schema_that_no_message_carries_is_read_from_the_upstream(
+    spark: SparkSession, folder: Path, server: Server
+) -> None:
     simple = encoder(SimpleConfig())
     unknown = table(7, V, name="gone")
     watermark = simple.watermark(30)

@@ -168,7 +168,7 @@ def test_encoded_messages_equal_the_bytes_sent(spark: SparkSession, name: str, c
     assert unexplained(RULES_OF.get(config.protocol, config.protocol.removesuffix("-protocol")), found) == []
 
 
-def test_debezium_avro_tells_the_changes_that_it_was_made_from(spark: SparkSession) -> None:
+def test_debezium_avro_decodes_to_the_changes_that_it_was_made_from(spark: SparkSession) -> None:
     """No vector has its bytes for these rows."""
     source = case("tiflow", "smoke").config("simple_json")
     frame, tables = changes(spark, source, source)

@@ -51,7 +51,7 @@ def _status(job: Path) -> dict[str, object]:
     return status
 
 
-def test_a_ddl_that_cannot_be_replayed_waits_for_a_person(folder: Path) -> None:
+def test_a_ddl_that_cannot_be_replayed_waits_for_the_operator(folder: Path) -> None:
     simple = encoder(SimpleConfig())
     table = next(event.table for event in generate(SHOP) if isinstance(event, SchemaChange) and event.name == "orders")
     assert table is not None
@@ -96,7 +96,7 @@ def test_a_ddl_that_cannot_be_replayed_waits_for_a_person(folder: Path) -> None:
     ],
     ids=["message", "line", "base64"],
 )
-def test_what_cannot_be_read_is_told_with_its_place(
+def test_what_cannot_be_read_is_reported_with_its_place(
     folder: Path, damage: Callable[[str], str], code: int, said: str
 ) -> None:
     path = write_json(folder / "topic" / "shop.jsonl", _topic(folder))

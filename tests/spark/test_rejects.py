@@ -107,7 +107,7 @@ def letters(spark: SparkSession, folder: Path) -> list[tuple[str, int, bytes]]:
 
 
 @pytest.mark.parametrize("case", [*QUICK, *(pytest.param(case, marks=pytest.mark.slow) for case in SLOW)])
-def test_a_reject_stops_the_job_and_a_person_goes_on(spark: SparkSession, folder: Path, case: str) -> None:
+def test_a_reject_stops_the_job_and_the_operator_goes_on(spark: SparkSession, folder: Path, case: str) -> None:
     value, reason = (OF_A_ROW | OF_A_MESSAGE)[case]
     job = write_job(folder, record(folder, value))
     done = run("replicate", job, "--once")
@@ -129,9 +129,7 @@ def test_a_reject_stops_the_job_and_a_person_goes_on(spark: SparkSession, folder
     assert len(letters(spark, folder)) == 1
 
 
-def test_a_quarantined_table_is_told_by_status(
-    spark: SparkSession, folder: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_status_shows_a_quarantined_table(spark: SparkSession, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     values = [value for value, _ in OF_A_ROW.values()]
     job = write_job(folder, record(folder, *values), 'on-reject = "quarantine"')
     done = run("replicate", job, "--once")
@@ -176,7 +174,7 @@ def test_a_key_change_counts_once_and_none_beyond_max_rejects_is_lost(
     assert [offset for _, offset, _ in letters(spark, folder)] == ([] if code else [AT + 1])
 
 
-def test_a_job_that_waits_for_a_schema_is_told_by_status(spark: SparkSession, folder: Path) -> None:
+def test_status_shows_a_job_that_waits_for_a_schema(spark: SparkSession, folder: Path) -> None:
     job = write_job(folder, record(folder, _simple(NINE, schemaVersion=999)))
     done = run("replicate", job, "--once")
     assert done.exit_code == 3, done.output

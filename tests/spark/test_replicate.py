@@ -45,7 +45,7 @@ def late_rows(folder: Path) -> Truth:
     return truth | {name: (table, {**rows, tuple(unknown[key] for key in handle_key(table)): unknown})}
 
 
-def test_late_rows_are_told_and_applied_where_they_are_the_newest(spark: SparkSession, folder: Path) -> None:
+def test_late_rows_are_counted_and_applied_where_they_are_the_newest(spark: SparkSession, folder: Path) -> None:
     job = shop_job(folder)
     replicate(job)
     truth = late_rows(folder)

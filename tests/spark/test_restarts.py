@@ -65,7 +65,7 @@ def run_with_deaths(job_file: Path, dies: Callable[[str], bool], monkeypatch: py
             return died
 
 
-def test_the_points_are_those_that_are_told() -> None:
+def test_the_failpoints_are_those_that_are_documented() -> None:
     told = re.search(r"successor: (.*)\.", failpoints.__doc__ or "", re.DOTALL)
     assert told is not None
     assert set(re.findall(r"\w+", re.sub(r"\(.*?\)", "", told[1], flags=re.DOTALL))) == POINTS

@@ -58,7 +58,7 @@ def test_an_option_that_is_not_sparks_is_refused() -> None:
         open_session("x", {"master": "local"}, ())
 
 
-def test_jars_are_asked_for_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jars_are_resolved_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """The shared session has fetched them; from then on no JVM is started for it and no repository asked."""
     monkeypatch.setattr(jars, "launch_gateway", lambda *_: pytest.fail("asked again"))
     found = jars.resolve_jars(coordinates("iceberg", "sqlite", "kafka"), QUICK)

@@ -79,7 +79,7 @@ def test_a_case_ends_in_the_same_state_when_spark_writes(spark: SparkSession, fo
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STOPS)
-def test_a_case_stops_where_this_version_ends_and_says_why(folder: Path, name: str) -> None:
+def test_a_case_stops_where_this_version_ends_and_has_a_reason(folder: Path, name: str) -> None:
     error, word = STOPS[name]
     with pytest.raises(error, match=word):
         replicate(write_job(folder, config_of(name).path))

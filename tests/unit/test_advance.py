@@ -76,7 +76,7 @@ EMPTY = Progress(job="j")
 TWO = {("t", 0): 10, ("t", 1): 10}
 
 
-def test_a_watermark_says_smaller_than_itself() -> None:
+def test_a_watermark_covers_what_is_smaller_than_itself() -> None:
     assert fold(EMPTY, watermark(100)).resolved == 99
 
 
@@ -88,7 +88,7 @@ def test_a_watermark_that_goes_back_is_counted_and_changes_nothing() -> None:
     assert fold(commit(again), watermark(120)).resolved == 119
 
 
-def test_the_lowest_partition_speaks_for_all() -> None:
+def test_the_lowest_partition_bounds_all() -> None:
     latest_offsets = {("t", 0): 10, ("t", 1): 11}
     advanced = fold(EMPTY, watermark(100), watermark(30, 1), ends=TWO, latest_offsets=latest_offsets, rules=BOUNDED)
     assert advanced.resolved == 29
@@ -239,7 +239,7 @@ def test_a_batch_that_is_done_again_counts_its_rows_once() -> None:
     assert once.progress.pending == twice.progress.pending
 
 
-def test_rejects_are_told_with_their_place() -> None:
+def test_rejects_are_reported_with_their_place() -> None:
     text = msgspec.json.encode(Rejected("no JSON")).decode()
     (reject,) = fold(EMPTY, control("rejected", 0, 0, 7, control=text)).rejects
     assert (reject.topic, reject.partition, reject.offset, reject.reason) == ("t", 0, 7, "no JSON")
@@ -276,7 +276,7 @@ def test_a_partition_is_remembered_with_its_offset() -> None:
     assert isinstance(progress.partitions[0], PartitionState)
 
 
-def test_a_schema_block_tells_no_table_where_there_are_watermarks() -> None:
+def test_a_schema_block_gives_no_table_where_there_are_watermarks() -> None:
     """Rows that were landed before the mode was known name their blocks; DDL tells their table all the same."""
     controls = (rows(100, 200, key="#b"), block(100), watermark(500))
     advanced = fold(Progress(job="j"), *controls)

@@ -125,7 +125,7 @@ def test_a_mode_that_cannot_be(wanted: Any, protocol: str, begun: Any) -> None:
         of_job(wanted, protocol, msgspec.structs.replace(EMPTY, mode=begun))
 
 
-def test_the_mode_that_messages_tell() -> None:
+def test_the_mode_by_messages() -> None:
     pending = PendingRows(
         batch=1, schema="s", name="t", schema_key="", rows=5, min_ts=1, max_ts=2, topic="a", partition=0
     )
@@ -156,7 +156,7 @@ def test_rows_without_commit_ts_have_no_place_among_watermarks(hidden: bool, mod
         refuse_hidden(summaries, mode)
 
 
-def test_a_schema_block_tells_a_table_without_ddl() -> None:
+def test_a_schema_block_gives_a_table_without_ddl() -> None:
     table = Table(schema="s", name="t", columns=(), version=60)
     block = msgspec.structs.replace(control(SCHEMA_BLOCK, 0, 0, 60, table), schema_key="#b")
     rows = msgspec.structs.replace(

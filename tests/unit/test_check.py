@@ -118,7 +118,7 @@ def test_options_of_the_java_client_are_left_to_it(tmp_path: Path, broker: str) 
     assert (code, "kafka.security.protocol is for Spark's client" in said["source"]) == (0, True), said
 
 
-def test_a_lease_that_is_held_needs_a_person(tmp_path: Path, broker: str) -> None:
+def test_a_lease_that_is_held_needs_the_operator(tmp_path: Path, broker: str) -> None:
     store = lease_store(str(tmp_path / "lake"), "lake", "shop", tmp_path / "state")
     file = job_file(tmp_path, of_kafka(broker))
     with acquire(store, this_process("shop", "ann")):
@@ -140,7 +140,7 @@ def test_a_recorded_topic_and_a_warehouse_that_is_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_a_registry_is_asked(tmp_path: Path, broker: str, there: bool) -> None:
+def test_a_registry_is_read(tmp_path: Path, broker: str, there: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     where = "file:schemas.json" if there else f"http://127.0.0.1:{port}"

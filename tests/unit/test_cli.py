@@ -59,7 +59,7 @@ main()
 
 
 @pytest.mark.parametrize("name", _COMMANDS)
-def test_each_command_is_there_and_says_what_it_does(name: str) -> None:
+def test_each_command_is_there_and_describes_itself(name: str) -> None:
     command = main.get_command(click.Context(main), name)
     assert command is not None
     assert command.help
@@ -97,7 +97,7 @@ def test_each_error_ends_with_its_exit_code_and_in_one_line(
     assert "Traceback" in verbose.stderr
 
 
-def test_a_wrong_job_file_is_told_before_spark_starts(tmp_path: Path) -> None:
+def test_a_wrong_job_file_is_reported_before_spark_starts(tmp_path: Path) -> None:
     (tmp_path / "job.toml").write_text("[job]\nnam = 1\n")
     start = time.monotonic()
     done = run("replicate", str(tmp_path / "job.toml"))
@@ -214,7 +214,7 @@ def test_the_live_view_shows_rows_time_lag_and_tables() -> None:
     assert "shop.old" not in text
 
 
-def test_the_last_line_says_what_was_done() -> None:
+def test_the_last_line_sums_up_the_run() -> None:
     summary = Summary(progress=PROGRESS, batches=1, rows=7, ddls=1, seconds=61)
     done = f"7 rows and 1 DDL applied in 1 batch, 1 min 1 s; 20 tables at resolved ts {TSO} ({utc(TSO)})"
     assert last_line(summary) == f"stopped: {done}"

@@ -71,7 +71,7 @@ def test_a_row_too_many_and_no_rows_at_all() -> None:
     assert any("is missing" in line for line in differences(expected(table, []), table, [first]))
 
 
-def test_only_the_first_differences_are_told_one_by_one() -> None:
+def test_only_the_first_differences_are_listed_one_by_one() -> None:
     table, rows = shop()["shop", "orders"]
     told = differences(expected(table, []), table, rows.values())
     assert len(told) == 7

@@ -153,7 +153,7 @@ VIRTUAL = Table(
         (change("insert", VIRTUAL, after=ROW), "virtual column `g`"),
     ],
 )
-def test_what_cannot_be_said_is_refused(bad: RowChange, words: str) -> None:
+def test_what_cannot_be_encoded_is_refused(bad: RowChange, words: str) -> None:
     with pytest.raises(MessageError, match=words):
         list(encoder(DebeziumAvroConfig(), Registry()).rows([bad]))
 
@@ -198,7 +198,7 @@ def test_names_that_avro_does_not_allow() -> None:
     assert [column.name for column in told.columns] == ["1 <é>"]
 
 
-def test_decimals_in_strings_are_text_where_only_the_schema_tells_them() -> None:
+def test_decimals_in_strings_are_text_where_only_the_schema_shows_them() -> None:
     registry = Registry()
     wide = table("id bigint unsigned", "c decimal(20,5)")
     to = encoder(DebeziumAvroConfig(enable_tidb_extension=True, **STRINGS), registry)  # type: ignore[arg-type]

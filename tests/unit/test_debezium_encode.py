@@ -123,7 +123,7 @@ def test_the_kinds_of_ddl(sql: str, kind: str | None) -> None:
     assert isinstance(event, SchemaChange) and event.kind == kind
 
 
-def test_what_the_statement_says_of_a_column_goes_before_what_the_table_says() -> None:
+def test_a_column_in_the_statement_goes_before_that_in_the_table() -> None:
     sql = (
         "CREATE TABLE `t` (`id` INT AUTO_INCREMENT PRIMARY KEY,`at` TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,"
         "`dt` DATETIME ON UPDATE CURRENT_TIMESTAMP,`b` BIT(10) DEFAULT b'1010',`y` YEAR DEFAULT 2024)"
@@ -185,7 +185,7 @@ def test_rows_may_lack_columns_that_are_never_sent() -> None:
         ({"op": "insert", "after": {"tiny": "1"}, "partial": True}, "some of its columns"),
     ],
 )
-def test_what_debezium_cannot_say_is_refused(change: dict[str, Any], reason: str) -> None:
+def test_what_debezium_cannot_encode_is_refused(change: dict[str, Any], reason: str) -> None:
     with pytest.raises(MessageError, match=reason):
         list(encoder(config()).rows([RowChange(table=TINY, commit_ts=1, **change)]))
 

@@ -58,7 +58,9 @@ def test_what_each_protocol_is_known_by(key: bytes | None, value: bytes | None, 
         ([(None, b'{"isDdl":true}'), (None, b"\x16\x02")], r"canal-json \(message 0\), simple \(message 1\)"),
     ],
 )
-def test_not_decidable_says_why_and_what_to_do(messages: list[tuple[bytes | None, bytes | None]], words: str) -> None:
+def test_what_is_not_decidable_has_a_reason_and_what_to_do(
+    messages: list[tuple[bytes | None, bytes | None]], words: str
+) -> None:
     with pytest.raises(UsageError, match=words) as raised:
         detect(messages)
     assert "name it here" in str(raised.value)

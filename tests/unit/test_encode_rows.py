@@ -169,7 +169,7 @@ def test_an_upsert_is_an_insert_where_there_is_no_such_thing() -> None:
         assert seen(encode(plan_of("canal-json"), batch)) == expected("canal-json", [insert(1)])
 
 
-def test_what_cannot_be_read_or_written_is_told_with_its_place_and_column() -> None:
+def test_what_cannot_be_read_or_written_is_reported_with_its_place_and_column() -> None:
     changes = [insert(0), insert(1, e="0"), insert(2), insert(3), insert(4)]
     images = list(batch_of(changes).column("after").to_pylist())
     images[2] = images[2].replace(b'"2"', b'"x"')
@@ -187,7 +187,7 @@ def test_what_cannot_be_read_or_written_is_told_with_its_place_and_column() -> N
     ]
 
 
-def test_a_typed_value_that_mysql_has_not_is_told() -> None:
+def test_a_typed_value_that_mysql_has_not_is_reported() -> None:
     changes = [insert(1), insert(2)]
     batch, images = typed(batch_of(changes, schema_key=["", ""]), changes, TABLE)
     struct = batch.column("after")
@@ -224,7 +224,7 @@ def test_schemas_are_registered_by_the_driver_alone() -> None:
         encode(replace(plan_of("avro"), ids={}), batch_of([insert(1)]))
 
 
-def test_a_table_that_cannot_be_written_is_told_by_its_rows() -> None:
+def test_rows_of_a_table_that_cannot_be_written_are_reported() -> None:
     keyless = replace(TABLE, indexes=())
     (row,) = encode(plan_of("avro", table=keyless, strict=False), batch_of([replace(insert(1), table=keyless)]))
     assert "`s`.`t` has no handle key" in row["bad"]

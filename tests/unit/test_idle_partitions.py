@@ -52,6 +52,6 @@ def test_what_stays_behind_at_its_end_is_idle_after_the_timeout() -> None:
     assert _step(again, 70.0).resolved == 9
 
 
-def test_without_any_watermark_nothing_is_resolved_and_that_is_told() -> None:
+def test_without_any_watermark_nothing_is_resolved_and_that_is_reported() -> None:
     nothing = _step(Progress(job="j"), 0.0)
     assert nothing.resolved == 0 and "no partition has had a watermark" in nothing.progress.hold.what

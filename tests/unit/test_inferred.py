@@ -74,7 +74,7 @@ def test_additions(new: Table, added: list[str]) -> None:
         (table("id int", "a int"), ["column `a` was longtext", "column `e` is gone"], None),
     ],
 )
-def test_anything_else_is_for_a_person_to_decide(new: Table, reasons: list[str], kept: list[str] | None) -> None:
+def test_anything_else_is_for_the_operator_to_decide(new: Table, reasons: list[str], kept: list[str] | None) -> None:
     change = schema_change(OLD, new)
     assert isinstance(change, Other)
     assert len(change.reasons) == len(reasons)

@@ -145,7 +145,7 @@ def test_an_old_word_is_read_with_a_warning_that_names_the_new_one(
         ("mode", '["arrival"]', "['arrival']", '"watermark", "arrival"'),
     ],
 )
-def test_a_wrong_value_is_told_with_what_is_allowed(
+def test_a_wrong_value_is_refused_with_what_is_allowed(
     folder: Path, key: str, text: str, found: str, allowed: str
 ) -> None:
     message = refused(folder, job=JOB | {key: text})
@@ -155,7 +155,7 @@ def test_a_wrong_value_is_told_with_what_is_allowed(
     assert "\n" not in message
 
 
-def test_all_mistakes_are_told_at_once(folder: Path) -> None:
+def test_all_mistakes_are_reported_at_once(folder: Path) -> None:
     message = refused(
         folder,
         job={"name": '"shop"', "batch_rows": "3", "on-reject": '"halt"'},
@@ -337,7 +337,7 @@ def test_schema_files_must_be_there(folder: Path) -> None:
     assert "there is no file or folder" in refused(folder, schema={"file": '["a.sql", "b.sql"]'})
 
 
-def test_what_is_no_toml_is_told_with_its_place(folder: Path) -> None:
+def test_what_is_no_toml_is_refused_with_its_place(folder: Path) -> None:
     path = folder / "job.toml"
     path.write_text("[job]\nname = shop\n")
     with pytest.raises(UsageError, match=r"job\.toml: not valid TOML: .*line 2"):

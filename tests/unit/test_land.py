@@ -68,7 +68,7 @@ def test_every_event_is_in_the_log(protocol: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("arrival", [True, False])
-def test_rows_without_commit_ts_are_told(arrival: bool) -> None:
+def test_rows_without_commit_ts_are_counted(arrival: bool) -> None:
     ids = Registry()
     to = avro.encoder(avro.AvroConfig(enable_tidb_extension=True, time_zone="UTC"), ids)
     sent = list(to.rows([change("insert", ROW), change("delete", ROW)]))
@@ -90,7 +90,7 @@ def test_rows_without_commit_ts_are_told(arrival: bool) -> None:
         assert sum(summary.rows for summary in told) == (len(messages) if arrival else 1)
 
 
-def test_each_schema_block_is_told_once_with_its_first_row() -> None:
+def test_each_schema_block_is_returned_once_with_its_first_row() -> None:
     first, second = field("id", "int32"), field("name", "string")
     about = {"topic": "t", "partition": 0, "key": None}
     values = [

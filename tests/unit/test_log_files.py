@@ -168,7 +168,7 @@ class _Given:
     st.sampled_from([1, 3, 1000]),
     st.sampled_from([1, 64 << 20]),
 )
-def test_odd_names_and_many_small_tables_are_told_apart(
+def test_odd_names_and_many_small_tables_are_distinguished(
     parts: list[list[LogRow]],
     above: int,
     upto: int,

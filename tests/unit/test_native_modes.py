@@ -51,7 +51,7 @@ def rows(result: Result) -> list[dict[str, Any]]:
     return [line for line in map(json.loads, result.stdout.splitlines()) if line["kind"] != "ddl"]
 
 
-def test_the_command_line_tells_it(tmp_path: Path) -> None:
+def test_it_is_set_on_the_command_line(tmp_path: Path) -> None:
     path = topic(tmp_path)
     (bad,) = rows(inspect(path, "--json"))
     assert bad["kind"] == "rejected"
@@ -79,14 +79,14 @@ def test_the_command_line_tells_it(tmp_path: Path) -> None:
         (["--protocol", "avro", "--debezium", "time.precision.mode=connect"], "the protocol is avro"),
     ],
 )
-def test_what_the_command_line_may_not_say(tmp_path: Path, arguments: list[str], words: str) -> None:
+def test_what_the_command_line_refuses(tmp_path: Path, arguments: list[str], words: str) -> None:
     result = inspect(topic(tmp_path), *arguments)
     assert result.exit_code == 2
     assert words in " ".join(result.stderr.split())
 
 
 @pytest.mark.parametrize("source", [FILES, KAFKA])
-def test_a_job_file_tells_it(tmp_path: Path, source: dict[str, str]) -> None:
+def test_it_is_set_in_a_job_file(tmp_path: Path, source: dict[str, str]) -> None:
     (tmp_path / "recorded").mkdir()
     keys = {key: f'"{value}"' for key, value in PRECISE.items()}
     for protocol in ({"protocol": '"debezium"'}, {}):
@@ -110,7 +110,7 @@ def test_a_job_file_tells_it(tmp_path: Path, source: dict[str, str]) -> None:
         ),
     ],
 )
-def test_what_a_job_file_may_not_say(tmp_path: Path, keys: dict[str, str], words: str) -> None:
+def test_what_a_job_file_may_not_contain(tmp_path: Path, keys: dict[str, str], words: str) -> None:
     (tmp_path / "recorded").mkdir()
     assert words in refused(tmp_path, source=FILES | keys)
 

@@ -52,7 +52,7 @@ def test_each_limit_has_its_test(cell: str) -> None:
     assert not name or f"def {name}(" in source
 
 
-def test_every_loss_that_the_vectors_show_is_told() -> None:
+def test_every_loss_that_the_vectors_show_is_documented() -> None:
     protocols = ("simple", "open", "canal-json", "debezium")
     lost = {rule.reason for rule in RULES if rule.protocol in protocols and rule.what == "value"}
     assert lost <= {cell.removeprefix("rule: ") for cell in shown()}

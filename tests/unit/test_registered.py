@@ -107,13 +107,13 @@ def test_deletes_among_watermarks_name_a_schema_of_keys() -> None:
     assert restrict_columns(later.schemas[0].table, table("c", "more", "other")).columns == table("c").columns
 
 
-def test_schemas_that_are_none_of_debeziums_tell_no_table() -> None:
+def test_schemas_that_are_none_of_debeziums_give_no_table() -> None:
     registered, controls = landed("avro", table("c"))
     registered.protocol = "debezium-avro"
     assert registered.tables(controls) == []
 
 
-def test_a_schema_without_rows_tells_no_table() -> None:
+def test_a_schema_without_rows_gives_no_table() -> None:
     registered, controls = landed("debezium-avro", table("c"))
     assert registered.tables([event for event in controls if not isinstance(event, RowsRead)]) == []
 

@@ -182,7 +182,7 @@ CLEAR = (*FIRST, row(USER, 30, 2), row(USER, 31, 3), Watermark(100))
 
 
 @pytest.mark.parametrize("more", [(), (row(OTHER, 110, 9), Watermark(200)), (row(USER, 110, 9), Watermark(200))])
-def test_what_a_person_cleared_wins_over_what_the_table_says_and_is_written_there(
+def test_what_the_operator_cleared_wins_over_the_stamp_and_is_written_there(
     tmp_path: Path, more: tuple[Change, ...]
 ) -> None:
     messages, lake, store = sent(*CLEAR), Lake(), Kept()
