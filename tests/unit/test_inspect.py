@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from tests.recorded_topics import Line, write_json, write_parquet
 from ticdc_spark.cli import main
-from ticdc_spark.cli.inspect import say_what_waits_once
+from ticdc_spark.cli.inspect import report_waiting_once
 from ticdc_spark.model import Column, Index, Message, RowChange, SchemaChange, Table
 from ticdc_spark.mysql import parse_type, tso
 from ticdc_spark.protocols.base import Encoded, Encoder
@@ -283,7 +283,7 @@ def test_schemas_of_earlier_messages_are_taken_and_nothing_else() -> None:
 def test_rows_that_wait_are_reported_once_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     said: set[tuple[str, str]] = set()
     for waiting in ([], [("s", "a")], [("s", "a"), ("s", "b")], [], [("s", "b")]):
-        say_what_waits_once(waiting, said)
+        report_waiting_once(waiting, said)
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(" wait")[0] for line in lines] == ["rows of s.a", "rows of s.b"]
 

@@ -187,8 +187,8 @@ def _kind(
     if isinstance(found, str) and found in kinds:
         return kinds[found]
     allowed = ", ".join(f'"{kind}"' for kind in kinds)
-    said = f"found {found!r}; allowed: {allowed}" if "kind" in raw else f"missing; allowed: {allowed}"
-    mistakes.add(f"[{title}] kind", said)
+    what = f"found {found!r}; allowed: {allowed}" if "kind" in raw else f"missing; allowed: {allowed}"
+    mistakes.add(f"[{title}] kind", what)
     return None
 
 

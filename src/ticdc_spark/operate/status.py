@@ -220,8 +220,8 @@ def _state(
                 else "mend what the error names, then"
             )
             return "failed", first, f"{todo}: {again}", False
-        told = "it was stopped on request" if beat.state == "stopped" else "it did all that it was to do"
-        return beat.state, told, "", False
+        outcome = "it was stopped on request" if beat.state == "stopped" else "it did all that it was to do"
+        return beat.state, outcome, "", False
     if not _lives(beat, lease, age):
         reason = f"its process, pid {beat.pid}, is gone without a reason; last heartbeat {age:.0f} s ago"
         return "failed", reason, f"look at its log (memory?), then start it again, nothing is lost: {again}", False

@@ -49,7 +49,7 @@ class Converter:
         self.unsent: Counter[str] = Counter()
         """DDL and watermarks that have no message in the target."""
         self._details = SqlDetails() if self._target.needs_details else None
-        self._told: set[tuple[TopicPartition, str, str, int]] = set()
+        self._sent: set[tuple[TopicPartition, str, str, int]] = set()
         self._versions: dict[tuple[str, str], tuple[Table, int]] = {}
 
     def convert(self, found: Found) -> Iterator[Message | Rejected]:
@@ -127,8 +127,8 @@ class Converter:
 
     def _schema(self, found: Found, table: Table) -> Iterator[Message | Rejected]:
         key = (_partition(found), table.schema, table.name, table.version or 0)
-        if key not in self._told:
-            self._told.add(key)
+        if key not in self._sent:
+            self._sent.add(key)
             yield from self._messages(found, [self._to.bootstrap(table)])
 
     def _ddl(self, change: SchemaChange) -> SchemaChange:

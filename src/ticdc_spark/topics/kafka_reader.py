@@ -76,9 +76,9 @@ class TopicReader:
         if isinstance(place, str):
             return {p: limits[p][place == "end"] for p in partitions}
         millis = int(place.timestamp() * 1000)
-        asked = [self._kafka.TopicPartition(*p, millis) for p in partitions]
+        times = [self._kafka.TopicPartition(*p, millis) for p in partitions]
         with self._asking():
-            found = self._consumer.offsets_for_times(asked, timeout=30)
+            found = self._consumer.offsets_for_times(times, timeout=30)
         return {p: at.offset if at.offset >= 0 else limits[p][1] for p, at in zip(partitions, found, strict=True)}
 
     def start(self, partitions: Sequence[TopicPartition], place: Place, held: Offsets) -> Offsets:
@@ -92,8 +92,8 @@ class TopicReader:
             available = limits[partition][0]
             if partition in held:
                 # Only a place that was written down may leave a gap; "beginning" moves with retention.
-                asked = 0 if isinstance(place, str) else start[partition]
-                start[partition] = max(asked, held[partition])
+                lowest = 0 if isinstance(place, str) else start[partition]
+                start[partition] = max(lowest, held[partition])
             if start[partition] < available:
                 if partition in held:
                     raise SourceFault(

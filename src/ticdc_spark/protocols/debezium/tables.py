@@ -138,8 +138,12 @@ def _type(field: WireField) -> ColumnType:
     if field.name == _BITS:
         return parse_type(f"bit({parameters.get('length', 64)})")
     if field.name in _SEMANTIC and not field.tidb_type:
-        told = _propagated(parameters)
-        return told if told is not None and told.name in TIME_TYPES else parse_type(_SEMANTIC[field.name])
+        propagated = _propagated(parameters)
+        return (
+            propagated
+            if propagated is not None and propagated.name in TIME_TYPES
+            else parse_type(_SEMANTIC[field.name])
+        )
     if field.tidb_type:
         return _tidb_type(field)
     found = _propagated(parameters) or _WIDEST.get(field.type)

@@ -101,8 +101,8 @@ def land(plan: LandingPlan) -> ArrowTask:
             if any(event.claim_check for event in envelopes):
                 whole = whole_messages(protocol, opened, None if stored is None else stored.fetch)
                 envelopes, origin, seqs, others = split_events(whole)
-            if blocks is not None and (told := blocks.of(envelopes, origin, values)):
-                yield block_rows(plan.generation, plan.batch, told)
+            if blocks is not None and (new_blocks := blocks.of(envelopes, origin, values)):
+                yield block_rows(plan.generation, plan.batch, new_blocks)
             if envelopes:
                 rows = _log_rows(plan, batch, envelopes, origin, seqs, buckets)
                 yield _sort_out(plan, rows, summaries)
