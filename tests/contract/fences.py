@@ -1,4 +1,4 @@
-"""The fence: it is asked before each commit, and where it closes nothing more is written."""
+"""The fence: it is checked before each commit, and where it closes nothing more is written."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ class FenceContract:
             finally:
                 member.guard.open()
         else:
-            pytest.fail("the fence is asked without end")
+            pytest.fail("the fence is checked without end")
         assert mark(member) == (40, 5)
-        assert calls > 1, "the fence was asked"
+        assert calls > 1, "the fence was checked"
 
     @pytest.mark.parametrize("act", ["create", "drop", "rename", "create_database", "drop_database"])
     def test_tables_come_and_go_by_the_fence(self, member: Member, act: str) -> None:
@@ -132,7 +132,7 @@ class FenceContract:
 
 
 def _landing_calls(kind: str) -> int:
-    """How often the fence is asked to land the rows that a kind of commit applies."""
+    """How often the fence is checked to land the rows that a kind of commit applies."""
     return 1 if kind in {"merge", "append", "newest", "append and merge"} else 0
 
 

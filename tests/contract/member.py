@@ -72,7 +72,7 @@ class Others(Protocol):
 
 @dataclass
 class Member:
-    """One sink under test, with a change log and a namespace that nobody else uses."""
+    """One sink under test, with a change log and a namespace of its own."""
 
     sink: Sink
     log: ChangeLog
@@ -193,7 +193,7 @@ def delete(of: Table, ts: int, **row: str | None) -> RowChange:
 
 
 def row(key: int, v: int | None = None, w: str | None = None) -> dict[str, Any]:
-    """A row of the lake as ``Member.fill`` writes it, unless said otherwise."""
+    """A row of the lake as ``Member.fill`` writes it, unless given otherwise."""
     return {"id": key, "v": key if v is None else v, "w": str(key) if w is None else w}
 
 

@@ -1,4 +1,4 @@
-"""Tables: create, rename, truncate, drop, and what they say of themselves."""
+"""Tables: create, rename, truncate, drop, and their stamps."""
 
 from __future__ import annotations
 

@@ -277,7 +277,7 @@ def test_a_partition_is_remembered_with_its_offset() -> None:
 
 
 def test_a_schema_block_gives_no_table_where_there_are_watermarks() -> None:
-    """Rows that were landed before the mode was known name their blocks; DDL tells their table all the same."""
+    """Rows that were landed before the mode was known name their blocks; DDL describes their table all the same."""
     controls = (rows(100, 200, key="#b"), block(100), watermark(500))
     advanced = fold(Progress(job="j"), *controls)
     assert advanced.resolved == 99 and [one.schema_key for one in advanced.missing] == ["#b"]

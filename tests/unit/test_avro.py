@@ -80,7 +80,7 @@ def test_the_documents_types_and_those_that_are_sent(
     assert found.nullable == isinstance(column["type"], list)
     kind = column["type"]
     if column_type.startswith("decimal(10"):
-        kind.pop("logicalType")  # another writer wants a Decimal for it
+        kind.pop("logicalType")  # with it another writer needs a Decimal
         expected = "-0.0001"
     columns = read(schema, framed(record(column), {"c": sent}))
     assert (columns.values, columns.bad, columns.absent) == ([[expected]], {}, {})

@@ -1,4 +1,4 @@
-"""Row checksums: the bytes of each type, what is verified and what is not, and what a mismatch tells."""
+"""Row checksums: the bytes of each type, what is verified and what is not, and what a mismatch reports."""
 
 from __future__ import annotations
 

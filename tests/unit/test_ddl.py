@@ -116,7 +116,7 @@ def test_rename_works_from_left_to_right() -> None:
 
 
 def test_a_rename_into_another_database_finds_its_table() -> None:
-    """Open tells the new database only (tiflow ddl_all, a_moved)."""
+    """Open has the new database only (tiflow ddl_all, a_moved)."""
     tables = tables_after(BASE)
     sql = "RENAME TABLE `t` TO `other`.`u`"
     assert apply_ddl(tables, "other", sql).renamed == ((("d", "t"), ("other", "u")),)

@@ -1,4 +1,4 @@
-"""Debezium, written: the document's examples, what it cannot say, and that what is written is read."""
+"""Debezium, written: the document's examples, what it cannot encode, and that what is written is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The documentation of the job file says what the code does."""
+"""The documentation of the job file agrees with the code."""
 
 import re
 import typing

@@ -1,4 +1,4 @@
-"""Row changes to messages without Spark: each protocol's own encoder says what they are."""
+"""Row changes to messages without Spark: compared with each protocol's own encoder."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OPTIONS: Mapping[str, Mapping[str, str]] = {
     "debezium": {},
     "debezium-avro": {"avro-bigint-unsigned-handling-mode": "string"},
 }
-"""Where there is no time zone to tell."""
+"""Where there is no time zone to give."""
 TABLE = Table(
     schema="s",
     name="t",

@@ -1,4 +1,4 @@
-"""Rows of which only the keys were sent, completed by what a lookup knows."""
+"""Rows of which only the keys were sent, completed by a lookup."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OTHER = {**ROW, "id": "2"}
 
 @dataclass
 class History:
-    """Rows by commit ts and id, and what was asked for."""
+    """Rows by commit ts and id, and what was looked up."""
 
     rows: dict[tuple[int, str], Row]
     asked: list[tuple[int, list[Row]]] = field(default_factory=list)

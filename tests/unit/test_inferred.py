@@ -1,4 +1,4 @@
-"""Schema changes that no DDL tells: what follows from two schemas of a table."""
+"""Schema changes without a DDL: what follows from two schemas of a table."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def landed() -> list[LogRow]:
 
 
 def write(folder: Path, batches: Iterable[pa.RecordBatch]) -> tuple[list[LogRow], list[LogFile]]:
-    """What the driver is told: control events, and the files."""
+    """What the driver gets: control events, and the files."""
     told = [row for part in write_log(PLAN, folder, IDS)(batches) for row in part.to_pylist()]
     files = [msgspec.json.decode(row["control"], type=LogFile) for row in told if row["kind"] == FILE]
     return [row for row in told if row["kind"] != FILE], files

@@ -118,7 +118,7 @@ def test_rows_are_read_as_they_are_by_arrow(wire: Wire, data: st.DataObject, tab
     try:
         columns = lake_columns(table, handle_key(table)[: 1 + seed % 2], LakeOptions())
     except UsageError:
-        return  # two names that the lake does not tell apart
+        return  # two names that the lake does not distinguish
     newer = msgspec.structs.replace(table, columns=table.columns[:1])
     plan = ReadPlan(
         protocol=protocol,

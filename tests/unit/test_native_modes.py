@@ -1,4 +1,4 @@
-"""How Debezium's own connector is configured: told on the command line, in a job file, and to landing tasks."""
+"""How Debezium's own connector is configured: on the command line, in a job file, and in landing tasks."""
 
 from __future__ import annotations
 

@@ -214,7 +214,7 @@ def test_a_broken_event_has_a_reason(key: Any, value: Any, reason: str) -> None:
 
 
 def test_a_snappy_bomb_is_refused() -> None:
-    event = one(ROW_KEY, b"\xff\xff\xff\xff\x0f" + b"\0" * 20)  # says 4 GiB
+    event = one(ROW_KEY, b"\xff\xff\xff\xff\x0f" + b"\0" * 20)  # claims 4 GiB
     assert isinstance(event, Rejected) and "allowed" in event.reason
 
 

@@ -1,4 +1,4 @@
-"""Which tables a registry's schemas tell, of Avro and of Debezium in Avro."""
+"""Which tables a registry's schemas describe, of Avro and of Debezium in Avro."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def rows(schema: str, name: str, key: str) -> ControlEvent:
 
 
 def landed(protocol: str, *tables: Table) -> tuple[Registered, list[ControlEvent]]:
-    """What landing tells of a row of each table."""
+    """What landing returns for a row of each table."""
     registry, controls = Registry(), []
     to = debezium_avro(DebeziumAvroConfig(), registry) if protocol != "avro" else avro(AvroConfig(), registry)
     for of in tables:

@@ -1,4 +1,4 @@
-"""A registry in a file: what is registered is saved, and what cannot be read says which file."""
+"""A registry in a file: what is registered is saved, and what cannot be read is reported with its file."""
 
 import json
 from pathlib import Path

@@ -26,7 +26,7 @@ def round_trip(wire: Wire, table: Table, rows: list[Row], commit_ts: int) -> Non
 
 
 def shown(wire: Wire, change: Change | Rejected) -> Change | Rejected:
-    """A registry tells a table of its own, of which only the names are compared."""
+    """A registry has a table of its own, of which only the names are compared."""
     if isinstance(change, RowChange) and not change.table.version:
         return RowChange(
             op=change.op,

@@ -22,7 +22,7 @@ CREATE = "CREATE TABLE t (id INT PRIMARY KEY, a INT, s INT AS (a + 1) STORED, g 
 
 
 def by_ids(sql: str, version: int, *names: str) -> Table:
-    """A table as Simple tells it: columns in this order, nothing said of generated ones."""
+    """A table as Simple has it: columns in this order, generated ones not marked."""
     table = parse_create(sql, "d")
     columns = {column.name: replace(column, virtual=None, stored=None) for column in table.columns}
     return replace(table, version=version, columns=tuple(columns[name] for name in names))

@@ -1,4 +1,4 @@
-"""What status says of a state folder, whatever the job is doing."""
+"""What status shows of a state folder, whatever the job is doing."""
 
 import json
 import os
@@ -370,4 +370,4 @@ def test_the_lease_beside_the_lake_shows_whether_the_job_lives(job_file: Path) -
     store.save_status(beat(pid=os.getpid(), at=time.time()))
     with acquire(lease_store(identity.warehouse, "lake", "shop", identity.state), this_process("shop")):
         assert job_status(identity).state == "normal"
-    assert job_status(identity).state == "failed", "the lease was given back, and no word was said"
+    assert job_status(identity).state == "failed", "the lease was given back, and no status was written"
