@@ -126,7 +126,7 @@ def compare_image(
 
 
 def compare_table(where: str, table: Table, truth: Table) -> Iterator[Difference]:
-    """What a schema tells of a table: its columns, the widest types that they may have, and its key."""
+    """What a schema shows of a table: its columns, the widest types that they may have, and its key."""
     columns = {sanitized(column.name): column for column in truth.columns}
     for column in table.columns:
         theirs = columns.get(column.name)
@@ -169,7 +169,7 @@ REFUSED = re.compile("two columns that Avro can only call|ENUM index 0 has no na
 
 
 class Recorded:
-    """A registry that knows what TiCDC registered, and nothing else."""
+    """A registry with what TiCDC registered, and nothing else."""
 
     def __init__(self, config: Config) -> None:
         self.ids = {(entry["subject"], entry["schema"]): entry["id"] for entry in config.schemas}

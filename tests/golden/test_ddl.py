@@ -1,4 +1,4 @@
-"""The tables that DDL alone tells, against those that TiDB had: every DDL of every case, one after the other."""
+"""The tables that DDL alone gives, against those that TiDB had: every DDL of every case, one after the other."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Folded:
                 yield from self.compare(where, event, columns, whole=event["kind"] == "bootstrap")
 
     def ddl(self, where: str, event: dict[str, Any]) -> Iterator[Difference]:
-        # what Open's messages tell; it is not the one under which a RENAME into another database runs
+        # what Open's messages have; it is not the one under which a RENAME into another database runs
         schema = event["schema"]
         effect = apply_ddl(self.tables, schema, event["query"], dropped=self.dropped)
         if effect.unsupported:

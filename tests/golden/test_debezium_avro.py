@@ -35,7 +35,7 @@ def schemas(config: Config) -> Mapping[int, str]:
 
 @cache
 def rows(config: Config) -> list[tuple[Envelope, RowChange, Table]]:
-    """Every row as opened, the truth, and the table that its schemas tell."""
+    """Every row as opened, the truth, and the table that its schemas describe."""
     registry = schemas(config)
     decoder = DebeziumAvroDecoder(registry)
     found = []
@@ -116,7 +116,7 @@ def test_rows_that_ticdc_refused_are_not_there(config: Config) -> None:
 
 
 class Recorded:
-    """A registry that knows what TiCDC registered, and nothing else."""
+    """A registry with what TiCDC registered, and nothing else."""
 
     def __init__(self, config: Config) -> None:
         self.ids = {(entry["subject"], entry["schema"]): entry["id"] for entry in config.schemas}

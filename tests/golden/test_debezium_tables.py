@@ -1,4 +1,4 @@
-"""What Debezium's messages tell of tables, against the tables that were there."""
+"""What Debezium's messages show of tables, against the tables that were there."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def compare_row(config: Config, event: Envelope, truth: RowChange, value: bytes)
         if column.name in columns:
             yield from compare_types(f"{where}.{column.name}", config, column, columns[column.name])
     key = mysql.handle_key(truth.table)
-    if key:  # the truth tells primary keys only
+    if key:  # the truth has primary keys only
         yield from equal("key", where, set(mysql.handle_key(told)), set(key))
     for image, expected in ((change.before, truth.before), (change.after, truth.after)):
         if image is not None and expected is not None:
@@ -126,7 +126,7 @@ def compare_values(
 
 
 def as_told(truth: ColumnType, told: ColumnType, value: Value) -> Value:
-    """A value in the normal form of the type that the block tells."""
+    """A value in the normal form of the type that the block has."""
     if isinstance(value, str):
         if told.name in mysql.TIME_TYPES:
             return canonical_datetime(value, fsp(told))

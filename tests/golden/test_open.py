@@ -180,13 +180,13 @@ def split(what: str, framed: Iterable[bytes | None]) -> list[bytes]:
 
 
 def source(config: Config, seq: int) -> RowChange:
-    """What was to be sent: the truth, with ENUM and SET as sent, for it cannot tell index 0 from a member ``''``."""
+    """What was to be sent: the truth, with ENUM and SET as sent; index 0 and a member ``''`` are one there."""
     truth = config.truth[seq]
     assert isinstance(truth, RowChange)
     table = tables(config.case)[truth.table.schema, truth.table.name, truth.table.version]
     change = read(events(config.case.config("open"))[seq], truth.table, config.zone)
     assert isinstance(change, RowChange)
-    stored = {column.name: column.stored for column in truth.table.columns}  # which Simple does not tell
+    stored = {column.name: column.stored for column in truth.table.columns}  # which Simple does not have
     columns = tuple(replace(column, stored=stored.get(column.name)) for column in table.columns)
     return replace(
         truth,

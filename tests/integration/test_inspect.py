@@ -82,7 +82,7 @@ def test_a_broker_that_does_not_answer_is_one_line() -> None:
     assert re.search(
         r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d error: .*Kafka at 127.0.0.1:\d+: .*Connection refused", done.stderr
     ), done.stderr
-    assert "rdkafka" in told.stderr, "what the client logs is there for those who ask"
+    assert "rdkafka" in told.stderr, "what the client logs is shown with the option"
 
 
 def test_rows_that_follow_an_old_schema(broker: Broker, topic_name: str) -> None:

@@ -128,7 +128,7 @@ def test_kafka_options_reach_listing_and_reading(spark: SparkSession, broker: Br
     assert [bytes(row.value) for row in committed.read({}, committed.end_offsets()).collect()] == [b"a"]
     assert [bytes(row.value) for row in every.read({}, every.end_offsets()).collect()] == [b"a", b"b"]
     producer.abort_transaction(30)
-    # The broker shows the end of a transaction a moment after the client was told.
+    # The broker shows the end of a transaction a moment after it answered the client.
     deadline = time.monotonic() + 30
     while committed.end_offsets() != {(topic_name, 0): 4}:
         assert time.monotonic() < deadline

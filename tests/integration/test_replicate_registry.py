@@ -159,7 +159,7 @@ USER, PASSWORD = "us@er", "p:w/ö"
 
 @contextmanager
 def guarded(server: Registry) -> Iterator[str]:
-    """The registry behind a proxy that asks for a user and a password; gives host and path of its address."""
+    """The registry behind a proxy that requires a user and a password; gives host and path of its address."""
     expected = "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
     real = server.url.partition("/apis/")[0]
 

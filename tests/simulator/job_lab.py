@@ -239,7 +239,7 @@ class State:
 
 
 class StateOfProcess:
-    """The state folder as one process writes it: each write asks for the lease when it happens."""
+    """The state folder as one process writes it: each write checks the lease when it happens."""
 
     def __init__(self, state: State, fence: Fence) -> None:
         self.state, self.fence = state, fence

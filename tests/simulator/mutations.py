@@ -1,4 +1,4 @@
-"""The mutations that stories must find. Each says what is wrong; how it is made is ``mutate``'s."""
+"""The mutations that stories must find. Each describes what is wrong; ``mutate`` makes it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MARKS = (
         "self.batch.stamp(state, self.mark(name) if self.stamps.get(name) else mark, applied_before)",
     ),
     one(
-        "a stamp does not say what the table is",
+        "a stamp does not have what the table is",
         f"{_APPLY}.batch:Batch.stamp",
         "mark, applied_before, about,",
         'mark, applied_before, "",',
@@ -78,9 +78,9 @@ MARKS = (
     ),
 )
 LEASE = (
-    one("the lease is not asked for before a commit", "sinks.memory.sink:MemorySink._durable", "self.fence()", "pass"),
+    one("the lease is not checked before a commit", "sinks.memory.sink:MemorySink._durable", "self.fence()", "pass"),
     Mutation(
-        "the lease is not asked for before the store is written",
+        "the lease is not checked before the store is written",
         (
             Edit("replicate.state.lease:FencedStore.save", "self._fence.check()", "pass"),
             Edit("replicate.state.lease:FencedStore.save_plan", "self._fence.check()", "pass"),
@@ -133,7 +133,7 @@ STEPS = (
     ),
     one(
         "first messages that are gone are not missed once the state was lost",
-        "replicate.decide:_proven",
+        "replicate.decide:_check_unproven",
         "for topic, partition in progress.unproven:",
         "for topic, partition in ():",
         "lose_state",
@@ -166,7 +166,7 @@ STEPS = (
 )
 TIME = (
     one(
-        "a watermark says that its own commitTs was sent",
+        "a watermark includes its own commitTs",
         f"{_MODES}.watermark:_resolve",
         "watermark - 1, hold",
         "watermark, hold",
@@ -228,7 +228,7 @@ DDL = (
         "True",
     ),
     one(
-        "DDLs are told apart by their commitTs alone",
+        "DDLs are identified by their commitTs alone",
         f"{_PLAN}.timeline:identity",
         "change.commit_ts, change.schema, change.name, change.query",
         'change.commit_ts, "", "", ""',
@@ -281,8 +281,8 @@ DDL = (
     one(
         "the filter looks at one name of a DDL",
         f"{_MODES}.filters:leave_out",
-        "any(wanted(*name) for name in named)",
-        "wanted(event.change.schema, event.change.name)",
+        "any(is_included(*name) for name in named)",
+        "is_included(event.change.schema, event.change.name)",
     ),
     one(
         "a RENAME into the filter counts as any other", f"{_MODES}.filters:at_the_filter", "if old != new:", "if False:"
@@ -351,7 +351,7 @@ ROWS = (
         "return []",
     ),
     one(
-        "columns are added by what the table says, not by what the lake has",
+        "columns are added by the stamp, not by what the lake has",
         f"{_APPLY}.rows:_prepare_table",
         "{key.casefold() for key in batch.sink.columns(name)}",
         "{key.name.casefold() for key in table.columns}",

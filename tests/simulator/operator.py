@@ -37,7 +37,7 @@ def _ddl(world: World, move: Move, rand: Random) -> None:
     before = len(world.database.events)
     simple = world.setup.feed.protocol == "simple"
     if move.word.startswith("silent") and not (simple and world.setup.feed.bootstrap):
-        return  # nothing would ever tell the new schema
+        return  # the new schema would never be known
     DDL[move.word](world.database, rand)
     world.excuse_local_keys()
     excuses = world.excuses
@@ -196,7 +196,7 @@ def _skip_ddl(world: World, move: Move, rand: Random) -> None:
 
 
 def _skip_any_ddl(world: World, move: Move, rand: Random) -> None:
-    """Any DDL, as a person may who wants to keep a table."""
+    """Any DDL, as an operator may who keeps a table."""
     applied = world.lab.view().applied
     changes = [event for event in world.database.events if event.change is not None and event.ts > applied]
     if not changes:

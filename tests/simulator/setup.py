@@ -45,7 +45,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     plain: bool = False
     raw_key_changes: bool = False
     tables_before: int = 0
-    """Tables that were made, and are empty, before the changefeed's start-ts: no DDL tells them."""
+    """Tables that were made, and are empty, before the changefeed's start-ts: no DDL describes them."""
     schema_file_late: bool = False
     """The schema file with these tables, which Open and canal-json need, is given only by a move."""
 

@@ -39,7 +39,7 @@ def test_replays_partitions_and_batches_change_nothing(
     spark: SparkSession, folder: Path, name: str, config_name: str, batch_rows: int
 ) -> None:
     config = case("tiflow", name).config(config_name)
-    # Only a commitTs tells the order of a key's changes in two partitions, and no millisecond does.
+    # Only a commitTs gives the order of a key's changes in two partitions, and no millisecond does.
     partitions = split([sent.message for sent in config.messages], of(config), 3, by_key=config.protocol != "debezium")
     topic = write_topic(folder, (message for part in replayed(partitions, seed=1) for message in part))
     more = f'{UTC}\nbatch-rows = {batch_rows}\nmode = "arrival"'

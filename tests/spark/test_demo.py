@@ -1,4 +1,4 @@
-"""The demo, whole and small: it says that the tables are equal, and would say it if they were not."""
+"""The demo, whole and small: it reports that the tables are equal, and would report it if they were not."""
 
 from pathlib import Path
 

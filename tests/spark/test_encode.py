@@ -64,7 +64,7 @@ def rows(config: Config) -> list[Any]:
 
 
 def options(config: Config) -> dict[str, str]:
-    """What the changefeed was told, as text."""
+    """The options of the changefeed, as text."""
     told = OPTIONS[config.protocol](config)
     fields = {name.replace("_", "-"): getattr(told, name) for name in told.__struct_fields__}
     return {
@@ -128,7 +128,7 @@ def changes(spark: SparkSession, source: Config, config: Config) -> tuple[DataFr
 
 
 def again(spark: SparkSession, source: Config, config: Config) -> list[Encoded]:
-    """The row changes of ``source``, opened in Spark and encoded there as ``config`` says."""
+    """The row changes of ``source``, opened in Spark and encoded there with the options of ``config``."""
     frame, tables = changes(spark, source, config)
     zone = ReadOptions(source_timezone=source.zone)
     images = RawImages(protocol=source.protocol, options=zone, schemas=registered(source))

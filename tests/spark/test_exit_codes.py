@@ -1,4 +1,4 @@
-"""How ``replicate`` ends when something is wrong, and what ``status`` says afterwards: by the command itself."""
+"""How ``replicate`` ends when something is wrong, and what ``status`` shows afterwards: by the command itself."""
 
 import base64
 import json
@@ -123,6 +123,6 @@ def test_a_mistake_in_the_job_file_names_key_and_file(tmp_path: Path) -> None:
     done = _run("replicate", str(job), "--once")
     assert done.exit_code == 2, done.output
     assert str(job) in done.output and "on-rejekt" in done.output and "on-reject" in done.output
-    # Both mistakes are told at once.
+    # Both mistakes are reported at once.
     assert f"there is no file or folder {tmp_path / 'not there'}" in done.output
     assert not (tmp_path / "state").exists()

@@ -34,7 +34,7 @@ class Kind(NamedTuple):
     """What a configuration of TiCDC is read as."""
 
     protocol: str | None
-    """``None``: told by its messages."""
+    """``None``: detected from its messages."""
     mode: str
     more: str = ""
 
@@ -179,7 +179,7 @@ def test_debezium_in_avro_ends_in_its_final_state(
     spark: SparkSession, folder: Path, name: str, protocol: str | None, more: str
 ) -> None:
     config = case("ticdc", name).config("debezium-avro")
-    # not by key: the commit_ts alone has to tell the order, of deletes too
+    # not by key: the commit_ts alone has to give the order, of deletes too
     partitions = split([sent.message for sent in config.messages], of(config), 3, by_key=False)
     messages = [message for part in replayed(partitions, seed=2) for message in part]
     topic = write_topic(folder, messages)

@@ -1,6 +1,6 @@
-"""What cannot be read, by the command: told with its place and kept, held or passed over by ``on-reject``.
+"""What cannot be read, by the command: reported with its place and kept, held or passed over by ``on-reject``.
 
-And what ``status`` says of a job that is held up; and that nothing depends on where batches are cut (I4, I6).
+And what ``status`` shows of a job that is held up; and that nothing depends on where batches are cut (I4, I6).
 """
 
 import json
@@ -61,7 +61,7 @@ OF_A_ROW = {
     "a field more": (_simple(NINE, data={"id": "9", "v": "9", "w": "9"}), "unknown field `w`"),
     "no key": (_simple(NINE, data={"id": None, "v": "9"}), "key column `id` is null"),
 }
-"""Rows of `t` that cannot be read, and the reason that is told."""
+"""Rows of `t` that cannot be read, and the reason that is reported."""
 OF_A_MESSAGE = {
     "another protocol": (_canal_json(), "not a Simple message but canal-json"),
     "empty": (b"", "this one is empty"),

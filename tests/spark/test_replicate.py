@@ -21,7 +21,7 @@ from ticdc_spark.workload import Truth, generate
 
 
 def late_rows(folder: Path) -> Truth:
-    """A new partition with two old rows: one of a key that has changed since, one of a key that nobody knows.
+    """A new partition with two old rows: one of a key that has changed since, one of a key that is new.
 
     Returns the truth with the unknown row.
     """

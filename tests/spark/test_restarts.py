@@ -47,7 +47,7 @@ class Death(BaseException):
 
 
 def run_with_deaths(job_file: Path, dies: Callable[[str], bool], monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Run to the end, dying where ``dies`` says so on the way; returns where it died."""
+    """Run to the end, dying on the way where ``dies`` is true; returns where it died."""
     died: list[str] = []
 
     def point(name: str) -> None:
@@ -240,7 +240,7 @@ def _saves_progress_before_it_applies(patch: pytest.MonkeyPatch) -> None:
 
 
 def _forgets_marks(patch: pytest.MonkeyPatch) -> None:
-    """What a restart knows of a table is what the progress says."""
+    """After a restart the state of a table is that of the progress."""
     ours = look_at
 
     def look(sink: Sink, job: Job, name: TableName, promise: TableState | None, *, arrival: bool = False) -> Looked:

@@ -57,7 +57,7 @@ class Ways:
     """How rows came into the tables."""
 
     direct: list[bool] = field(default_factory=list)
-    """Row deltas; False: refused by the catalog, as somebody else was there."""
+    """Row deltas; False: refused by the catalog, as another writer was faster."""
     merges: int = 0
 
 

@@ -1,4 +1,4 @@
-"""How Spark is opened: what is fetched, what is said when it cannot start, and that its JVM ends with the driver."""
+"""How Spark is opened: what is fetched, what a failed start reports, and that its JVM ends with the driver."""
 
 import os
 import signal
@@ -59,8 +59,8 @@ def test_an_option_that_is_not_sparks_is_refused() -> None:
 
 
 def test_jars_are_resolved_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The shared session has fetched them; from then on no JVM is started for it and no repository asked."""
-    monkeypatch.setattr(jars, "launch_gateway", lambda *_: pytest.fail("asked again"))
+    """The shared session has fetched them; from then on no JVM is started for it and no repository read."""
+    monkeypatch.setattr(jars, "launch_gateway", lambda *_: pytest.fail("resolved again"))
     found = jars.resolve_jars(coordinates("iceberg", "sqlite", "kafka"), QUICK)
     assert any("kafka-clients" in jar for jar in found) and all(Path(jar).is_file() for jar in found)
     assert not any("hadoop-client-api" in jar for jar in found), "Spark has its own"

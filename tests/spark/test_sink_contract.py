@@ -32,7 +32,7 @@ EVERYTHING = "map('rewrite-all', 'true')"
 
 
 class SparkOthers:
-    """See ``member.Others``: another session, which knows nothing of jobs."""
+    """See ``member.Others``: another session, independent of jobs."""
 
     def __init__(self, session: SparkSession) -> None:
         self.session = session

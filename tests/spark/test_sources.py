@@ -58,7 +58,7 @@ def test_reads_exactly_what_lies_between(
 
 
 def test_files_of_all_kinds_make_one_topic_in_order_of_offset(spark: SparkSession, tmp_path: Path) -> None:
-    """File names and times say the opposite of the offsets, and there is a gap."""
+    """File names and times are ordered against the offsets, and there is a gap."""
     write_json(tmp_path / "z.jsonl", lines("t", 0, range(10)))
     write_json(tmp_path / "m" / "m.jsonl.gz", lines("t", 0, range(10, 20)))
     write_parquet(tmp_path / "topic=x" / "a.parquet", lines("t", 0, range(25, 40)))

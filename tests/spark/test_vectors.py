@@ -22,7 +22,7 @@ WHOLE = ("smoke", "shop", "keys", "types_all", "types_vector", "odd")
 LONG = ("keys_raw", "types_shanghai", "types_checksum")
 STOPS: Mapping[str, tuple[type[DecisionNeeded], str]] = {
     "ddl_all": (UnsupportedDdl, "RECOVER TABLE"),  # the table comes back with its rows, which no message carries
-    "keys_force": (DecisionNeeded, "k_none|k_unique_null"),  # tables without a key: rows cannot be told apart
+    "keys_force": (DecisionNeeded, "k_none|k_unique_null"),  # tables without a key: rows cannot be distinguished
 }
 """Cases that this version carries up to a point: where they stop."""
 

@@ -100,7 +100,11 @@ def test_another_protocol_is_a_mistake_of_the_job_file(tmp_path: Path, broker: s
     (tmp_path / "schemas.json").write_text("[]")
     file = job_file(tmp_path, of_kafka(broker, more=f'protocol = "{named}"\n{registry}'))
     code, said = check(file)
-    assert (code, f"protocol is {named}" in said["protocol"], "look like simple" in said["protocol"]) == (2, True, True), said
+    assert (code, f"protocol is {named}" in said["protocol"], "look like simple" in said["protocol"]) == (
+        2,
+        True,
+        True,
+    ), said
     if named != "avro":
         with pytest.raises(UsageError, match="look like simple"):
             loop.run(load_job(file), once=True)

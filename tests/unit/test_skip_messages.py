@@ -1,4 +1,4 @@
-"""``skip-messages``: exactly the named message is left out, and what lacks it is marked until the operator clears it."""
+"""``skip-messages``: exactly the named message is left out, and what lacks it is marked until that is cleared."""
 
 import tomllib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A job file that names a protocol which the topic is not of: refused at once, with nothing kept, dropped or applied."""
+"""A job file that names a protocol which the topic is not of: refused at once, nothing is kept, dropped or applied."""
 
 from pathlib import Path
 
