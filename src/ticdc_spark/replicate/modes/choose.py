@@ -25,7 +25,7 @@ ENOUGH_ROWS = 100_000
 
 
 def of_job(wanted: ModeName | None, protocol: str, progress: Progress) -> ModeName | None:
-    """The mode of a job before it has read anything; ``None``: what it reads will tell.
+    """The mode of a job before it has read anything; ``None``: until messages show it.
 
     Raises: UsageError for a mode that the protocol does not allow, or other than the job's so far.
     """
