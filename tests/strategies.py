@@ -222,8 +222,8 @@ class OfRegistry(avro.AvroDecoder):
         ]
         if texts == [None, None]:
             return {}
-        told = avro.table_from_schemas(*texts)
-        return {(told.schema, told.name, str(number)): told for number in self.texts}
+        described = avro.table_from_schemas(*texts)
+        return {(described.schema, described.name, str(number)): described for number in self.texts}
 
 
 class _Ids:

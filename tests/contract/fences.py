@@ -33,7 +33,7 @@ class FenceContract:
         began(member)
         act = KINDS.get(kind, _both)
         was = (mark(member), member.rows())
-        told = member.found()
+        reported = member.found()
         states = [was]
         for calls in range(1, 9):
             stamp = member.stamp(40, 5)
@@ -45,7 +45,7 @@ class FenceContract:
                 now = (mark(member), member.rows())
                 assert member.found().changed_by == ""
                 if calls == 1:
-                    assert (member.found(), now) == (told, was)
+                    assert (member.found(), now) == (reported, was)
                 if now != states[-1]:
                     assert now[0] > states[-1][0], "rows change with their mark"
                     states.append(now)

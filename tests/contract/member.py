@@ -110,8 +110,8 @@ class Member:
         """A stamp after a look at the table."""
         found = self.sink.find(self.name)
         seen = None if found is None else found.snapshot
-        said = f'{{"at": {ts}}}' if about is None else about
-        return Stamp(**({"job": JOB, "mark": (ts, step), "applied_before": ts - 1, "about": said, "seen": seen} | more))
+        text = f'{{"at": {ts}}}' if about is None else about
+        return Stamp(**({"job": JOB, "mark": (ts, step), "applied_before": ts - 1, "about": text, "seen": seen} | more))
 
     def create(self) -> Stamp:
         """The table, at (10, 0), with nothing in it."""
@@ -142,11 +142,11 @@ class Member:
         self, controls: Sequence[ControlEvent], upto: int, batch: int = 1, *, above: int = 0, stamp: Stamp, **more: Any
     ) -> NetChanges:
         """The changes of the table in one batch, ``above`` < commit_ts <= ``upto``."""
-        told = [one for one in controls if isinstance(one, RowsRead)]
-        inserts, rows = sum(one.summary.inserts for one in told), sum(one.summary.rows for one in told)
+        reported = [one for one in controls if isinstance(one, RowsRead)]
+        inserts, rows = sum(one.summary.inserts for one in reported), sum(one.summary.rows for one in reported)
         plan = ReadPlan(
             protocol="simple",
-            tables={one.schema_key: self.of for one in told},
+            tables={one.schema_key: self.of for one in reported},
             columns=self.columns,
             options=ReadOptions(),
             lake=LakeOptions(),

@@ -92,8 +92,8 @@ def compare_row(where: str, change: Change | Rejected, truth: RowChange, config:
     old = bool(options.get("avro_include_before_value"))
     marked = options["avro_enable_watermark"] and config.case.producer == "ticdc"
     op = truth.op if extended or old or truth.op == "delete" else "upsert"
-    told = extended or old if truth.op != "delete" else old or marked
-    yield from equal("row", where, (change.op, change.commit_ts), (op, truth.commit_ts if told else 0))
+    reported = extended or old if truth.op != "delete" else old or marked
+    yield from equal("row", where, (change.op, change.commit_ts), (op, truth.commit_ts if reported else 0))
     names = (sanitized(truth.table.schema), sanitized(truth.table.name))
     yield from equal("table", where, (change.table.schema, change.table.name), names)
     yield from equal("partial", where, change.partial, truth.op == "delete" and not old)

@@ -116,7 +116,7 @@ def test_topics_and_the_broker_and_the_job_itself_come_and_go(
     finally:
         if process(jvm) is not None:
             os.kill(jvm, signal.SIGKILL)
-    wrong = {name: told for name, told in compare(job_file, truth).items() if told}
+    wrong = {name: reported for name, reported in compare(job_file, truth).items() if reported}
     assert not wrong, wrong
 
     status = job_status(load_identity(job_file))

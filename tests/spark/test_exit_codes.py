@@ -86,7 +86,7 @@ def test_a_ddl_that_cannot_be_replayed_waits_for_the_operator(folder: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("damage", "code", "said"),
+    ("damage", "code", "message"),
     [
         # The message cannot be read: it is data, and a person decides what becomes of it.
         (lambda text: _value(text, b'{"type":"INSERT","version":1'), 4, "topic shop, partition 0, offset 30"),
@@ -97,7 +97,7 @@ def test_a_ddl_that_cannot_be_replayed_waits_for_the_operator(folder: Path) -> N
     ids=["message", "line", "base64"],
 )
 def test_what_cannot_be_read_is_reported_with_its_place(
-    folder: Path, damage: Callable[[str], str], code: int, said: str
+    folder: Path, damage: Callable[[str], str], code: int, message: str
 ) -> None:
     path = write_json(folder / "topic" / "shop.jsonl", _topic(folder))
     texts = path.read_text().splitlines()
@@ -107,10 +107,10 @@ def test_what_cannot_be_read_is_reported_with_its_place(
     done = _run("replicate", str(job), "--once")
     assert done.exit_code == code, done.output
     (error,) = (line for line in done.output.splitlines() if line[19:].startswith(" error: "))
-    assert said in error
+    assert message in error
     status = _status(job)
     assert status["state"] == "failed"
-    assert said in status["last_error"]["message"]  # type: ignore[index]
+    assert message in status["last_error"]["message"]  # type: ignore[index]
     assert status["last_error"]["exit_code"] == code  # type: ignore[index]
 
 

@@ -139,7 +139,7 @@ def test_a_case_ends_in_its_final_state(spark: SparkSession, folder: Path, name:
 
 
 @pytest.mark.parametrize(
-    ("producer", "name", "told", "kept"),
+    ("producer", "name", "given", "kept"),
     [
         ("ticdc", "avro-watermark", "", "watermark"),
         ("tiflow", "avro_ext_watermark", 'mode = "arrival"', "arrival"),
@@ -147,11 +147,11 @@ def test_a_case_ends_in_its_final_state(spark: SparkSession, folder: Path, name:
     ],
 )
 def test_avro_with_ddl_and_watermarks_ends_in_its_final_state(
-    spark: SparkSession, folder: Path, producer: str, name: str, told: str, kept: str
+    spark: SparkSession, folder: Path, producer: str, name: str, given: str, kept: str
 ) -> None:
     """The classic architecture's deletes hide their commit_ts, which only arrival mode allows, without DDL."""
     config = case(producer, "smoke").config(name)
-    more = f'source-timezone = "{config.zone}"\nbatch-rows = 4\n{told}'
+    more = f'source-timezone = "{config.zone}"\nbatch-rows = 4\n{given}'
     job = write_job(folder, config.path, more, None, registry(config))
     if not kept:
         with pytest.raises(DecisionNeeded, match='mode = "arrival"'):

@@ -115,8 +115,8 @@ def test_a_reject_stops_the_job_and_the_operator_goes_on(spark: SparkSession, fo
     assert reason in done.output and f"partition 0, offset {AT}" in done.output
     found = status(job)
     assert (found["state"], found["last_error"]["code"]) == ("failed", "RejectedMessage")
-    ((told, offset, kept),) = letters(spark, folder)
-    assert (reason in told, offset) == (True, AT)
+    ((reported, offset, kept),) = letters(spark, folder)
+    assert (reason in reported, offset) == (True, AT)
     assert kept == value or kept in value
     write_job(folder, folder / "topic", 'on-reject = "continue"')
     done = run("replicate", job, "--once")
@@ -148,7 +148,8 @@ def test_status_shows_a_quarantined_table(spark: SparkSession, folder: Path, cap
     assert (found["state"], found["held_back_by"]["kind"]) == ("warning", "reject")
     assert [offset for _, offset, _ in letters(spark, folder)] == [AT + at for at in range(len(values))]
     assert all(
-        reason in told for (told, _, _), (_, reason) in zip(letters(spark, folder), OF_A_ROW.values(), strict=True)
+        reason in reported
+        for (reported, _, _), (_, reason) in zip(letters(spark, folder), OF_A_ROW.values(), strict=True)
     )
     assert "quarantined: `s`.`t`: a row cannot be read" in run("status", job).output
 
@@ -219,7 +220,7 @@ def test_batches_of_seven_messages_and_one_batch_end_alike(spark: SparkSession, 
         place.mkdir()
         job = write_job(place, folder / "topic", f"batch-rows = {rows_}")
         assert replicate(job).finished
-        assert not {name: told for name, told in compare(job, truth).items() if told}
+        assert not {name: reported for name, reported in compare(job, truth).items() if reported}
         session = lake(spark, place)
         found.append({name: sorted_rows(read_table(session, *name)) for name in names(session)})
     assert found[0] == found[1]

@@ -115,7 +115,7 @@ def test_whoever_writes_the_tables_are_the_same(spark: SparkSession, folder: Pat
         place.mkdir()
         job = write_job(place, folder / "topic", f'batch-rows = 900\nwriter = "{writer}"')
         progress = replicate(job).progress
-        assert not {name: told for name, told in compare(job, truth).items() if told}
+        assert not {name: reported for name, reported in compare(job, truth).items() if reported}
         session = lake(spark, place)
         tables = {name: sorted_rows(read_table(session, *name)) for name in names(session)}
         found.append((tables, progress.ddls_applied, progress.applied))

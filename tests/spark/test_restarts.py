@@ -66,9 +66,9 @@ def run_with_deaths(job_file: Path, dies: Callable[[str], bool], monkeypatch: py
 
 
 def test_the_failpoints_are_those_that_are_documented() -> None:
-    told = re.search(r"successor: (.*)\.", failpoints.__doc__ or "", re.DOTALL)
-    assert told is not None
-    assert set(re.findall(r"\w+", re.sub(r"\(.*?\)", "", told[1], flags=re.DOTALL))) == POINTS
+    reported = re.search(r"successor: (.*)\.", failpoints.__doc__ or "", re.DOTALL)
+    assert reported is not None
+    assert set(re.findall(r"\w+", re.sub(r"\(.*?\)", "", reported[1], flags=re.DOTALL))) == POINTS
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))])
@@ -84,7 +84,7 @@ def test_deaths_inside_the_steps_change_nothing(
     died = run_with_deaths(job_file, lambda _: chance.random() < 0.12 and next(left, None) is not None, monkeypatch)
     assert len(died) >= 5, died
     assert set(died) <= WRITERS[writer]
-    assert not {name: told for name, told in compare(job_file, truth).items() if told}
+    assert not {name: reported for name, reported in compare(job_file, truth).items() if reported}
 
 
 V = Column(name="v", type=INT, default="7")

@@ -289,11 +289,11 @@ def test_keys_of_every_type_find_their_rows(spark: SparkSession, folder: Path, w
     replicate(job)
     assert (ways.direct, ways.merges) == ([True] * 2 * len(KEYS), 0)
     session = lake(spark, folder)
-    told = {
+    reported = {
         kind: differences(read_arrow(session, ("s", one.name)), one, truth.values())
         for kind, (one, _, truth) in zip(KEYS, made, strict=True)
     }
-    assert not {kind: lines for kind, lines in told.items() if lines}
+    assert not {kind: lines for kind, lines in reported.items() if lines}
 
 
 def test_a_key_that_is_null_is_rejected(spark: SparkSession, folder: Path, ways: Ways) -> None:

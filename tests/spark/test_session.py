@@ -114,8 +114,8 @@ except Exception as error:
 """
     )
     assert done.stdout == "SparkRuntimeException\n"
-    told = [line for line in done.stderr.splitlines() if "incubator modules" not in line]
-    assert told == [], "only the JVM's own warning, which no setting silences"
+    reported = [line for line in done.stderr.splitlines() if "incubator modules" not in line]
+    assert reported == [], "only the JVM's own warning, which no setting silences"
 
 
 def test_the_jvm_ends_with_a_killed_driver() -> None:

@@ -121,7 +121,7 @@ def test_golden_vectors_are_recorded_topics(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('{"topic": "t", "partition": 0, "offset": 1', "truncated"),
         ('{"topic": "t", "offset": 1}', "missing required field `partition`"),
@@ -130,11 +130,13 @@ def test_golden_vectors_are_recorded_topics(spark: SparkSession) -> None:
         ('{"topic": "\\ud800", "partition": 0}', "surrogate"),
     ],
 )
-def test_a_bad_line_is_named_before_anything_is_read(spark: SparkSession, tmp_path: Path, text: str, said: str) -> None:
+def test_a_bad_line_is_named_before_anything_is_read(
+    spark: SparkSession, tmp_path: Path, text: str, message: str
+) -> None:
     good = as_json(lines("t", 0, [0])[0])
     path = tmp_path / "a.jsonl"
     path.write_text(f"{good}\n\n{text}\n")
-    with pytest.raises(SourceFault, match=rf"a\.jsonl, line 3: .*{said}"):
+    with pytest.raises(SourceFault, match=rf"a\.jsonl, line 3: .*{message}"):
         RecordedTopicSource(spark, path).end_offsets()
 
 

@@ -27,7 +27,7 @@ EMPTY = Progress(job="job")
 CREATE = SchemaChange(commit_ts=50, query="CREATE TABLE t (id INT PRIMARY KEY)", kind="CREATE", schema="s", name="t")
 
 
-def control(kind: str, partition: int, offset: int, commit_ts: int, told: Any) -> ControlEvent:
+def control(kind: str, partition: int, offset: int, commit_ts: int, reported: Any) -> ControlEvent:
     return read_control(
         Control(
             kind=kind,
@@ -39,7 +39,7 @@ def control(kind: str, partition: int, offset: int, commit_ts: int, told: Any) -
             table="t",
             schema_key="",
             commit_ts=commit_ts,
-            control=msgspec.json.encode(told).decode(),
+            control=msgspec.json.encode(reported).decode(),
         )
     )
 
@@ -165,5 +165,5 @@ def test_a_schema_block_gives_a_table_without_ddl() -> None:
     ends = {("a", 0): 5}
     waiting = advance_arrived(EMPTY, 1, [rows], ends, ends, RULES)
     assert waiting.resolved == 59 and [one.schema_key for one in waiting.missing] == ["#b"]
-    told = advance_arrived(EMPTY, 1, [rows, block], ends, ends, RULES)
-    assert told.resolved == EVERYTHING and not told.missing
+    reported = advance_arrived(EMPTY, 1, [rows, block], ends, ends, RULES)
+    assert reported.resolved == EVERYTHING and not reported.missing

@@ -339,8 +339,8 @@ def test_any_table_and_rows_round_trip(
         content_compatible=form[0],
         only_output_updated_columns=form[1],
     )
-    told = commit_ts if extension else tso(tso_physical_ms(commit_ts))
-    changes = [RowChange(op="update", table=table, commit_ts=told, before=rows[0], after=row) for row in rows]
+    reported = commit_ts if extension else tso(tso_physical_ms(commit_ts))
+    changes = [RowChange(op="update", table=table, commit_ts=reported, before=rows[0], after=row) for row in rows]
     key = {(table.schema, table.name, ""): table}
     options = ReadOptions(source_timezone=zone)
     assert [decode(DECODER, None, one.value, key, options) for one in encoder(config).rows(changes)] == [

@@ -182,12 +182,14 @@ def test_a_report_is_one_line() -> None:
 
 
 def test_idle_looks_are_logged_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
-    monkeypatch.setattr("ticdc_spark.cli.output.progress.log.info", lambda text, *values: told.append(text % values))
+    reported: list[str] = []
+    monkeypatch.setattr(
+        "ticdc_spark.cli.output.progress.log.info", lambda text, *values: reported.append(text % values)
+    )
     show: Callable[[BatchReport], None] = LogLines()
     for messages in (0, 0, 0, 1, 1, 0):
         show(BatchReport(progress=PROGRESS, messages=messages))
-    assert [text.split(":")[1].split(",")[0].strip() for text in told] == ["0 messages", "1 message", "1 message"]
+    assert [text.split(":")[1].split(",")[0].strip() for text in reported] == ["0 messages", "1 message", "1 message"]
 
 
 def test_the_live_view_shows_rows_time_lag_and_tables() -> None:

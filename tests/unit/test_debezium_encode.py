@@ -76,8 +76,10 @@ def test_the_ddl_of_the_document() -> None:
     sql = "RENAME TABLE test.table1 TO test.table2"
     change = SchemaChange(commit_ts=1, query=sql, kind="", schema="test", name="table2")
     for table in (None, Table(schema="test", name="table2", columns=TINY.columns, indexes=(PRIMARY,))):
-        told = SchemaChange(commit_ts=1, query=sql, kind="", schema="test", name="table2", table=table, pre_table=TINY)
-        encoded = encoder(config()).ddl(told)
+        reported = SchemaChange(
+            commit_ts=1, query=sql, kind="", schema="test", name="table2", table=table, pre_table=TINY
+        )
+        encoded = encoder(config()).ddl(reported)
         assert encoded is not None and encoded.key is not None and encoded.value is not None
         assert json.loads(encoded.key)["payload"] == {"databaseName": "test"}
         (changed,) = json.loads(encoded.value)["payload"]["tableChanges"]
@@ -138,8 +140,8 @@ def test_a_column_in_the_statement_goes_before_that_in_the_table() -> None:
     encoded = encoder(config()).ddl(SchemaChange(commit_ts=1, query=sql, kind="", schema="test", name="t", table=table))
     assert encoded is not None and encoded.value is not None
     described = json.loads(encoded.value)["payload"]["tableChanges"][0]["table"]["columns"]
-    told = {c["name"]: (c["length"], c["autoIncremented"], c["defaultValueExpression"]) for c in described}
-    assert told == {
+    reported = {c["name"]: (c["length"], c["autoIncremented"], c["defaultValueExpression"]) for c in described}
+    assert reported == {
         "id": (None, True, None),
         "at": (None, True, "1970-01-01 00:00:00"),
         "dt": (None, False, None),

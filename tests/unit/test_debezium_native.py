@@ -266,8 +266,8 @@ def test_a_table_known_only_by_its_rows() -> None:
         {**field("flag", "boolean"), "default": True},
     ]
     raw = change("c", None, {}, fields)
-    told = table_of_row("inventory", "items", key({"id": 1}, fields[0]), raw)
-    assert handle_key(told) == ("id",)
+    described = table_of_row("inventory", "items", key({"id": 1}, fields[0]), raw)
+    assert handle_key(described) == ("id",)
     expected = [
         ("id", "int"),
         ("price", "decimal(10,2)"),
@@ -280,10 +280,10 @@ def test_a_table_known_only_by_its_rows() -> None:
         ("raw", "longblob"),
         ("flag", "bit(1)"),
     ]
-    assert [(column.name, column.type) for column in told.columns] == [
+    assert [(column.name, column.type) for column in described.columns] == [
         (name, parse_type(kind)) for name, kind in expected
     ]
-    assert told.columns[0].nullable is False and told.columns[-1].default == 1
+    assert described.columns[0].nullable is False and described.columns[-1].default == 1
 
 
 @pytest.mark.parametrize(

@@ -65,8 +65,8 @@ def batch_of(changes: Sequence[RowChange], **columns: Sequence[Any]) -> pa.Recor
     for at, (change, sent) in enumerate(zip(changes, simple.encoder().rows(changes), strict=True)):
         (event,) = simple.DECODER.open_message(sent.key, sent.value)
         assert isinstance(event, Envelope)
-        told = msgspec.structs.asdict(event)
-        rows.append({**told, "topic": "x", "partition": 0, "offset": at, "seq": 0, "table_id": change.table_id})
+        reported = msgspec.structs.asdict(event)
+        rows.append({**reported, "topic": "x", "partition": 0, "offset": at, "seq": 0, "table_id": change.table_id})
     for name, cells in columns.items():
         for row, cell in zip(rows, cells, strict=True):
             row[name] = cell
@@ -231,7 +231,7 @@ def test_rows_of_a_table_that_cannot_be_written_are_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("protocol", "told", "table", "images", "word"),
+    ("protocol", "reported", "table", "images", "word"),
     [
         ("csv", {}, TABLE, RAW, "allowed: avro, "),
         ("open", {"max-batch": "1"}, TABLE, RAW, "max-batch"),
@@ -241,7 +241,7 @@ def test_rows_of_a_table_that_cannot_be_written_are_reported() -> None:
     ],
 )
 def test_a_plan_that_cannot_be_is_refused_before_any_task(
-    protocol: str, told: dict[str, str], table: Table, images: RawImages, word: str
+    protocol: str, reported: dict[str, str], table: Table, images: RawImages, word: str
 ) -> None:
     with pytest.raises(UsageError, match=word):
-        plan_encoding(protocol, told, {("s", "t", "3"): table}, images)
+        plan_encoding(protocol, reported, {("s", "t", "3"): table}, images)

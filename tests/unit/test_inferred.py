@@ -78,7 +78,7 @@ def test_anything_else_is_for_the_operator_to_decide(new: Table, reasons: list[s
     change = schema_change(OLD, new)
     assert isinstance(change, Other)
     assert len(change.reasons) == len(reasons)
-    assert all(told.startswith(reason) for told, reason in zip(change.reasons, reasons, strict=True))
+    assert all(reported.startswith(reason) for reported, reason in zip(change.reasons, reasons, strict=True))
     with pytest.raises(UnsupportedDdl, match=r"(?s)`s`\.`t`.*without a DDL.*schema-change = \"keep\" under \[job\]"):
         follow(OLD, new, "stop")
     followed = follow(OLD, new, "keep")

@@ -281,9 +281,9 @@ def test_schemas_of_earlier_messages_are_taken_and_nothing_else() -> None:
 
 
 def test_rows_that_wait_are_reported_once_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    said: set[tuple[str, str]] = set()
+    expected_text: set[tuple[str, str]] = set()
     for waiting in ([], [("s", "a")], [("s", "a"), ("s", "b")], [], [("s", "b")]):
-        report_waiting_once(waiting, said)
+        report_waiting_once(waiting, expected_text)
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(" wait")[0] for line in lines] == ["rows of s.a", "rows of s.b"]
 

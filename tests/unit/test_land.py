@@ -85,9 +85,9 @@ def test_rows_without_commit_ts_are_counted(arrival: bool) -> None:
     for messages, hidden in ((sent, True), (sent[:1], False)):
         places = [Message(topic="t", partition=0, offset=at, key=m.key, value=m.value) for at, m in enumerate(messages)]
         rows = landed_by(plan, [places])
-        told = [msgspec.json.decode(row["control"], type=RowCounts) for row in rows if row["kind"] == "summary"]
-        assert any(summary.hidden for summary in told) == hidden
-        assert sum(summary.rows for summary in told) == (len(messages) if arrival else 1)
+        reported = [msgspec.json.decode(row["control"], type=RowCounts) for row in rows if row["kind"] == "summary"]
+        assert any(summary.hidden for summary in reported) == hidden
+        assert sum(summary.rows for summary in reported) == (len(messages) if arrival else 1)
 
 
 def test_each_schema_block_is_returned_once_with_its_first_row() -> None:

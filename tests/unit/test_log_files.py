@@ -52,16 +52,16 @@ def landed() -> list[LogRow]:
 
 def write(folder: Path, batches: Iterable[pa.RecordBatch]) -> tuple[list[LogRow], list[LogFile]]:
     """What the driver gets: control events, and the files."""
-    told = [row for part in write_log(PLAN, folder, IDS)(batches) for row in part.to_pylist()]
-    files = [msgspec.json.decode(row["control"], type=LogFile) for row in told if row["kind"] == FILE]
-    return [row for row in told if row["kind"] != FILE], files
+    reported = [row for part in write_log(PLAN, folder, IDS)(batches) for row in part.to_pylist()]
+    files = [msgspec.json.decode(row["control"], type=LogFile) for row in reported if row["kind"] == FILE]
+    return [row for row in reported if row["kind"] != FILE], files
 
 
 def read(tasks: Sequence[Sequence[LogFile]], wanted: LogScan, numbers: Sequence[int] | None = None) -> list[LogRow]:
     chosen = list(range(len(tasks))) if numbers is None else numbers
     paths = [[file.path for file in files] for files in tasks]
-    asked = [pa.RecordBatch.from_pydict({"id": [number]}) for number in chosen]
-    return [row for part in read_log(paths, wanted)(asked) for row in part.to_pylist()]
+    scans = [pa.RecordBatch.from_pydict({"id": [number]}) for number in chosen]
+    return [row for part in read_log(paths, wanted)(scans) for row in part.to_pylist()]
 
 
 def naive(rows: Iterable[LogRow], wanted: LogScan) -> list[LogRow]:
@@ -122,8 +122,8 @@ def test_what_landed_is_written_and_read_back(
         row = {"schema": schema, "table": table}
         mine = [file for file in files if file.bucket == bucket_of(schema, table, BUCKETS)]
         key = next(one["schema_key"] for one in changes if (one["schema"], one["table"]) == (schema, table))
-        for asked in (of(row), of(row, low, high), of(row, high, low), of(row, keys=(key,)), of(row, kinds=("late",))):
-            assert in_order(read([mine], asked)) == in_order(naive(rows, asked)), asked
+        for scans in (of(row), of(row, low, high), of(row, high, low), of(row, keys=(key,)), of(row, kinds=("late",))):
+            assert in_order(read([mine], scans)) == in_order(naive(rows, scans)), scans
 
 
 NAMES = st.one_of(st.text(max_size=3), st.sampled_from(["a", "b", "é", "\0", "\U0001f600", "x" * 5000]))
@@ -185,9 +185,9 @@ def test_odd_names_and_many_small_tables_are_distinguished(
         rows = [row for part in parts for row in part]
         assert Counter(file.bucket for file in files) == Counter({row["slot"] for row in rows})
         for schema, table in {(row["schema"], row["table"]) for row in rows}:
-            asked = of({"schema": schema, "table": table}, above, upto, kinds=kinds, keys=keys)
+            scans = of({"schema": schema, "table": table}, above, upto, kinds=kinds, keys=keys)
             mine = [file for file in files if file.bucket == bucket_of(schema, table, BUCKETS)]
-            assert in_order(read([mine], asked)) == in_order(naive(rows, asked))
+            assert in_order(read([mine], scans)) == in_order(naive(rows, scans))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -245,7 +245,7 @@ def test_a_task_reads_the_files_of_its_number(tmp_path: Path) -> None:
 
 def test_a_task_that_fails_names_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_files, "_FLUSH_BYTES", 1)
-    told: list[LogRow] = []
+    reported: list[LogRow] = []
 
     def broken() -> Iterator[pa.RecordBatch]:
         yield from messages()[:2]
@@ -253,9 +253,9 @@ def test_a_task_that_fails_names_no_file(tmp_path: Path, monkeypatch: pytest.Mon
 
     def run() -> None:
         for part in write_log(PLAN, tmp_path, IDS)(broken()):
-            told.extend(part.to_pylist())
+            reported.extend(part.to_pylist())
 
     with pytest.raises(OSError):
         run()
     assert list(tmp_path.iterdir())
-    assert told and not [row for row in told if row["kind"] == FILE]
+    assert reported and not [row for row in reported if row["kind"] == FILE]

@@ -65,9 +65,9 @@ def test_messages_land_as_they_do_by_arrow(protocol: str, seed: int) -> None:
     for size in (1, 30, len(messages)):
         part = messages[: rand.randrange(size, len(messages) + 1)][-size:]
         rows, controls = land_messages(part, plan)
-        by_arrow, told = land_by_arrow(part, plan)
+        by_arrow, reported = land_by_arrow(part, plan)
         assert rows == by_arrow
-        assert in_order(controls) == in_order(told)
+        assert in_order(controls) == in_order(reported)
 
 
 class Count:

@@ -55,12 +55,12 @@ def test_it_is_set_on_the_command_line(tmp_path: Path) -> None:
     path = topic(tmp_path)
     (bad,) = rows(inspect(path, "--json"))
     assert bad["kind"] == "rejected"
-    told = ["--debezium", "decimal.handling.mode=string", "--debezium", "binary-handling-mode=hex"]
-    (row,) = rows(inspect(path, "--json", *told))
+    given = ["--debezium", "decimal.handling.mode=string", "--debezium", "binary-handling-mode=hex"]
+    (row,) = rows(inspect(path, "--json", *given))
     assert (row["after"]["n"], row["after"]["b"]) == ("1234", {"base64": "AP8="})
-    (other,) = rows(inspect(path, "--json", "--debezium", "decimal.handling.mode=precise", *told[2:]))
+    (other,) = rows(inspect(path, "--json", "--debezium", "decimal.handling.mode=precise", *given[2:]))
     assert other["after"]["n"] == str(int.from_bytes(b"\xd7\x6d\xf8", "big", signed=True))
-    converted = inspect(path, *told, "--to", "canal-json", "--out", str(tmp_path / "out"), command="convert")
+    converted = inspect(path, *given, "--to", "canal-json", "--out", str(tmp_path / "out"), command="convert")
     assert converted.exit_code == 0, converted.output
     (again,) = rows(inspect(tmp_path / "out", "--json"))
     assert again["after"]["n"] == "1234"

@@ -356,8 +356,8 @@ class TestProtocol:
 
     def test_a_stream_of_it_is_read_without_other_knowledge(self, of: Any_) -> None:
         wire = Wire(of)
-        told = wire.to.bootstrap(TABLE)
-        sent = [*([told] if told else []), *wire.send(*CHANGES[:2])]
+        bootstrap = wire.to.bootstrap(TABLE)
+        sent = [*([bootstrap] if bootstrap else []), *wire.send(*CHANGES[:2])]
         reader = EventReader(wire.decoder(), UTC, schemas=wire.schemas())
         found = [one.event for at, each in enumerate(sent) for one in reader.read(message(at, each))]
         rows = [

@@ -45,14 +45,14 @@ def test_reading_needs_ids_and_schemas_alone_and_saves_nothing(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "reported"),
     [(None, "No such file"), ("{}", "Expected `array`"), ('[{"id": 1}]', "missing required field `schema`")],
 )
-def test_what_cannot_be_read_is_reported_with_its_file(tmp_path: Path, content: str | None, told: str) -> None:
+def test_what_cannot_be_read_is_reported_with_its_file(tmp_path: Path, content: str | None, reported: str) -> None:
     path = tmp_path / "schemas.json"
     if content is not None:
         path.write_text(content)
-    with pytest.raises(RegistryFault, match=rf"schema registry file:.*schemas\.json: .*{told}"):
+    with pytest.raises(RegistryFault, match=rf"schema registry file:.*schemas\.json: .*{reported}"):
         RegistryFile(path)
 
 
@@ -71,10 +71,10 @@ def test_a_topic_takes_its_schemas_along(target: str, tmp_path: Path) -> None:
     assert written.exit_code == 0, written.stderr
     subjects = [entry["subject"] for entry in json.loads((tmp_path / "schemas.json").read_bytes())]
     assert subjects == ["shop_t-key", "shop_t-value"]
-    asked = ["--protocol", target, "--schema-registry", registry, "--source-timezone", "UTC"]
+    scans = ["--protocol", target, "--schema-registry", registry, "--source-timezone", "UTC"]
     found, sent = (
         [event["after"] | {"ts": event["after"]["ts"][:23]} for event in shown(events) if event["after"]]
-        for events in (run("inspect", "--json", tmp_path / "out", *asked), run("inspect", "--json", path))
+        for events in (run("inspect", "--json", tmp_path / "out", *scans), run("inspect", "--json", path))
     )
     assert found and found == sent
 

@@ -96,11 +96,11 @@ def test_the_sql_alone_gives_the_same_schemas(seed: int) -> None:
             assert not effect.unsupported
             tables = fold(tables, effect)
             if event.table and event.kind != "ERASE":
-                told = tables[event.table.schema, event.table.name]
-                assert {column.name: column for column in told.columns} == {
+                reported = tables[event.table.schema, event.table.name]
+                assert {column.name: column for column in reported.columns} == {
                     column.name: replace(column, virtual=False, stored=False) for column in event.table.columns
                 }
-                assert handle_key(told) == handle_key(event.table)
+                assert handle_key(reported) == handle_key(event.table)
     assert tables.keys() == workload.truth.keys()
 
 
