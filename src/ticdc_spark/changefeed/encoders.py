@@ -40,7 +40,7 @@ def encoders(changefeed: Changefeed, topic: TopicOf) -> Iterator[EncoderFor]:
         where = changefeed.schema_registry if protocol(changefeed.protocol).traits.registry else None
         registry: Registry | None = None
         if where is not None:
-            opened = open_registry(where, changefeed.schema_registry_options or None, create=True)
+            opened = open_registry(where, changefeed.schema_registry_options, create=True)
             stack.callback(opened.close)
             registry = opened
 
