@@ -35,6 +35,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.parametrize("path", ["~nobody-of-that-name/x", "a\0b", "\udc80"])
+def test_files_that_cannot_be(path: str, tmp_path: Path) -> None:
+    with pytest.raises(ReferenceFault, match="cannot be read"):
+        resolve(f"${{file:{path}}}", tmp_path)
+
+
 def test_references_are_resolved(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIVEN", "value")
     monkeypatch.setenv("EMPTY", "")
@@ -70,7 +76,7 @@ def test_references_are_resolved(folder: Path, monkeypatch: pytest.MonkeyPatch) 
         ("${file:bytes}", "not UTF-8"),
     ],
 )
-def test_a_reference_that_cannot_be_resolved_says_why(
+def test_a_reference_that_cannot_be_resolved_has_a_reason(
     folder: Path, monkeypatch: pytest.MonkeyPatch, text: str, says: str
 ) -> None:
     monkeypatch.delenv("UNSET", raising=False)
