@@ -134,7 +134,11 @@ class Expressions:
                 return f"({inner[0]} {self.one('+', '-', '*')} {inner[1]})"
             case 3:
                 # MariaDB's rest of a negative decimal may be -0.00, which is not 0 there
-                return f"(ABS({inner[0]}) {self.one('/', 'DIV', '%', 'MOD')} {inner[1]})"
+                # and it rounds a quotient to its 4 digits, where TiDB keeps those that it has
+                return self.one(
+                    f"(ABS({inner[0]}) {self.one('DIV', '%', 'MOD')} {inner[1]})",
+                    f"({inner[0]} / {self.one('2', '4', '0')})",
+                )
             case 4:
                 # MariaDB looks at 32 bits of the number of places, MySQL and TiDB at all
                 return self.one(

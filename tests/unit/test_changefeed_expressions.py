@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,6 +16,7 @@ from ticdc_spark.changefeed.filter.expressions import compile_condition
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Row, Table, Value
 
+DOCS = (Path(__file__).parents[2] / "docs" / "changefeed.md").read_text("utf-8")
 SQL = """t (id int primary key, u bigint unsigned, d decimal(10,2), f float, g double, s varchar(20), ci varchar(20),
 n varbinary(9), dt date, dm datetime(3), ts timestamp, tm time, e enum('a','b'), st set('x','y'), bt bit(9), y year,
 j json, v int as (id + 1) virtual, `odd name` int, `select` int)"""
@@ -207,6 +210,8 @@ TRUE = [
     "cast(1.5 as signed) = 2",
     "convert(id, char) = '5'",
     "cast(dm as date) = dt",
+    "dt + interval -1 day = '2024-02-28'",
+    "cast(-9.3e18 as signed) = -9223372036854775808",
     "id = +5",
     "id /* five */ = 5",
     "'a\\nb' <> 'anb'",
@@ -310,6 +315,29 @@ def test_zero_dates() -> None:
     assert holds("dt = '0000-00-00' and year(dt) = 0 and month(dm) = 0 and dt < dm", row)
     assert holds("(dt + interval 1 day) is null and datediff(dm, dt) is null", row)
     assert holds("dt + interval 10000 year is null")
+
+
+CALLS_TEXT = """abs(id) ascii(s) ceil(d) char_length(s) coalesce(s,1) concat(s) concat_ws(s,s) crc32(s) date(dm)
+date_add(dm,interval+1+day) date_sub(dm,interval+1+day) datediff(dm,dt) day(dm) dayofmonth(dm) dayofweek(dm)
+dayofyear(dm) find_in_set(s,s) floor(d) greatest(id,1) hex(s) hour(dm) if(1,2,3) ifnull(s,1) instr(s,s) isnull(s)
+json_extract(j,'$.a') json_unquote(json_extract(j,'$.a')) least(id,1) left(s,1) length(s) locate(s,s) lower(s) md5(s)
+microsecond(dm) mid(s,1,1) minute(dm) mod(id,2) month(dm) nullif(id,1) octet_length(s) position('a'+in+s) power(id,2)
+quarter(dm) replace(s,s,s) reverse(s) right(s,1) round(d) second(dm) sign(d) sqrt(id) strcmp(s,s) substring(s,1)
+substring_index(s,s,1) trim(s) truncate(d,1) upper(s) weekday(dm) year(dm)"""
+CALLS = CALLS_TEXT.split()
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_every_function_of_the_documentation_is_known(call: str) -> None:
+    sql = f"({call.replace('+', ' ')}) is null"
+    assert not holds(sql)
+    assert f"`{call.partition('(')[0]}`" in DOCS
+
+
+def test_the_documentation_names_every_function() -> None:
+    listed = re.search(r"(?s)\n> (`abs`.*?)\n\n", DOCS)
+    assert listed is not None
+    assert re.findall(r"`(\w+)`", listed[1]) == sorted({call.partition("(")[0] for call in CALLS})
 
 
 def test_text_that_is_no_utf8_is_looked_at_too() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from msgspec.structs import replace
 
@@ -94,7 +94,7 @@ class RoutedDdl(NamedTuple):
 
 
 class Router:
-    """A changefeed's rules, compiled. Pickles as the configuration and is compiled again where it arrives."""
+    """A changefeed's rules, compiled. It can be pickled, and then needs no file that a rule names."""
 
     def __init__(self, changefeed: Changefeed) -> None:
         """Compile the rules. Raises: UsageError that names what is wrong."""
@@ -115,8 +115,9 @@ class Router:
         self._ignored_start_ts = frozenset(changefeed.filter.ignore_txn_start_ts)
         self._routes: dict[int, Route] = {}
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return Router, (self.changefeed,)
+    def __getstate__(self) -> dict[str, Any]:
+        # files of rules have been read; routes hold functions, and are compiled again where they are needed
+        return {**self.__dict__, "_routes": {}}
 
     def route(self, table: Table) -> Route:
         """The route of a table. Raises: UsageError where a rule does not fit the table."""

@@ -8,9 +8,9 @@ from typing import Literal, TypeAlias
 from ticdc_spark.changefeed.filter.ddl_events import DATABASE_EVENTS, ddl_event
 from ticdc_spark.changefeed.filter.events import EventRule
 from ticdc_spark.changefeed.filter.tables import TableRules
-from ticdc_spark.ddl import TableName, ddl_tables
+from ticdc_spark.ddl import ddl_tables
 from ticdc_spark.errors import MessageError, UnsupportedDdl
-from ticdc_spark.model import SchemaChange
+from ticdc_spark.model import SchemaChange, TableName
 
 Verdict: TypeAlias = Literal["send", "ignore", "discard"]
 """``ignore``: it is not sent, but its table is followed as before and with its new schema. ``discard``: it concerns

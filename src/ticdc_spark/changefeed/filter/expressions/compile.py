@@ -11,10 +11,9 @@ from collections import Counter
 from itertools import zip_longest
 
 import sqlglot
-from sqlglot import exp
+from sqlglot import TokenType, exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
-from sqlglot.tokenizer_core import TokenType
 
 from ticdc_spark.changefeed.filter.expressions.nodes import Evaluate, Unsupported
 from ticdc_spark.changefeed.filter.expressions.trees import Compiler
@@ -70,15 +69,20 @@ def _refuse_losses(sql: str, tree: exp.Expression) -> None:
     """Refuse SQL of which the parser left something out, as it does with arguments that a function does not have."""
     tokens = Dialect.get_or_raise("mysql").tokenize(f"SELECT {sql}")
     written = Counter(
-        token.text.lower()
+        _unsigned(token.text.lower())
         for token, after in zip_longest(tokens, tokens[1:])
         if token.token_type in _LEAVES and not token.text.startswith("$") and not (after and after.text in ("(", "'"))
     )
     leaves = (exp.Literal, exp.Identifier, exp.HexString, exp.BitString, exp.National, exp.Var, exp.Introducer)
-    read = Counter(str(node.this).lower() for node in tree.find_all(*leaves))
+    read = Counter(_unsigned(str(node.this).lower()) for node in tree.find_all(*leaves))
     lost = [text for text in written - read if text.upper() not in _WORDS]
     if lost:
         raise UsageError(f"{lost[0]!r} is not understood there")
+
+
+def _unsigned(text: str) -> str:
+    """``INTERVAL -3 DAY`` has the sign in its literal."""
+    return text[1:] if len(text) > 1 and text[0] == "-" else text
 
 
 __all__ = ["compile_condition", "parse_expression"]

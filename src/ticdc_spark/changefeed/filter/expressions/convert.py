@@ -9,6 +9,8 @@ from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 MATH = Context(prec=200, rounding=ROUND_HALF_UP)
 """Wider than any DECIMAL, so that what is cut is cut on purpose."""
 
+_EXACT = 1e15
+"""Doubles from here on have hardly any digits after the point, and their shortest text is another integer."""
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
 _INTEGER = re.compile(r"\s*([+-]?\d+)", re.ASCII)
 _PUNCTUATION = r"[!-/:-@\[-`{-~]"
@@ -50,7 +52,7 @@ def text_to_integer(text: str) -> int:
 
 def round_half_up(number: Decimal | float, digits: int = 0) -> Decimal:
     """Rounded to so many digits after the point, halves away from zero."""
-    exact = number if isinstance(number, Decimal) else Decimal(repr(number))
+    exact = number if isinstance(number, Decimal) else Decimal(number if abs(number) >= _EXACT else repr(number))
     return exact.quantize(Decimal(1).scaleb(-digits), context=MATH)
 
 

@@ -147,7 +147,8 @@ def _whole(node: Node, *, unsigned: bool) -> Node:
         )
     number = as_number(node)
     if number.kind != "int":
-        number = mapped(number, "int", lambda value: int(convert.round_half_up(value)))
+        most = _MASK if unsigned else 2**63 - 1
+        number = mapped(number, "int", lambda value: min(max(int(convert.round_half_up(value)), -(2**63)), most))
     return mapped(number, "int", lambda value: _wrapped(int(value), unsigned), unsigned=unsigned)
 
 
