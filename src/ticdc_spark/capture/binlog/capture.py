@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator
 
 from ticdc_spark.capture.base import Captured, CaptureState
 from ticdc_spark.capture.binlog.assemble import Assembler
+from ticdc_spark.capture.binlog.checks import check_prepared, check_same_server, check_server, check_settings
 from ticdc_spark.capture.binlog.connection import Backoff, Connection
 from ticdc_spark.capture.binlog.dump import Dump
-from ticdc_spark.capture.binlog.position import Place, Position, write_position
+from ticdc_spark.capture.binlog.position import Place, Position, read_position, write_position
+from ticdc_spark.capture.binlog.row_events import RowEvents
 from ticdc_spark.capture.binlog.schemas import read_tables
 from ticdc_spark.capture.binlog.server import Facts, now_ms, place_now, read_facts
 from ticdc_spark.capture.binlog.statements import is_control
@@ -54,9 +56,11 @@ class BinlogCapture:
     def begin(self) -> CaptureState:
         with Connection(self._server) as connection:
             facts = read_facts(connection, self._server)
+            check_server(connection, self._server, facts)
+            check_prepared(connection, self._server)
             for _ in range(_TRIES):
                 before = place_now(connection, facts)
-                tables = read_tables(connection, mariadb=facts.mariadb)
+                tables = read_tables(connection, self._wanted, mariadb=facts.mariadb)
                 after = place_now(connection, facts)
                 if before == after or not self._has_ddl(before, facts):
                     physical = now_ms(connection) // 1000 * 1000
@@ -71,6 +75,8 @@ class BinlogCapture:
             try:
                 with Connection(self._server) as connection:
                     facts = read_facts(connection, self._server)
+                    check_settings(connection, self._server, facts)
+                    check_same_server(connection, self._server, facts, read_position(state.position))
                     self._clock = (now_ms(connection) / 1000, time.monotonic())
                     assembler = self._assembler(state, facts)
                 for captured in self._captured(assembler, facts):
@@ -96,14 +102,13 @@ class BinlogCapture:
             self._dump.interrupt()
 
     def _assembler(self, state: CaptureState, facts: Facts) -> Assembler:
-        return Assembler(
-            state,
+        events = RowEvents(
             mariadb=facts.mariadb,
             charsets=facts.charsets,
             wanted=self._wanted,
             max_bytes=self._server.max_transaction_bytes,
-            skip=frozenset(self._server.skip),
         )
+        return Assembler(state, facts, events, frozenset(self._server.skip))
 
     def _captured(self, assembler: Assembler, facts: Facts) -> Iterator[Captured]:
         dump = self._dump = Dump(
@@ -113,7 +118,7 @@ class BinlogCapture:
         try:
             for event in dump.events():
                 if event.kind in _HEARTBEATS:
-                    at_end = assembler.idle and assembler.seen == (dump.file, event.end)
+                    at_end = assembler.is_end(dump.file, event.end)
                     given = time.monotonic()
                     yield assembler.resolved(self._clock_ts() if at_end else 0)
                     continue

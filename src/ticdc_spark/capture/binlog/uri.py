@@ -12,8 +12,6 @@ import msgspec
 from ticdc_spark.config.secrets import remember
 from ticdc_spark.errors import UsageError
 
-_MIB = 1 << 20
-
 
 class ServerUri(msgspec.Struct, frozen=True, kw_only=True):
     """A server, and the limits of reading it."""
@@ -29,8 +27,8 @@ class ServerUri(msgspec.Struct, frozen=True, kw_only=True):
     cert: Path | None = None
     key: Path | None = None
     verify: bool = True
-    max_transaction_bytes: int = 256 * _MIB
-    """Of one transaction in the binlog."""
+    max_transaction_bytes: int = 8 << 30
+    """Of one transaction in the binlog; its rows lie on disk while it is read."""
     skip: tuple[str, ...] = ()
     """Statements that are not followed, as ``file:offset``."""
 
@@ -104,7 +102,7 @@ def parse_uri(uri: str) -> ServerUri:
         cert=files.get("cert"),
         key=files.get("key"),
         verify=_boolean(given, "ssl-verify", True),
-        max_transaction_bytes=largest or 256 * _MIB,
+        max_transaction_bytes=largest or 8 << 30,
         skip=tuple(filter(None, given.get("skip", "").split(","))),
     )
 
