@@ -221,8 +221,8 @@ def test_a_schema_that_does_not_fit_is_never_guessed() -> None:
     ):
         with pytest.raises(MessageError, match=f"column `a` of `d`.`t` does not fit its schema: .*{text}"):
             reader(columns, wire)
+    table = parse_create("CREATE TABLE t (a INT)", "d")
     with pytest.raises(MessageError, match="has columns"):
-        table = parse_create("CREATE TABLE t (a INT)", "d")
         RowReader(table, TableMap("d", "t", (Wire(3, 0),), ("b",)), CHARSETS)
     with pytest.raises(MessageError, match="binlog_row_metadata was not FULL"):
         RowReader(table, TableMap("d", "t", (Wire(3, 0),), ()), CHARSETS)

@@ -58,7 +58,7 @@ class Assembler:
         self._group: Group | None = None
         self._prepared: dict[str, Group] = {}
         same = self.position.server == facts.identity
-        self._seen = Place(self._at.file, self._at.offset) if same else Place("", 0)
+        self._seen = (self._at.file, self._at.offset) if same else ("", 0)
 
     @property
     def begin(self) -> Place:
@@ -67,7 +67,7 @@ class Assembler:
 
     def is_end(self, file: str, offset: int) -> bool:
         """Whether everything before this place was read, as a server that waits there has sent all it has."""
-        return self._group is None and (self._seen.file, self._seen.offset) == (file, offset)
+        return self._group is None and self._seen == (file, offset)
 
     def state(self) -> CaptureState:
         """After the last element."""
@@ -108,9 +108,9 @@ class Assembler:
 
     def _see(self, event: Event, file: str) -> None:
         """Behind which place events were read. The first ones stand at the file's begin, wherever reading goes on."""
-        if event.end:
-            place = Place(file, event.end)
-            self._seen = max(self._seen, place, key=_order)
+        end, (seen, offset) = event.end, self._seen
+        if end and (end > offset if file == seen else _order(Place(file, end)) > _order(Place(seen, offset))):
+            self._seen = (file, end)
 
     def _where(self, event: Event, file: str) -> str:
         if event.end:

@@ -73,7 +73,7 @@ class Group:
         Raises: RejectedMessage for rows that cannot be read; of a large one, where they are read.
         """
         stored = StoredChanges(self, commit_ts)
-        return tuple(stored) if self.file is None else stored
+        return tuple(iter(stored)) if self.file is None else stored
 
 
 class StoredChanges(Collection[RowChange]):
