@@ -43,6 +43,24 @@ def captured_with_resolved(server: Server, state: CaptureState, uri: str = "") -
         source.close()
 
 
+def ops(elements: list[Captured]) -> list[list[str]]:
+    """What came: the operations of each transaction with their keys, the kinds of each DDL with its tables."""
+    found = []
+    for one in elements:
+        if isinstance(one, CapturedDdl):
+            found.append([f"{change.kind} {change.name or change.schema}" for change in one.changes])
+        elif isinstance(one, Transaction):
+            found.append([f"{change.op} {(change.after or change.before or {})['id']}" for change in one.changes])
+    return found
+
+
+def after(server: Server, *statements: str, uri: str = "") -> list[Captured]:
+    """What statements, run on one connection, give."""
+    state = BinlogCapture(uri or server.uri).begin()
+    server.execute(*statements)
+    return captured(server, state, uri)
+
+
 Rows = dict[tuple[str, str], dict[tuple[Value, ...], Row]]
 
 

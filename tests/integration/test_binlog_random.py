@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from pathlib import Path
 from random import Random
 from threading import Thread
 
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tests.integration.binlog_stream import OPTIONS, Rows, captured, fold_rows
 from tests.mariadb_server import Server, running
-from ticdc_spark.capture.base import CaptureState, follow
+from ticdc_spark.capture.base import CaptureState, Resolved, Transaction, follow
 from ticdc_spark.capture.binlog import BinlogCapture
 from ticdc_spark.clients.upstream import Upstream
 from ticdc_spark.model import Table
@@ -122,10 +122,9 @@ class Worker:
         )
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running(tmp_path_factory.mktemp("binlog"), *OPTIONS) as started:
-        yield started
+@pytest.fixture
+def server(binlog_server: Server) -> Server:
+    return binlog_server
 
 
 def work(server: Server, seed: int, steps: int, threads: int = 2) -> CaptureState:
@@ -169,11 +168,9 @@ def check(server: Server, state: CaptureState, rows: Rows) -> None:
                 assert row.items() <= found.items()
 
 
-@pytest.mark.parametrize(
-    "seed", [1, 2, pytest.param(3, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3, 4))])
 def test_random_work_is_captured_whole(server: Server, seed: int) -> None:
-    state = work(server, seed, 150)
+    state = work(server, seed, 100 if seed == 1 else 400)
     given = captured(server, state)
     assert [one.commit_ts for one in given] == sorted({one.commit_ts for one in given})
     rows: Rows = {}
@@ -186,3 +183,29 @@ def test_random_work_is_captured_whole(server: Server, seed: int) -> None:
     check(server, reached, rows)
     for at in Random(seed).sample(range(len(given)), 4):
         assert captured(server, places[at]) == given[at + 1 :]
+
+
+@pytest.mark.slow
+def test_a_server_that_is_killed_goes_on_where_it_stood(tmp_path: Path) -> None:
+    with running(tmp_path, *OPTIONS, "--sync-binlog=1", "--innodb-flush-log-at-trx-commit=1") as server:
+        server.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)")
+        source = BinlogCapture(server.uri)
+        state = source.begin()
+        reading, given, at = source.read(state), [], 0
+        for _ in range(3):
+            for _ in range(5):
+                server.execute(f"INSERT INTO d.t VALUES ({at})")
+                at += 1
+            server.kill()
+            server.start()
+        while len(given) < at:
+            one = next(reading)
+            state = follow(state, one)
+            if isinstance(one, Transaction):
+                given += [change.after for change in one.changes]
+        assert given == [{"id": str(number)} for number in range(at)]
+        server.kill()
+        for _ in range(3):
+            assert isinstance(next(reading), Resolved)  # also while it is away
+        source.close()
+        assert not [one for one in reading if not isinstance(one, Resolved)]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from msgspec.structs import replace
 
-from tests.integration.binlog_stream import OPTIONS, captured
-from tests.mariadb_server import Server, running
+from tests.integration.binlog_stream import captured
+from tests.mariadb_server import Server
 from ticdc_spark.capture.base import CapturedDdl, Transaction
 from ticdc_spark.capture.binlog import BinlogCapture
 from ticdc_spark.clients.upstream import Upstream
@@ -104,11 +102,9 @@ FOREIGN: dict[str, tuple[str, ...]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running(tmp_path_factory.mktemp("binlog"), *OPTIONS) as started:
-        started.execute("CREATE DATABASE v")
-        yield started
+@pytest.fixture
+def server(binlog_server: Server) -> Server:
+    return binlog_server
 
 
 def _captured_rows(server: Server, *statements: str) -> tuple[Table, list[Row]]:
@@ -138,8 +134,8 @@ def test_every_type_in_one_table_is_read_as_select_reads_it(server: Server) -> N
         inserts.append(", ".join([str(2 * at + 1), *(v if n % (at + 2) else "NULL" for n, v in enumerate(chosen))]))
     table, rows = _captured_rows(
         server,
-        f"CREATE TABLE v.every (id INT PRIMARY KEY, {', '.join(columns)}) ROW_FORMAT=DYNAMIC",
-        *(f"INSERT INTO v.every VALUES ({values})" for values in inserts),
+        f"CREATE TABLE d.every (id INT PRIMARY KEY, {', '.join(columns)}) ROW_FORMAT=DYNAMIC",
+        *(f"INSERT INTO d.every VALUES ({values})" for values in inserts),
     )
     with Upstream(server.uri) as upstream:
         there = upstream.lookup(table, [{"id": str(at)} for at in range(2 * longest)], 0)
@@ -153,7 +149,7 @@ def test_types_of_mariadb_are_text(server: Server) -> None:
     for kind, values in FOREIGN.items():
         rows = ", ".join(f"({at}, {value})" for at, value in enumerate(values))
         table, found = _captured_rows(
-            server, f"CREATE TABLE v.{kind} (id INT PRIMARY KEY, c {kind})", f"INSERT INTO v.{kind} VALUES {rows}"
+            server, f"CREATE TABLE d.{kind} (id INT PRIMARY KEY, c {kind})", f"INSERT INTO d.{kind} VALUES {rows}"
         )
         with Upstream(server.uri) as upstream:
             assert upstream.lookup(table, [{"id": str(at)} for at in range(len(values))], 0) == found

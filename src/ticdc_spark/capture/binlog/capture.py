@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import time
 from collections.abc import Callable, Iterator
 
-from ticdc_spark.capture.base import Captured, CaptureState
+from ticdc_spark.capture.base import Captured, CaptureState, Resolved
 from ticdc_spark.capture.binlog.assemble import Assembler
 from ticdc_spark.capture.binlog.checks import check_prepared, check_same_server, check_server, check_settings
 from ticdc_spark.capture.binlog.connection import Backoff, Connection
@@ -22,12 +21,9 @@ from ticdc_spark.capture.binlog.wire.events import Kind, query
 from ticdc_spark.errors import SourceFault
 from ticdc_spark.mysql import tso
 
-_LOG = logging.getLogger(__name__)
 _RESOLVED_SECONDS = 0.5
 _HEARTBEATS = (Kind.HEARTBEAT, Kind.HEARTBEAT_2)
 _TRIES = 20
-_CLOCK_SECONDS = 600
-"""How long the server's clock is reckoned from ours."""
 
 
 def _everything(schema: str, name: str) -> bool:
@@ -80,8 +76,8 @@ class BinlogCapture:
                     self._clock = (now_ms(connection) / 1000, time.monotonic())
                     assembler = self._assembler(state, facts)
                 for captured in self._captured(assembler, facts):
-                    backoff.reset()
                     failing_since = 0.0
+                    backoff.reset()
                     yield captured
             except SourceFault as error:
                 if self._closed:
@@ -93,8 +89,7 @@ class BinlogCapture:
                 for _ in backoff.waits(error):
                     if self._closed:
                         return
-            else:
-                state = assembler.state()
+                    yield Resolved(commit_ts=state.commit_ts, position=state.position)
 
     def close(self) -> None:
         self._closed = True
@@ -117,6 +112,8 @@ class BinlogCapture:
         given = time.monotonic()
         try:
             for event in dump.events():
+                if self._closed:
+                    return
                 if event.kind in _HEARTBEATS:
                     at_end = assembler.is_end(dump.file, event.end)
                     given = time.monotonic()
