@@ -13,6 +13,7 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.apicurio_registry import Registry
 from tests.kafka_broker import Broker
@@ -59,7 +60,9 @@ def contents(source: str, rows: int) -> list[object]:
         match captured:
             case Transaction(commit_ts=ts, changes=changes):
                 given, quiet = given + len(changes), 0
-                if rows_of := sorted(map(_row, net_changes(changes))):
+                # Open does not tell an insert from an upsert
+                told = [replace(one, op="insert") if one.op == "upsert" else one for one in changes]
+                if rows_of := sorted(map(_row, net_changes(told))):
                     found.append((ts, rows_of))
             case CapturedDdl(commit_ts=ts, changes=changes):
                 quiet = 0
@@ -85,8 +88,7 @@ def count(config: WorkloadConfig) -> int:
 
 def _row(change: RowChange) -> tuple[str, ...]:
     images = (sorted((image or {}).items(), key=str) for image in (change.before, change.after))
-    op = "insert" if change.op == "upsert" else change.op  # Open does not tell them apart
-    return (op, change.table.schema, change.table.name, *map(repr, images))
+    return (change.op, change.table.schema, change.table.name, *map(repr, images))
 
 
 PROTOCOLS = {
@@ -361,5 +363,5 @@ def test_filter_dispatch_and_columns(broker: Broker, topic_name: str, tmp_path: 
     assert given == wanted
     assert len({partition for topic, partition in spread if topic == topics[1]}) == 3, "orders by their keys"
     rows = contents(f"kafka://{broker.servers}/{topics[2]}?source-timezone={ZONE}", wanted[topics[2], "customers"])
-    shown = repr([found for _, found in rows if not isinstance(found[0][0], str)])  # type: ignore[index]
+    shown = repr([found for _, found in rows if len(found[0]) > 2])  # type: ignore[misc]
     assert "email" in shown and "'phone'" not in shown
