@@ -55,8 +55,8 @@ class Feed:
 
     def _read(self) -> None:
         last: End | BaseException = End()
+        chunk: list[Captured] = []
         try:
-            chunk: list[Captured] = []
             since = time.monotonic()
             with closing(self._elements()) as elements:
                 for captured in elements:
@@ -66,10 +66,10 @@ class Feed:
                         if not self._put(chunk):
                             return
                         chunk, since = [], time.monotonic()
-            self._put(chunk)
         except BaseException as error:  # noqa: BLE001  raised again where the elements are taken
             last = error
-        self._put(last)
+        if self._put(chunk):  # what came before an error is given all the same
+            self._put(last)
 
     def _elements(self) -> Generator[Captured, None, None]:
         yield from self._capture.read(self._state)

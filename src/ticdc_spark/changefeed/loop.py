@@ -23,7 +23,7 @@ from ticdc_spark.changefeed.progress import StateFolder
 from ticdc_spark.changefeed.route import Placer
 from ticdc_spark.changefeed.sequence import Sequencer
 from ticdc_spark.changefeed.topics import Topics
-from ticdc_spark.errors import SinkFault
+from ticdc_spark.errors import SinkFault, TicdcSparkError
 
 STUCK = 1800.0
 """Seconds without an acknowledgement after which a run gives up, as TiCDC's changefeed-error-stuck-duration."""
@@ -121,6 +121,7 @@ class _Run:
         self._stop, self._show = stop, show
         self._capture = capture
         self._stack = ExitStack()
+        self._broken: TicdcSparkError | None = None
 
     def __enter__(self) -> _Run:
         totals = self._totals
@@ -152,7 +153,10 @@ class _Run:
         self._stack.__exit__(*error)
 
     def work(self) -> Report:
-        """Send until the source ends or is stopped."""
+        """Send until the source ends or is stopped.
+
+        What was given before an error of the source is sent and stored before the error is raised.
+        """
         sequencer = self._sequencer
         next_report = next_look = time.monotonic()
         shown_rows, shown_at = self._totals.rows, time.monotonic()
@@ -172,6 +176,8 @@ class _Run:
             if now - next_look > _LOOK_AT_TOPICS:
                 next_look = now
                 self._look_at_topics()
+        if self._broken is not None:
+            raise self._broken
         return self._report(0.0, finished=not self._stop.is_set())
 
     def _take(self, ended: bool) -> bool:
@@ -179,7 +185,12 @@ class _Run:
         sequencer = self._sequencer
         taken = 0
         while not ended and taken < _CHUNK and sequencer.wants():
-            captured = self._feed.next(0.0 if taken or sequencer.waiting else _POLL)
+            try:
+                captured = self._feed.next(0.0 if taken or sequencer.waiting else _POLL)
+            except TicdcSparkError as error:
+                self._broken = error
+                sequencer.end()
+                return True
             if captured is None:
                 break
             if isinstance(captured, End) or self._is_beyond(captured):

@@ -68,8 +68,9 @@ def command(
     if changefeed.source is None:
         raise UsageError("there is no source: give --source, or source in [ticdc-spark] of the file")
     from ticdc_spark.capture.open import open_capture, source_kind
+    from ticdc_spark.changefeed.filter.tables import named_tables
 
-    capture = open_capture(changefeed.source)
+    capture = open_capture(changefeed.source, named_tables(changefeed))
     if check:
         from ticdc_spark.changefeed.check import lines
 

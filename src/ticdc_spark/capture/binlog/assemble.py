@@ -23,7 +23,7 @@ from ticdc_spark.capture.binlog.position import (
 from ticdc_spark.capture.binlog.row_events import RowEvents
 from ticdc_spark.capture.binlog.schemas import SYSTEM_SCHEMAS
 from ticdc_spark.capture.binlog.server import Facts
-from ticdc_spark.capture.binlog.statements import STEPS, Unfollowed, follow_ddl, is_dml, words
+from ticdc_spark.capture.binlog.statements import STEPS, Unfollowed, follow_ddl, is_dml, without_unwanted, words
 from ticdc_spark.capture.binlog.wire.events import (
     ROW_KINDS,
     Event,
@@ -249,6 +249,10 @@ class Assembler:
             try:
                 after = follow_ddl(step, self.tables, found, sql, charset=charset, mariadb=self._facts.mariadb)
             except Unfollowed as error:
+                left = without_unwanted(self.tables, found, sql, self._events.wanted)
+                if left is not None:
+                    self.tables = left
+                    continue
                 raise UnsupportedDdl(
                     f"binlog {where}: {sql[:500]!r} is not followed: {error}. Begin the changefeed anew with the "
                     f"tables as they are now; or, if it changes none that is captured, write skip={where} in source-uri"

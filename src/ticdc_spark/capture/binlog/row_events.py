@@ -18,6 +18,17 @@ from ticdc_spark.model import Table
 Wanted: TypeAlias = Callable[[str, str], bool]
 _DUMMY = 0xFFFFFF
 """The table id of the empty row event that may end a statement."""
+_SEQUENCE = (
+    "next_not_cached_value",
+    "minimum_value",
+    "maximum_value",
+    "start_value",
+    "increment",
+    "cache_size",
+    "cycle_option",
+    "cycle_count",
+)
+"""The columns of a sequence, which MariaDB logs as a table of one row."""
 
 
 class RowEvents:
@@ -26,7 +37,7 @@ class RowEvents:
     def __init__(self, *, mariadb: bool, charsets: Charsets, wanted: Wanted, max_bytes: int) -> None:
         self._mariadb = mariadb
         self._charsets = charsets
-        self._wanted = wanted
+        self.wanted = wanted
         self._max_bytes = max_bytes
         self._maps: dict[int, tuple[bytes, TableMap]] = {}
         self._readers: dict[bytes, RowReader | None] = {}
@@ -75,7 +86,9 @@ class RowEvents:
         group.add(Rows(reader, ROW_KINDS[event.kind], head.rows, where))
 
     def _reader(self, wire: TableMap, tables: Tables) -> RowReader | None:
-        if wire.schema.lower() in SYSTEM_SCHEMAS or not self._wanted(wire.schema, wire.name):
+        if wire.schema.lower() in SYSTEM_SCHEMAS or not self.wanted(wire.schema, wire.name):
+            return None
+        if self._mariadb and wire.names == _SEQUENCE:
             return None
         table = tables.get((wire.schema, wire.name)) or _by_lower(tables, wire.schema, wire.name)
         if table is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from ticdc_spark.capture.binlog.schemas import SYSTEM_SCHEMAS, presented, presented_all, quoted
 from ticdc_spark.capture.binlog.wire.events import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, Query
 from ticdc_spark.ddl import Charset, DdlEffect, apply_ddl, ddl_tables, fold
+from ticdc_spark.errors import MessageError
 from ticdc_spark.model import SchemaChange, Table, TableName
 
 Tables = Mapping[TableName, Table]
@@ -72,6 +73,7 @@ def follow_ddl(step: int, tables: Tables, found: Query, sql: str, *, charset: Ch
     effect = apply_ddl(tables, schema, text, charset=charset, backslash="escape")
     if effect.unsupported:
         raise Unfollowed(effect.unsupported)
+    _check_renamed(effect, text, schema)
     if step == 0:
         gone = tuple(name for table in effect.created if (name := (table.schema, table.name)) in tables)
         effect, query = (
@@ -83,6 +85,50 @@ def follow_ddl(step: int, tables: Tables, found: Query, sql: str, *, charset: Ch
     changes = _changes(effect, tables, schema, query, text, mariadb)
     after = {name: presented(table, mariadb=mariadb) for name, table in fold(tables, effect).items()}
     return Step(changes, after)
+
+
+def _check_renamed(effect: DdlEffect, sql: str, schema: str) -> None:
+    """Raises: Unfollowed for a RENAME of a view or the like, where a table of another database has its name."""
+    if effect.renamed:
+        named = {(one.lower(), two.lower()) for one, two in ddl_tables(sql, schema)[0]}
+        for one, _ in effect.renamed:
+            if (one[0].lower(), one[1].lower()) not in named:
+                raise Unfollowed(f"`{schema}`.`{one[1]}` is not known")
+
+
+_NAME = r"(`(?:[^`]|``)+`|[\w$]+)"
+_ONE_TABLE = re.compile(
+    r"(?is)\A\s*(?:create(?:\s+or\s+replace)?|alter(?:\s+online)?(?:\s+ignore)?)\s+table\s+"
+    rf"(?:if\s+(?:not\s+)?exists\s+)?{_NAME}(?:\s*\.\s*{_NAME})?"
+)
+
+
+def without_unwanted(
+    tables: Tables, found: Query, sql: str, wanted: Callable[[str, str], bool]
+) -> dict[TableName, Table] | None:
+    """The tables after a DDL that cannot be followed, where it names only tables that are not ``wanted``: without them.
+
+    ``None``: it concerns others, or that cannot be seen.
+    """
+    text = plain_sql(sql, found.sql_mode)
+    try:
+        before, after = ddl_tables(text, found.schema)
+    except MessageError:
+        before, after = _one_table(text, found.schema), ()
+    named = {*before, *after}
+    if not named or any(wanted(*name) for name in named):
+        return None
+    gone = {(schema.lower(), table.lower()) for schema, table in named}
+    return {name: table for name, table in tables.items() if (name[0].lower(), name[1].lower()) not in gone}
+
+
+def _one_table(sql: str, schema: str) -> tuple[TableName, ...]:
+    """The table of a CREATE or ALTER that cannot be read, unless it may get another name."""
+    one = _ONE_TABLE.match(sql)
+    if one is None or re.search(r"(?i)\b(rename|exchange)\b", sql):
+        return ()
+    names = [name[1:-1].replace("``", "`") if name[0] == "`" else name for name in one.groups() if name]
+    return ((schema, names[0]) if len(names) == 1 else (names[0], names[1]),)
 
 
 def _changes(

@@ -16,7 +16,7 @@ from ticdc_spark.changefeed.filter.ddl_events import DATABASE_EVENTS, ddl_event
 from ticdc_spark.changefeed.filter.events import RowFilter, compile_event_rules
 from ticdc_spark.changefeed.filter.selectors import compile_selectors, select_columns, sent_columns
 from ticdc_spark.changefeed.filter.split import key_columns, net_changes, split_update
-from ticdc_spark.changefeed.filter.tables import TableRules
+from ticdc_spark.changefeed.filter.tables import table_rules
 from ticdc_spark.config.matcher import Matcher, compile_matcher
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Row, RowChange, SchemaChange, Table
@@ -101,10 +101,7 @@ class Router:
         self.changefeed = changefeed
         sensitive = changefeed.case_sensitive
         traits = PROTOCOLS[canonical(changefeed.protocol)].traits
-        self.tables = TableRules(
-            compile_matcher(changefeed.filter.rules or ("*.*",), case_sensitive=sensitive),
-            force_replicate=changefeed.force_replicate,
-        )
+        self.tables = table_rules(changefeed)
         self._event_rules = compile_event_rules(changefeed.filter.event_filters, case_sensitive=sensitive)
         self._selectors = compile_selectors(changefeed.column_selectors, case_sensitive=sensitive)
         self._dispatchers = [

@@ -2,8 +2,29 @@
 
 from __future__ import annotations
 
-from ticdc_spark.config.matcher import Matcher, is_system_schema
+from collections.abc import Callable
+
+from ticdc_spark.changefeed.config.settings import Changefeed
+from ticdc_spark.config.matcher import Matcher, compile_matcher, is_system_schema
 from ticdc_spark.model import Table
+
+_EVERYTHING = ("*.*",)
+"""``filter.rules`` where the file has none."""
+
+
+def table_rules(changefeed: Changefeed) -> TableRules:
+    """The rules of a changefeed. Raises: UsageError for rules that are wrong."""
+    matcher = compile_matcher(changefeed.filter.rules or _EVERYTHING, case_sensitive=changefeed.case_sensitive)
+    return TableRules(matcher, force_replicate=changefeed.force_replicate)
+
+
+def named_tables(changefeed: Changefeed) -> Callable[[str, str], bool]:
+    """Whether the rules accept a schema and table, for a source that can leave out the others unread.
+
+    Raises: UsageError for rules that are wrong.
+    """
+    rules = table_rules(changefeed)
+    return lambda schema, table: not rules.why_not_named(schema, table)
 
 
 class TableRules:
@@ -41,4 +62,4 @@ def has_valid_index(table: Table) -> bool:
     )
 
 
-__all__ = ["TableRules", "has_valid_index"]
+__all__ = ["TableRules", "has_valid_index", "named_tables", "table_rules"]

@@ -1,0 +1,267 @@
+"""MariaDB → changefeed → Kafka → replicate → Iceberg: the lake is the database, whoever is killed on the way."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from threading import Thread
+from typing import NamedTuple
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.apicurio_registry import Registry
+from tests.integration.circle_work import CircleWorker
+from tests.kafka_broker import Broker
+from tests.mariadb_server import Server
+from tests.spark.lake import replicate
+from ticdc_spark.capture.binlog import BinlogCapture
+from ticdc_spark.changefeed.progress import read_stored
+from ticdc_spark.clients.upstream import Upstream
+from ticdc_spark.mysql import handle_key, tso
+from ticdc_spark.names import unescape
+from ticdc_spark.sinks.iceberg.lake import list_tables, open_lake, read_table
+from ticdc_spark.workload import Truth
+from ticdc_spark.workload.compare import differences, expected
+
+COMMAND = (sys.executable, "-c", "from ticdc_spark.cli import main; main()")
+FEED = """
+[filter]
+rules = ["{schema}*.*"]
+[sink]
+{dispatchers}
+[ticdc-spark]
+changefeed-id = "{schema}"
+sink-uri = "kafka://{servers}/{schema}?protocol={protocol}&partition-num=3{more}"
+source = "{source}"
+"""
+SOME = """dispatchers = [
+    {matcher = ["*.t0"], partition = "index-value"},
+    {matcher = ["*.t1", "*.t2"], topic = "SCHEMA_{schema}_{table}", partition = "table"},
+]"""
+EACH = 'dispatchers = [{matcher = ["*.*"], topic = "SCHEMA_{schema}_{table}", partition = "index-value"}]'
+JOB = """
+[job]
+name = "{schema}"
+state = "job"
+source-timezone = "UTC"
+poll-interval = "200ms"
+idle-partition-timeout = "5s"
+[source]
+kind = "kafka"
+bootstrap-servers = "{servers}"
+topic-pattern = '{schema}(_.+)?'
+protocol = "{protocol}"
+{registry}
+[sink]
+kind = "iceberg"
+warehouse = "lake"
+"""
+TIDB = "&enable-tidb-extension=true"
+
+
+class Way(NamedTuple):
+    """A protocol, as both sides name it."""
+
+    sent: str
+    more: str = ""
+    read: str = ""
+    registry: bool = False
+    """Then there is no DDL on the way: tables only grow."""
+
+
+WAYS = {
+    "simple": Way("simple", read="simple"),
+    "simple-avro": Way("simple", "&encoding-format=avro", "simple"),
+    "open": Way("open-protocol", read="open"),
+    "canal-json": Way("canal-json", TIDB, "canal-json"),
+    "debezium": Way("debezium", TIDB, "debezium"),
+    "avro": Way("avro", TIDB + "&avro-bigint-unsigned-handling-mode=string", "avro", registry=True),
+    "debezium-avro": Way("debezium-avro", TIDB + "&avro-bigint-unsigned-handling-mode=string", "debezium-avro", True),
+}
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    started = Registry(tmp_path_factory.mktemp("registry"))
+    try:
+        started.start()
+        yield started
+    finally:
+        started.stop()
+
+
+@contextmanager
+def process(log: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The command; killed with the context, unless it has ended."""
+    with log.open("ab") as out, subprocess.Popen([*COMMAND, *arguments], stdout=out, stderr=out) as started:
+        try:
+            yield started
+        finally:
+            started.kill()
+
+
+def killed(log: Path, arguments: Sequence[str], after: float) -> None:
+    """Run the command, and kill it."""
+    with process(log, *arguments) as started:
+        try:
+            code = started.wait(after)
+        except subprocess.TimeoutExpired:
+            return
+        pytest.fail(f"it ended with {code}: {log.read_text()[-3000:]}")
+
+
+def circle(
+    way: Way, server: Server, broker: Broker, registry: Registry | None, folder: Path, schema: str, *,
+    seed: int, steps: int, feed_kills: int, job_kills: int,
+) -> Path:  # fmt: skip
+    """Run it; gives the job file."""
+    server.execute(f"DROP DATABASE IF EXISTS {schema}", f"DROP DATABASE IF EXISTS {schema}_more")
+    url = "" if registry is None else registry.url
+    more = way.more + (f"&schema-registry={url}" if registry else "")
+    dispatchers = (EACH if way.registry else SOME).replace("SCHEMA", schema)
+    feed_file, job_file = folder / "feed.toml", folder / "job.toml"
+    feed_file.write_text(
+        FEED.format(
+            schema=schema,
+            servers=broker.servers,
+            protocol=way.sent,
+            more=more,
+            source=server.uri,
+            dispatchers=dispatchers,
+        )
+    )
+    job_file.write_text(
+        JOB.format(
+            schema=schema,
+            servers=broker.servers,
+            protocol=way.read,
+            registry=f'schema-registry = "{url}"' if registry else "",
+        )
+    )
+    state, feed, job = folder / f"{schema}.state", ("changefeed", str(feed_file)), ("replicate", str(job_file))
+    rand = Random(seed)
+    with process(folder / "feed.log", *feed) as started:
+        _wait(lambda: read_stored(state) is not None, started, folder)
+    server.execute(f"CREATE DATABASE {schema} CHARACTER SET utf8mb4", f"CREATE TABLE {schema}.t0 (id INT PRIMARY KEY)")
+    worker = CircleWorker(server, seed, schema, only_additions=way.registry)
+    work = Thread(target=worker.run, args=(steps, 0.01))
+    work.start()
+
+    def keep_killing_the_job() -> None:
+        for _ in range(job_kills):
+            killed(folder / "job.log", job, rand.uniform(8, 16))
+
+    killer = _Checked(target=keep_killing_the_job)
+    killer.start()
+    for _ in range(feed_kills):
+        killed(folder / "feed.log", feed, rand.uniform(1.5, 4))
+    work.join()
+    assert worker.ddls and worker.rows
+    with process(folder / "feed.log", *feed) as started:
+        (now,) = server.execute("SELECT FLOOR(UNIX_TIMESTAMP(NOW(3)) * 1000)")[0]
+        _wait(lambda: (found := read_stored(state)) is not None and found.commit_ts > tso(int(now)), started, folder)
+        started.terminate()
+        assert started.wait(30) == 0, (folder / "feed.log").read_text()[-3000:]
+    killer.join()
+    if killer.error is not None:
+        raise killer.error
+    replicate(job_file)
+    return job_file
+
+
+class _Checked(Thread):
+    """A thread whose failure is kept."""
+
+    error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            super().run()
+        except BaseException as error:  # noqa: BLE001  raised again in the test
+            self.error = error
+
+
+def _wait(reached: Callable[[], bool], started: subprocess.Popen[bytes], folder: Path) -> None:
+    deadline = time.monotonic() + 120
+    while not reached():
+        assert started.poll() is None, (folder / "feed.log").read_text()[-3000:]
+        assert time.monotonic() < deadline, (folder / "feed.log").read_text()[-3000:]
+        time.sleep(0.05)
+
+
+def database(server: Server, schema: str) -> Truth:
+    """The tables and rows of the server."""
+    truth: Truth = {}
+    with Upstream(server.uri) as upstream:
+        for table in BinlogCapture(server.uri).begin().tables:
+            if table.schema in (schema, f"{schema}_more"):
+                names = handle_key(table)
+                found = server.execute(f"SELECT {', '.join(names)} FROM `{table.schema}`.`{table.name}`")
+                keys = [{name: str(value) for name, value in zip(names, key, strict=True)} for key in found]
+                virtual = {column.name for column in table.columns if column.virtual}
+                rows = {}
+                for row in upstream.lookup(table, keys, 0) if keys else []:
+                    assert row is not None
+                    sent = {name: value for name, value in row.items() if name not in virtual}
+                    rows[tuple(sent[name] for name in names)] = sent
+                truth[table.schema, table.name] = table, rows
+    return truth
+
+
+def wrong(job_file: Path, truth: Truth, *, grown: bool) -> dict[tuple[str, str], list[str]]:
+    """Where the lake differs. ``grown``: its tables were made from rows, so that types may be wider, a table without
+    rows is not there, and a column that no row had yet neither."""
+    session = open_lake(job_file)
+    found = {(unescape(schema), unescape(name)) for schema, name in list_tables(session)}
+    told = {name: ["should not be there"] for name in found - truth.keys()}
+    for name, (table, rows) in truth.items():
+        if name not in found:
+            if rows or not grown:
+                told[name] = [f"is missing, with {len(rows)} rows"]
+            continue
+        there = read_table(session, name)
+        if grown:
+            there = _as(there, expected(table, rows.values()).schema)
+        if lines := differences(there, table, rows.values()):
+            told[name] = lines
+    return told
+
+
+def _as(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Columns in their true types. One that is not there must be NULL in all rows."""
+    columns = [
+        table[field.name].cast(field.type) if field.name in table.column_names else pa.nulls(table.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
+
+
+_SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in WAYS if name != "simple"]
+
+
+@pytest.mark.parametrize("name", ["simple", *_SLOW])
+def test_the_lake_is_the_database(
+    binlog_server: Server,
+    broker: Broker,
+    spark: SparkSession,
+    tmp_path: Path,
+    name: str,
+    request: pytest.FixtureRequest,
+) -> None:
+    way, schema = WAYS[name], f"circle{name.replace('-', '')}"
+    registry = request.getfixturevalue("registry") if way.registry else None
+    short = name == "simple"
+    job_file = circle(
+        way, binlog_server, broker, registry, tmp_path, schema,
+        seed=5, steps=400 if short else 800, feed_kills=2 if short else 4, job_kills=1 if short else 2,
+    )  # fmt: skip
+    truth = database(binlog_server, schema)
+    assert any(rows for _, rows in truth.values())
+    assert not wrong(job_file, truth, grown=way.registry)
