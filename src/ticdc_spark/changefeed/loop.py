@@ -23,7 +23,8 @@ from ticdc_spark.changefeed.progress import StateFolder
 from ticdc_spark.changefeed.route import Placer
 from ticdc_spark.changefeed.sequence import Sequencer
 from ticdc_spark.changefeed.topics import Topics
-from ticdc_spark.errors import SinkFault, TicdcSparkError
+from ticdc_spark.errors import SinkFault, TicdcSparkError, UsageError
+from ticdc_spark.mysql import tso_time
 
 STUCK = 1800.0
 """Seconds without an acknowledgement after which a run gives up, as TiCDC's changefeed-error-stuck-duration."""
@@ -86,12 +87,21 @@ def run(
                     raise
 
 
-def begin(capture: Capture, folder: StateFolder) -> CaptureState:
-    """The stored state, or a new one, which is stored at once: a changefeed begins in one place only."""
+def begin(capture: Capture, folder: StateFolder, start_ts: int | None = None) -> CaptureState:
+    """The stored state, or a new one, which is stored at once: a changefeed begins in one place only.
+
+    Raises: UsageError for a source that does not have what comes after ``start_ts``.
+    """
     loaded = folder.load()
     if loaded is not None:
         return loaded[0]
     state = capture.begin()
+    if start_ts is not None and start_ts < state.commit_ts:
+        raise UsageError(
+            f"start-ts is {start_ts} ({tso_time.utc(start_ts)}), and a new changefeed begins at {state.commit_ts} "
+            f"({tso_time.utc(state.commit_ts)}), where the source is now: what lies between would be missing. Leave "
+            "start-ts out, or go on from the state folder that has this point"
+        )
     folder.save(state, {}, 0)
     return state
 
@@ -131,7 +141,7 @@ class _Run:
             self._topics = Topics(changefeed.kafka)
             # before anything is stored: a target that cannot be used is no beginning
             self._topics.facts(changefeed.kafka.topic)
-            state = begin(self._capture, self._folder)
+            state = begin(self._capture, self._folder, changefeed.start_ts)
             self._router = Placer(changefeed, self._topics)
             encoder_for = stack.enter_context(encoders(changefeed, self._router.rules.topic))
             self._producer = KafkaProducer(changefeed.kafka)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 
 from msgspec.structs import replace
@@ -14,6 +15,8 @@ from ticdc_spark.changefeed.topics import Topics
 from ticdc_spark.errors import MessageError, UnsendableChange
 from ticdc_spark.model import RowChange, Table
 from ticdc_spark.protocols import protocol
+
+_LOG = logging.getLogger(__name__)
 
 
 class Placer:
@@ -39,9 +42,34 @@ class Placer:
             case Transaction():
                 return Routed(captured, rows=self._rows(captured))
             case CapturedDdl():
+                self._say_followed(captured)
                 sent = [(one.topic, one.change) for one in self.rules.ddl(captured) if one.verdict == "send"]
                 return Routed(captured, ddls=sent)
         return Routed(captured)
+
+    def _say_followed(self, captured: CapturedDdl) -> None:
+        """Warn where a table loses or gets the index without which it is not followed: TiCDC does not send this DDL."""
+        for change in captured.changes:
+            before, after, rules = change.pre_table, change.table, self.rules.tables
+            if before is None or after is None or rules.why_not_named(after.schema, after.name):
+                continue
+            was, now = not rules.why_ineligible(before), not rules.why_ineligible(after)
+            if was and not now:
+                _LOG.warning(
+                    "`%s`.`%s` is not followed any more from commitTs %d on, and this DDL is not sent: %s: %s",
+                    after.schema,
+                    after.name,
+                    change.commit_ts,
+                    rules.why_ineligible(after),
+                    change.query[:200],
+                )
+            elif now and not was:
+                _LOG.warning(
+                    "`%s`.`%s` is followed from commitTs %d on, as it has a key now; its rows from before are not sent",
+                    after.schema,
+                    after.name,
+                    change.commit_ts,
+                )
 
     def topics(self, tables: Iterable[Table]) -> Iterable[str]:
         """See ``Layout``."""

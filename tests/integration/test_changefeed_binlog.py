@@ -1,0 +1,124 @@
+"""The seam between a real server's binlog and the changefeed that sends it."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.integration.test_changefeed import messages
+from tests.kafka_broker import Broker
+from tests.mariadb_server import Server
+from ticdc_spark.capture.open import open_capture
+from ticdc_spark.changefeed.config.load import load_changefeed
+from ticdc_spark.changefeed.config.settings import Changefeed
+from ticdc_spark.changefeed.filter.tables import named_tables
+from ticdc_spark.changefeed.loop import run
+from ticdc_spark.changefeed.progress import read_stored
+from ticdc_spark.errors import RejectedMessage, UsageError
+from ticdc_spark.model import Envelope, SchemaChange, Watermark
+from ticdc_spark.mysql import tso
+from ticdc_spark.protocols import decoder
+
+
+@pytest.fixture
+def server(binlog_server: Server) -> Server:
+    return binlog_server
+
+
+def feed(broker: Broker, topic: str, folder: Path, rules: str = '"d.*"', **more: int) -> Changefeed:
+    file = folder / "feed.toml"
+    file.write_text(f"[filter]\nrules = [{rules}]\n")
+    return load_changefeed(file, f"kafka://{broker.servers}/{topic}?protocol=simple&partition-num=1", dict(more))
+
+
+def until_now(server: Server, made: Changefeed, state: Path) -> None:
+    """Send all that the server has by now."""
+    stop = threading.Event()
+    (now,) = server.execute("SELECT FLOOR(UNIX_TIMESTAMP(NOW(3)) * 1000)")[0]
+
+    def show(_: object) -> None:
+        found = read_stored(state)
+        if found is not None and found.commit_ts > tso(int(now)):
+            stop.set()
+
+    capture = open_capture(server.uri, named_tables(made))
+    run(made, capture, state, source="binlog", stop=stop, show=show)
+    capture.close()
+
+
+def sent(broker: Broker, topic: str) -> list[str]:
+    """What came, without BOOTSTRAPs and watermarks, whose order is checked."""
+    opener, found, mark = decoder("simple"), [], 0
+    for _, _, key, value in messages(broker, topic):
+        for event in opener.open_message(key, value):
+            if isinstance(event, Watermark):
+                assert event.commit_ts >= mark
+                mark = event.commit_ts
+            elif isinstance(event, Envelope):
+                assert event.commit_ts >= mark
+                found.append(f"row of {event.table}")
+            elif isinstance(event, SchemaChange):
+                assert event.commit_ts >= mark
+                found.append(event.query)
+    return found
+
+
+def test_what_came_before_an_error_is_sent(server: Server, broker: Broker, topic_name: str, tmp_path: Path) -> None:
+    made, state = feed(broker, topic_name, tmp_path), tmp_path / "state"
+    until_now(server, made, state)
+    server.execute("CREATE TABLE d.t (id INT PRIMARY KEY)", *(f"INSERT INTO d.t VALUES ({at})" for at in range(5)))
+    server.execute("SET sql_log_bin = 0", "ALTER TABLE d.t ADD v INT", "SET sql_log_bin = 1", "DELETE FROM d.t")
+    for _ in range(2):  # the second run has nothing left but the error
+        with pytest.raises(RejectedMessage, match="'v'"):
+            until_now(server, made, state)
+        assert sent(broker, topic_name) == ["CREATE TABLE d.t (id INT PRIMARY KEY)", *["row of t"] * 5]
+
+
+def test_a_start_that_has_passed_is_refused(server: Server, broker: Broker, topic_name: str, tmp_path: Path) -> None:
+    (now,) = server.execute("SELECT FLOOR(UNIX_TIMESTAMP(NOW(3)) * 1000)")[0]
+    past = {"start-ts": tso(int(now) - 60_000)}
+    with pytest.raises(UsageError, match=r"start-ts is \d+ .*, and a new changefeed begins at .*would be missing"):
+        until_now(server, feed(broker, topic_name, tmp_path, **past), tmp_path / "state")
+    assert read_stored(tmp_path / "state") is None, "it has not begun"
+
+
+def test_a_key_that_goes_and_comes_is_warned_of(
+    server: Server, broker: Broker, topic_name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.execute("CREATE TABLE d.t (id INT PRIMARY KEY)")
+    made, state = feed(broker, topic_name, tmp_path), tmp_path / "state"
+    until_now(server, made, state)
+    server.execute("ALTER TABLE d.t DROP PRIMARY KEY", "INSERT INTO d.t VALUES (1)", "ALTER TABLE d.t ADD KEY (id)")
+    server.execute("ALTER TABLE d.t ADD PRIMARY KEY (id)", "INSERT INTO d.t VALUES (2)")
+    with caplog.at_level(logging.WARNING):
+        until_now(server, made, state)
+    gone, come = [one for one in caplog.messages if one.startswith("`d`.`t` is ")]
+    assert "not followed any more" in gone and "no primary key" in gone and "DROP PRIMARY KEY" in gone
+    assert "its rows from before are not sent" in come
+    assert sent(broker, topic_name) == ["ALTER TABLE d.t ADD PRIMARY KEY (id)", "row of t"]
+
+
+def test_the_command_does_not_look_at_tables_that_the_rules_leave_out(
+    server: Server, broker: Broker, topic_name: str, tmp_path: Path
+) -> None:
+    server.execute("CREATE TABLE d.t (id INT PRIMARY KEY)", "CREATE TABLE d.tmp (id INT PRIMARY KEY)")
+    uri = f"kafka://{broker.servers}/{topic_name}?protocol=simple&partition-num=1"
+    state, file = tmp_path / "state", tmp_path / "feed.toml"
+    end = tso(int(time.time() + 6) * 1000)
+    file.write_text(f'[filter]\nrules = ["d.*", "!d.tmp"]\n[ticdc-spark]\ntarget-ts = {end}\n')
+    command = [sys.executable, "-c", "from ticdc_spark.cli import main; main()", "changefeed", str(file)]
+    command += ["--sink-uri", uri, "--source", server.uri, "--state", str(state)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+        while read_stored(state) is None and process.poll() is None:
+            time.sleep(0.05)
+        server.execute("SET sql_log_bin = 0", "ALTER TABLE d.tmp ADD v INT", "SET sql_log_bin = 1")
+        server.execute("INSERT INTO d.tmp VALUES (1, 1)", "ALTER TABLE d.tmp DROP v", "INSERT INTO d.t VALUES (1)")
+        _, told = process.communicate(timeout=60)
+    assert process.returncode == 0, told.decode()
+    assert sent(broker, topic_name) == ["row of t"]
