@@ -130,6 +130,8 @@ class CircleWorker:
         name, kind, family = self._column()
         renamed = ("d" if name[0] == "c" else "c") + name[1:]
         first = self._random.choice(("", "FIRST", "AFTER id"))
+        # what old rows get of a default of these is not on the wire (docs/capture.md)
+        default = "NULL" if kind in ("TEXT", "JSON") else family.default
         created = f"TABLE {table} (id INT PRIMARY KEY, {name} {kind}) CHARSET utf8mb4"
         return self._random.choice(
             (
@@ -144,8 +146,8 @@ class CircleWorker:
                 f"RENAME TABLE {table} TO swap, {other} TO {table}, swap TO {other}",
                 f"ALTER TABLE {table} RENAME TO {other}",
                 f"ALTER TABLE {table} ADD COLUMN {name} {kind} {first}",
-                f"ALTER TABLE {table} ADD COLUMN {name} {kind.removesuffix(' NULL')} NOT NULL DEFAULT {family.default}",
-                f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {name} {kind} DEFAULT {family.default}",
+                f"ALTER TABLE {table} ADD COLUMN {name} {kind.removesuffix(' NULL')} NOT NULL DEFAULT {default}",
+                f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {name} {kind} DEFAULT {default}",
                 f"ALTER TABLE {table} ADD COLUMN v{name} INT AS (id * 2) VIRTUAL, ADD INDEX (id)",
                 f"ALTER TABLE {table} DROP COLUMN {name}",
                 f"ALTER TABLE {table} MODIFY {name} {kind} {first}",

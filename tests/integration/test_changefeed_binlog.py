@@ -104,6 +104,18 @@ def test_a_key_that_goes_and_comes_is_warned_of(
     assert sent(broker, topic_name) == ["ALTER TABLE d.t ADD PRIMARY KEY (id)", "row of t"]
 
 
+def test_a_default_that_no_message_carries_is_warned_of(
+    server: Server, broker: Broker, topic_name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.execute("CREATE TABLE d.t (id INT PRIMARY KEY)")
+    made, state = feed(broker, topic_name, tmp_path), tmp_path / "state"
+    until_now(server, made, state)
+    server.execute("ALTER TABLE d.t ADD a TEXT DEFAULT 'x', ADD b INT DEFAULT 1, ADD c VARCHAR(9) DEFAULT 'x'")
+    with caplog.at_level(logging.WARNING):
+        until_now(server, made, state)
+    assert ["`a`" in one for one in caplog.messages if "cannot compute" in one] == [True]
+
+
 def test_the_command_does_not_look_at_tables_that_the_rules_leave_out(
     server: Server, broker: Broker, topic_name: str, tmp_path: Path
 ) -> None:

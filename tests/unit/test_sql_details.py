@@ -135,3 +135,12 @@ def test_open_to_open_keeps_the_flag_of_a_generated_column(with_ddl: bool) -> No
     messages = [one for message in sent for event in reading.read(message) for one in converter.convert(event)]
     messages += converter.flush()
     assert [message.value for message in messages] == [message.value for message in sent]  # type: ignore[union-attr]
+
+
+def test_a_table_without_a_version_is_as_it_comes() -> None:
+    """Those of a server's binlog have none, and have all of it: an older one must not stand in for a newer one."""
+    details = SqlDetails()
+    older, newer = parse_create(CREATE, "d"), parse_create(CREATE.replace("a INT", "a BIGINT, b INT"), "d")
+    details.follow(ddl(10, CREATE, older))
+    details.follow(ddl(20, "ALTER TABLE t MODIFY a BIGINT, ADD COLUMN b INT AFTER a", newer, older))
+    assert (details.complete(older), details.complete(newer)) == (older, newer)

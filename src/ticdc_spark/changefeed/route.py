@@ -14,6 +14,7 @@ from ticdc_spark.changefeed.dispatch.router import Route, Router
 from ticdc_spark.changefeed.topics import Topics
 from ticdc_spark.errors import MessageError, UnsendableChange
 from ticdc_spark.model import RowChange, Table
+from ticdc_spark.mysql import NO_CONSTANT, default_value
 from ticdc_spark.protocols import protocol
 
 _LOG = logging.getLogger(__name__)
@@ -42,17 +43,29 @@ class Placer:
             case Transaction():
                 return Routed(captured, rows=self._rows(captured))
             case CapturedDdl():
-                self._say_followed(captured)
+                self._warn(captured)
                 sent = [(one.topic, one.change) for one in self.rules.ddl(captured) if one.verdict == "send"]
                 return Routed(captured, ddls=sent)
         return Routed(captured)
 
-    def _say_followed(self, captured: CapturedDdl) -> None:
-        """Warn where a table loses or gets the index without which it is not followed: TiCDC does not send this DDL."""
+    def _warn(self, captured: CapturedDdl) -> None:
+        """Warn where a table loses or gets the key without which it is not followed, and of values that none sends."""
         for change in captured.changes:
             before, after, rules = change.pre_table, change.table, self.rules.tables
             if before is None or after is None or rules.why_not_named(after.schema, after.name):
                 continue
+            old = {column.name for column in before.columns}
+            for column in after.columns:
+                if column.name not in old and default_value(column) is NO_CONSTANT:
+                    _LOG.warning(
+                        "`%s`.`%s`: rows that were there before commitTs %d have a default in the new column `%s` that "
+                        "readers of the topic cannot compute: %s",
+                        after.schema,
+                        after.name,
+                        change.commit_ts,
+                        column.name,
+                        change.query[:200],
+                    )
             was, now = not rules.why_ineligible(before), not rules.why_ineligible(after)
             if was and not now:
                 _LOG.warning(

@@ -37,7 +37,7 @@ class SqlDetails:
 
     def learn(self, table: Table) -> None:
         """Take the schema of a DDL or a BOOTSTRAP."""
-        if _key(table) in self._tables:
+        if table.version is None or _key(table) in self._tables:
             return
         known = self._sql.tables.get(_name(table))
         whole = table if known is None or _names(known) != _names(table) else _merged(table, known)
@@ -47,8 +47,11 @@ class SqlDetails:
             self._tables.popitem(last=False)
 
     def complete(self, table: Table) -> Table:
-        """The table with its columns in their order, and the generated ones marked, as far as that is known."""
-        return self._tables.get(_key(table), table)
+        """The table with its columns in their order, and the generated ones marked, as far as that is known.
+
+        A table without a version is none of Simple's schemas, and has all of it itself.
+        """
+        return table if table.version is None else self._tables.get(_key(table), table)
 
 
 def _merged(table: Table, sql: Table) -> Table:
