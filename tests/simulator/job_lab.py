@@ -77,23 +77,24 @@ class JobLab:
         """See ``seams.Lab``."""
         progress = self.state.progress or _NO_PROGRESS
         if self._viewed is None or self._viewed[0] is not progress:
-            self._viewed = progress, self._view(progress)
+            self._viewed = progress, job_view(progress, _FOLDER, self.clock.now)
         return self._viewed[1]
-
-    def _view(self, progress: Progress) -> JobView:
-        identity = Identity(file=_FOLDER / "job.toml", name="sim", state=_FOLDER)
-        status = describe(identity, progress, None, None, self.clock.now)
-        tables = {
-            (schema, name): TableView(applied=one.applied_ts, condition=one.condition, detail=one.detail)
-            for one in status.tables
-            for schema, _, name in (one.name.partition("."),)
-        }
-        return JobView(applied=status.resolved_ts, batch=status.batch, tables=tables, hold=status.held_back_by.what)
 
     def resume(self, setup: JobSetup, tables: Collection[TableName] | None) -> None:
         """See ``seams.Lab``."""
         names = [] if tables is None else [".".join(name) for name in tables]
         lift(job_of(setup, _FOLDER), self.state, names, every=tables is None)
+
+
+def job_view(progress: Progress | None, folder: Path, now: float) -> JobView:
+    """What status shows of a job's progress."""
+    identity = Identity(file=folder / "job.toml", name="sim", state=folder)
+    status = describe(identity, progress or _NO_PROGRESS, None, None, now)
+    tables = {
+        (one.schema, one.table): TableView(applied=one.applied_ts, condition=one.condition, detail=one.detail)
+        for one in status.tables
+    }
+    return JobView(applied=status.resolved_ts, batch=status.batch, tables=tables, hold=status.held_back_by.what)
 
 
 class LeaseRecord:
@@ -367,4 +368,4 @@ def _depth(table: MemoryTable) -> int:
     return max(1, count)
 
 
-__all__ = ["JobLab"]
+__all__ = ["Fence", "JobLab", "JobProcess", "LeaseRecord", "job_view"]
