@@ -61,7 +61,7 @@ def story_about(what: str) -> tuple[int, Outcome]:
     pytest.skip(f"no story of the first {LOOKED_AT} is about {what}")
 
 
-def judge(what: str, spark: SparkSession, broker: Broker, folder: Path, writer: Literal["tasks", "spark"]) -> None:
+def judge(what: str, spark: SparkSession, broker: Broker, folder: Path, writer: Literal["python", "spark"]) -> None:
     seed, in_memory = story_about(what)
     with quietly():
         outcome = run(draw(seed, STEPS), spark_lab(spark, broker, folder, writer), trace=True)
@@ -73,13 +73,13 @@ def judge(what: str, spark: SparkSession, broker: Broker, folder: Path, writer: 
 
 @pytest.mark.parametrize("what", FEW)
 def test_a_story_ends_as_it_should(what: str, spark: SparkSession, broker: Broker, folder: Path) -> None:
-    judge(what, spark, broker, folder, "tasks")
+    judge(what, spark, broker, folder, "python")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", MORE)
 def test_more_stories_end_as_they_should(what: str, spark: SparkSession, broker: Broker, folder: Path) -> None:
-    judge(what, spark, broker, folder, "tasks")
+    judge(what, spark, broker, folder, "python")
 
 
 @pytest.mark.slow

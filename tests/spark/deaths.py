@@ -27,7 +27,7 @@ STEPS = frozenset({"plan", "land", "advance", "apply", "progress"})
 """Those between the steps of a batch; the others are inside the work on a table."""
 KEPT = frozenset({"aside"})
 """Those of tables that stay after their DROP (`drop-table = keep`), which is not in this story."""
-WRITERS = {"tasks": POINTS - KEPT - {"append"}, "spark": POINTS - KEPT - {"write"}}
+WRITERS = {"python": POINTS - KEPT - {"append"}, "spark": POINTS - KEPT - {"write"}}
 """What a job passes, by who writes."""
 
 
@@ -185,7 +185,7 @@ END_OF_FOUND = END | {"x": [{"id": 1, "v": 1, "c": 5}, {"id": 2, "v": 2, "c": 2}
 """After ``FOUND`` and ``SECOND`` in one batch: a column is not new whose table is made with it."""
 
 
-def before_the_batch(folder: Path, writer: str = "tasks") -> Path:
+def before_the_batch(folder: Path, writer: str = "python") -> Path:
     """A job that has done ``FIRST``, with ``SECOND`` before it."""
     job_file = write_job(folder, topic(folder, FIRST), f'writer = "{writer}"')
     replicate(job_file)

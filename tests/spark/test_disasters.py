@@ -33,7 +33,7 @@ from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Change, Watermark
 from ticdc_spark.sinks.iceberg import net_changes
 
-BY_WRITER = pytest.mark.parametrize("writer", ["tasks", pytest.param("spark", marks=pytest.mark.slow)])
+BY_WRITER = pytest.mark.parametrize("writer", ["python", pytest.param("spark", marks=pytest.mark.slow)])
 
 
 @pytest.fixture(autouse=True)

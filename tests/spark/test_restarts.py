@@ -28,7 +28,7 @@ from tests.spark.simple_topic import insert, topic
 from ticdc_spark import failpoints
 from ticdc_spark.cli.demo import compare
 from ticdc_spark.config.job import Job
-from ticdc_spark.model import Change, Watermark
+from ticdc_spark.model import Change, TableName, Watermark
 from ticdc_spark.replicate.apply import batch as batch_module
 from ticdc_spark.replicate.apply.look import Looked, look_at
 from ticdc_spark.replicate.apply.timelines import TimelineResult
@@ -36,22 +36,22 @@ from ticdc_spark.replicate.decide import Decided
 from ticdc_spark.replicate.modes.commit import committed
 from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.replicate.step import Steps
-from ticdc_spark.sinks.base import Sink, TableName
+from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.iceberg import net_changes
 
 
-def test_the_points_are_those_that_are_told() -> None:
-    told = re.search(r"successor: (.*)\.", failpoints.__doc__ or "", re.DOTALL)
-    assert told is not None
-    assert set(re.findall(r"\w+", re.sub(r"\(.*?\)", "", told[1], flags=re.DOTALL))) == POINTS
+def test_the_failpoints_are_those_that_are_documented() -> None:
+    reported = re.search(r"successor: (.*)\.", failpoints.__doc__ or "", re.DOTALL)
+    assert reported is not None
+    assert set(re.findall(r"\w+", re.sub(r"\(.*?\)", "", reported[1], flags=re.DOTALL))) == POINTS
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))])
-@pytest.mark.parametrize("writer", ["tasks", pytest.param("spark", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("writer", ["python", pytest.param("spark", marks=pytest.mark.slow)])
 def test_deaths_inside_the_steps_change_nothing(
     spark: SparkSession, folder: Path, writer: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(net_changes, "WORTH_APPENDING", 10)
+    monkeypatch.setattr(net_changes, "MIN_APPEND_ROWS", 10)
     truth = make_topic(folder, wild(seed))
     job_file = write_job(folder, folder / "topic", f'batch-rows = 200\nwriter = "{writer}"')
     chance = random.Random(seed)
@@ -59,14 +59,14 @@ def test_deaths_inside_the_steps_change_nothing(
     died = run_with_deaths(job_file, lambda _: chance.random() < 0.12 and next(left, None) is not None, monkeypatch)
     assert len(died) >= 5, died
     assert set(died) <= WRITERS[writer]
-    assert not {name: told for name, told in compare(job_file, truth).items() if told}
+    assert not {name: reported for name, reported in compare(job_file, truth).items() if reported}
 
 
 @pytest.mark.parametrize("writer", WRITERS)
 def test_a_job_may_die_at_every_point_and_after_every_commit(
     spark: SparkSession, folder: Path, writer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(net_changes, "WORTH_APPENDING", 3)
+    monkeypatch.setattr(net_changes, "MIN_APPEND_ROWS", 3)
     job_file = before_the_batch(folder, writer)
     died = run_with_deaths(job_file, everywhere(), monkeypatch)
     assert set(died) == WRITERS[writer], died
@@ -87,7 +87,7 @@ def _saves_progress_before_it_applies(patch: pytest.MonkeyPatch) -> None:
 
 
 def _forgets_marks(patch: pytest.MonkeyPatch) -> None:
-    """What a restart knows of a table is what the progress says."""
+    """After a restart the state of a table is that of the progress."""
     ours = look_at
 
     def look(sink: Sink, job: Job, name: TableName, promise: TableState | None, *, arrival: bool = False) -> Looked:

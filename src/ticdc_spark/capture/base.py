@@ -5,7 +5,7 @@ to the next. Where it stands is a ``CaptureState``, a plain value: a source that
 comes after it, with the same commit_ts as the first time.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Protocol, TypeAlias
 
 import msgspec
@@ -19,8 +19,9 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True):
     commit_ts: int
     start_ts: int = 0
     """TiDB's; 0 where the source has none."""
-    changes: tuple[RowChange, ...]
-    """In the source's order, each with this commit_ts. A row may be in it several times."""
+    changes: Collection[RowChange]
+    """In the source's order, each with this commit_ts. A row may be in it several times. A tuple, but for a large
+    transaction a collection that is decoded from a file each time it is iterated over."""
     position: str
     """In the source's own terms: reading goes on after the transaction."""
 
@@ -40,6 +41,12 @@ class Resolved(msgspec.Struct, frozen=True, kw_only=True):
 
     commit_ts: int
     position: str
+    tables: tuple[Table, ...] = ()
+    """Schemas that were learnt without a DDL, as those of BOOTSTRAP messages."""
+    from_clock: bool = False
+    """The commit_ts is that of the source's clock, above that of the last change. The state after it has to be stored
+    before anything that depends on it is sent: reading again from an earlier state may give what comes next a
+    commit_ts that is not above it."""
 
 
 Captured: TypeAlias = Transaction | CapturedDdl | Resolved
@@ -79,6 +86,9 @@ def follow(state: CaptureState, captured: Captured) -> CaptureState:
     tables = state.tables
     if isinstance(captured, CapturedDdl):
         tables = _changed(tables, captured.changes)
+    elif isinstance(captured, Resolved) and captured.tables:
+        learnt = {(table.schema, table.name): table for table in (*tables, *captured.tables)}
+        tables = tuple(learnt.values())
     return CaptureState(position=captured.position, commit_ts=max(state.commit_ts, captured.commit_ts), tables=tables)
 
 
