@@ -36,7 +36,7 @@ from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.iceberg.catalog import catalog_options
 from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
-from ticdc_spark.spark.sources.kafka import KafkaSource
+from ticdc_spark.spark.sources.kafka import KafkaTopicSource
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -91,11 +91,11 @@ class SparkLab:
             raise
         return SparkProcess(steps, fence, self.mirror, source)
 
-    def _source(self, setup: JobSetup) -> KafkaSource:
+    def _source(self, setup: JobSetup) -> KafkaTopicSource:
         # Topics of the job file may come later in stories; under their names they would have to be there.
         named = (f"\\Q{name}\\E" for name in setup.topics or ())
         rest = ".*" if setup.topics is None else f"({'|'.join(named)})"
-        return KafkaSource(
+        return KafkaTopicSource(
             self.session,
             self.servers,
             topic_pattern=f"\\Q{self.mirror.prefix}\\E{rest}",
@@ -115,7 +115,7 @@ class SparkLab:
 class SparkProcess(JobProcess):
     """See ``seams.Process``."""
 
-    def __init__(self, steps: Steps, fence: Fence, mirror: Mirror, source: KafkaSource) -> None:
+    def __init__(self, steps: Steps, fence: Fence, mirror: Mirror, source: KafkaTopicSource) -> None:
         super().__init__(steps, fence)
         self.mirror, self.source = mirror, source
 
