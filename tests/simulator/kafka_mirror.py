@@ -35,7 +35,7 @@ class Mirror:
                 self._partitions[name] = len(topic.partitions)
             self._send(name)
         assert self._producer.flush(60) == 0
-        for (name, partition), first in self.story.beginning().items():
+        for (name, partition), first in self.story.beginning_offsets().items():
             if self._firsts.get((name, partition), 0) < first:
                 self.real.trim(self.prefix + name, partition, first)
                 self._firsts[name, partition] = first

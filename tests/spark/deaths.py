@@ -19,10 +19,11 @@ from ticdc_spark.replicate import loop
 
 POINTS = frozenset(
     name
-    for file in Path(ticdc_spark.__file__).parent.rglob("*.py")
+    for part in ("replicate", "sinks")
+    for file in Path(ticdc_spark.__file__).parent.joinpath(part).rglob("*.py")
     for name in re.findall(r'(?:failpoints\.point\(|_Commit\(\(.*?\), )"(\w+)"', file.read_text())
 )
-"""Every named point of the code."""
+"""Every named point of a job."""
 STEPS = frozenset({"plan", "land", "advance", "apply", "progress"})
 """Those between the steps of a batch; the others are inside the work on a table."""
 KEPT = frozenset({"aside"})

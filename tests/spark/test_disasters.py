@@ -38,7 +38,7 @@ BY_WRITER = pytest.mark.parametrize("writer", ["python", pytest.param("spark", m
 
 @pytest.fixture(autouse=True)
 def _append_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(net_changes, "WORTH_APPENDING", 3)
+    monkeypatch.setattr(net_changes, "MIN_APPEND_ROWS", 3)
 
 
 @BY_WRITER
