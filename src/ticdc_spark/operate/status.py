@@ -31,9 +31,10 @@ class TableStatus(msgspec.Struct, frozen=True, kw_only=True):
     applied_ts: int
     applied_ts_text: str
     applied_time: str
-    condition: Literal["clean", "unverified", "diverged", "quarantined", "dropped", "kept"]
+    condition: Literal["clean", "unverified", "diverged", "quarantined", "snapshot", "dropped", "kept"]
     """clean: known to equal the source. unverified: up to date, but from a start that this job did not make.
-    diverged: a message or a DDL was left out. quarantined: it does not advance."""
+    diverged: a message or a DDL was left out. quarantined: it does not advance. snapshot: a full read of it is under
+    way."""
     detail: str = ""
     rows: int = 0
     rows_waiting: int = 0
@@ -279,14 +280,23 @@ _UNVERIFIED = {
     "create": "rows came late, or were applied again, so that it is no longer known to equal the source",
     "bootstrap": "the job did not see it created: rows from before its first message may be missing",
     "adopted": "the lake had it before this job",
+    "snapshot": "rows came late since its full read, so that it is no longer known to equal the source",
 }
 """What makes a table unverified, by its origin."""
+
+
+def _gathered(table: TableState) -> str:
+    assert table.load is not None, "its read is under way"
+    share = (
+        f" of about {table.expected:,} ({min(99, 100 * table.gathered // table.expected)}%)" if table.expected else ""
+    )
+    return f"a full read of it is under way, at {table.load.base}: {table.gathered:,} rows{share}"
 
 
 def table_status(table: TableState, waiting: int = 0, *, behind: bool = False) -> TableStatus:
     """The status of one table. ``waiting``: its rows that were received and are not applied; ``behind``: it catches
     up with the others."""
-    condition: Literal["clean", "unverified", "diverged", "quarantined", "dropped", "kept"] = "unverified"
+    condition: Literal["clean", "unverified", "diverged", "quarantined", "snapshot", "dropped", "kept"] = "unverified"
     detail = ""
     if table.quarantined is not None:
         condition, detail = "quarantined", redact(table.quarantined)
@@ -297,10 +307,15 @@ def table_status(table: TableState, waiting: int = 0, *, behind: bool = False) -
         condition, detail = "kept", "dropped at the source, kept in the lake"
     elif table.dropped:
         condition = "dropped"
+    elif table.load is not None:
+        condition, detail = "snapshot", _gathered(table)
     elif behind:
         detail = "it is behind the others: it came late and catches up, or shares a DDL with a table that stands still"
     elif table.clean:
         condition = "clean"
+    elif table.settles:
+        detail = f"it was read in full while it changed: it equals the source from {table.settles} "
+        detail += f"({tso_time.utc(table.settles)}) on"
     elif table.cleared is not None:
         detail = f"it had diverged since {table.cleared}, which a person has looked at and cleared"
     else:

@@ -125,11 +125,14 @@ def _look(
     def look(table: TableState) -> Looked:
         return look_at(sink, job, (table.schema, table.name), table, arrival=arrival)
 
+    asked = {(one.schema, one.name) for one in progress.wanted if one.asked}
     redo: list[Pending] = []
     worse: dict[TableName, TableState] = {}
     for table, looked in zip(tables, _each(job, look, tables), strict=True):
         name = (table.schema, table.name)
-        if looked.stamp is None:
+        if name in asked and (looked.stamp is None or looked.behind):
+            worse[name] = _to_be_read(sink, table, looked)
+        elif looked.stamp is None:
             if not interrupted:
                 raise DecisionNeeded(vanished(job, name))
         elif looked.behind:
@@ -142,6 +145,14 @@ def _look(
             worse[name] = diverged(table, looked.state.diverged_since, looked.state.diverged_why)
     known = tuple(worse.get((table.schema, table.name), table) for table in progress.tables)
     return msgspec.structs.replace(progress, tables=known), tuple(redo)
+
+
+def _to_be_read(sink: Sink, table: TableState, looked: Looked) -> TableState:
+    """A table that is not what it was, and of which a person wants a full read: whatever it is now will do."""
+    if looked.stamp is None:
+        return TableState(schema=table.schema, name=table.name, applied=table.applied, topics=table.topics)
+    sink.stamp((table.schema, table.name), looked.stamp)
+    return diverged(_set_back(table, looked), looked.stamp.mark[0], "it was set back; a full read of it is wanted")
 
 
 def _set_back(table: TableState, looked: Looked) -> TableState:

@@ -13,6 +13,7 @@ import msgspec
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.sinks.base import Stamp, TableFound, TableName
 from ticdc_spark.sinks.history import Commit, Note, judge, unseen_changes
+from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.spark.types import LakeType
 
 FieldId: TypeAlias = int
@@ -43,6 +44,14 @@ class Snapshot:
     """As the snapshot's summary carries it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Rows of a full read that are not the table's yet."""
+
+    note: LoadNote
+    rows: tuple[LakeRow, ...] = ()
+
+
 @dataclass(slots=True)
 class MemoryTable:
     """One table: its fields now, its snapshots by id, and which one is current."""
@@ -54,6 +63,7 @@ class MemoryTable:
     """The newest commits by id, those of expired snapshots too: older metadata files have them for a while."""
     note: Note | None = None
     """What the properties of the table say, which no rollback undoes."""
+    gathered: Gathered | None = None
 
     @property
     def rows(self) -> tuple[LakeRow, ...]:
@@ -62,7 +72,8 @@ class MemoryTable:
 
     def copy(self) -> "MemoryTable":
         """The table as it is now, which no later commit changes."""
-        return MemoryTable(self.fields, dict(self.snapshots), self.current, dict(self.commits), self.note)
+        snapshots, commits = dict(self.snapshots), dict(self.commits)
+        return MemoryTable(self.fields, snapshots, self.current, commits, self.note, self.gathered)
 
     def named_rows(self) -> list[dict[str, Any]]:
         """The rows by column name."""
@@ -128,4 +139,4 @@ class Lake:
         return None if table is None else judge(table.note, table.current, table.commits.get)
 
 
-__all__ = ["Field", "Lake", "LakeRow", "MemoryTable", "Snapshot", "do"]
+__all__ = ["Field", "Gathered", "Lake", "LakeRow", "MemoryTable", "Snapshot", "do"]
