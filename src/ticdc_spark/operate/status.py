@@ -273,7 +273,20 @@ def _tables(progress: Progress) -> tuple[TableStatus, ...]:
         table_status(TableState(schema=name[0], name=name[1]), waiting.get(name, 0), behind=name in behind)
         for name in waiting.keys() | (behind - seen)
     ]
-    return tuple(sorted([*known, *unknown], key=lambda table: table.name))
+    wanted = {(one.schema, one.name) for one in progress.wanted}
+    listed = {(table.schema, table.table) for table in (*known, *unknown)}
+    unknown += [table_status(TableState(schema=schema, name=name)) for schema, name in wanted - listed]
+    every = [_wanted(table) if (table.schema, table.table) in wanted else table for table in (*known, *unknown)]
+    return tuple(sorted(every, key=lambda table: table.name))
+
+
+def _wanted(table: TableStatus) -> TableStatus:
+    """The status of a table that is to be read in full."""
+    if table.condition != "unverified":
+        return table
+    return msgspec.structs.replace(
+        table, condition="snapshot", detail="it is to be read in full, and that has not begun"
+    )
 
 
 _UNVERIFIED = {
@@ -309,13 +322,15 @@ def table_status(table: TableState, waiting: int = 0, *, behind: bool = False) -
         condition = "dropped"
     elif table.load is not None:
         condition, detail = "snapshot", _gathered(table)
-    elif behind:
-        detail = "it is behind the others: it came late and catches up, or shares a DDL with a table that stands still"
-    elif table.clean:
-        condition = "clean"
     elif table.settles:
         detail = f"it was read in full while it changed: it equals the source from {table.settles} "
         detail += f"({tso_time.utc(table.settles)}) on"
+    elif behind:
+        detail = "it is behind the others: it came late and catches up, or shares a DDL with a table that stands still"
+    elif table.clean and table.origin == "snapshot" and not table.topics:
+        detail = "it was read in full, and no message of it has come since: does the changefeed send it?"
+    elif table.clean:
+        condition = "clean"
     elif table.cleared is not None:
         detail = f"it had diverged since {table.cleared}, which a person has looked at and cleared"
     else:

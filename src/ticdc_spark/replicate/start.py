@@ -19,6 +19,7 @@ from ticdc_spark.replicate.state.progress import (
     Progress,
     ProgressStore,
     TableState,
+    WantedLoad,
 )
 from ticdc_spark.sinks.base import Sink, TableName
 from ticdc_spark.sinks.changelog_base import ChangeLog
@@ -72,7 +73,8 @@ def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: Pr
     )
     # A table that stood still is where it was; the others had come as far as all of them.
     promised = (
-        msgspec.structs.replace(table, applied=table.mark[0] if table.quarantined else applied) for table in tables
+        msgspec.structs.replace(table, applied=table.mark[0] if table.quarantined or table.load else applied)
+        for table in tables
     )
     return Progress(
         job=job.name,
@@ -81,6 +83,10 @@ def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: Pr
         replay_below=applied,
         partitions=_partitions(beginning),
         tables=tuple(promised),
+        # What was gathered is of a base before which messages count as applied now.
+        wanted=tuple(
+            WantedLoad(schema=table.schema, name=table.name, asked=True) for table in tables if table.load is not None
+        ),
         unproven=tuple(sorted(place for place, first in beginning.items() if first > 0)),
     )
 
@@ -152,7 +158,12 @@ def _to_be_read(sink: Sink, table: TableState, looked: Looked) -> TableState:
     if looked.stamp is None:
         return TableState(schema=table.schema, name=table.name, applied=table.applied, topics=table.topics)
     sink.stamp((table.schema, table.name), looked.stamp)
-    return diverged(_set_back(table, looked), looked.stamp.mark[0], "it was set back; a full read of it is wanted")
+    back, since, why = _set_back(table, looked), looked.stamp.mark[0], "it was set back; a full read of it is wanted"
+    if back.load is None:
+        return diverged(back, since, why)
+    return msgspec.structs.replace(
+        back, load=msgspec.structs.replace(back.load, diverged_since=since, diverged_why=why)
+    )
 
 
 def _set_back(table: TableState, looked: Looked) -> TableState:
@@ -184,6 +195,8 @@ def _redo(job: Job, changelog: ChangeLog, progress: Progress, table: TableState,
     why = ""
     if progress.mode == "arrival":
         why = "without watermarks nothing says which rows it lacks"
+    elif table.origin == "snapshot" and mark <= table.emptied:
+        why = f"it was read in full at {table.emptied}. `ticdc-spark resnapshot` reads it anew"
     elif table.ddl_ts > mark:
         why = f"a DDL at {table.ddl_ts} is among what it lacks"
     elif mark < progress.forgotten or mark < progress.replay_below:

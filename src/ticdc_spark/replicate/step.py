@@ -280,6 +280,8 @@ class Steps:
         if prune:
             progress = msgspec.structs.replace(progress, forgotten=forgotten_by(progress, before_batch))
         progress = msgspec.structs.replace(progress, source=source_notes(self.source, progress))
+        if self.loader is not None:
+            progress = self.loader.with_partial(progress)
         self.store.save(progress)
         self.progress = progress
         if progress.regressions > REGRESSIONS_TO_WARN * max(1, len(progress.partitions)):

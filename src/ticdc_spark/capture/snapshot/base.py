@@ -68,9 +68,6 @@ class SnapshotReader(Protocol):
     def now(self) -> int:
         """A commit_ts that everything which can be read now is at or below. Raises: SourceFault"""
 
-    def clock(self) -> float:
-        """The source's clock, seconds since the epoch. Raises: SourceFault"""
-
     def wave(self, wanted: Wanted) -> Wave:
         """Plan the next chunks of a table.
 

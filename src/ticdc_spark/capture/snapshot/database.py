@@ -86,11 +86,8 @@ class DatabaseReader:
                 ts = int(cursor.fetchone()[0])
                 cursor.execute("COMMIT")
                 return ts
-        return (int(self.clock() * 1000) + _MARGIN_MS) << 18
-
-    def clock(self) -> float:
-        """See ``SnapshotReader``."""
-        return float(self._one("SELECT UNIX_TIMESTAMP(NOW(6))")[0])
+        clock = float(self._one("SELECT UNIX_TIMESTAMP(NOW(6))")[0])
+        return (int(clock * 1000) + _MARGIN_MS) << 18
 
     def wave(self, wanted: Wanted) -> Wave:
         """See ``SnapshotReader``."""

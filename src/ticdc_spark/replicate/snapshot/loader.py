@@ -14,20 +14,19 @@ from ticdc_spark.config.job import Job, SnapshotKeys
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.errors import DecisionNeeded, MessageError
 from ticdc_spark.model import Table
-from ticdc_spark.mysql import tso_physical_ms
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
+from ticdc_spark.replicate.apply.rows import vanished
 from ticdc_spark.replicate.snapshot.steps import begin, bring_in, give_up
 from ticdc_spark.replicate.snapshot.wanted import with_new_tables, with_partial_tables, without
-from ticdc_spark.replicate.state.progress import NO_MARK, Progress, TableState, WantedLoad
+from ticdc_spark.replicate.state.progress import NO_MARK, Load, Progress, TableState, WantedLoad
 from ticdc_spark.sinks.base import Sink, TableName, UnreadableRows
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.spark.tasks import SourceMoved
+from ticdc_spark.spark.types import LakeColumn
 
 log = logging.getLogger(__name__)
 Outcome: TypeAlias = Literal["worked", "waits", "idle"]
 """``waits``: tables are wanted, and can begin only once the job has applied more."""
-_SETTLED_MS = 1000
-"""So much older than the server's clock is a base: what a binary log has may be visible a moment later."""
 
 
 class Loader:
@@ -38,12 +37,14 @@ class Loader:
     ) -> None:
         """``batch``: what a commit to a table needs, for a progress."""
         self.keys, self.sink, self.reader, self.batch = keys, sink, reader, batch
-        self.parallel = job.parallel_tables
+        self.job, self.parallel = job, job.parallel_tables
         some, every = table_filter(keys.tables or ["*.*"]), table_filter(job.tables or ["*.*"])
         self.wants: Callable[[str, str], bool] = lambda schema, name: some(schema, name) and every(schema, name)
-        self._known: set[TableName] | None = None
-        self._seen: dict[TableName, tuple[Table, int]] = {}
-        """Schemas of the source that are not the lake's, and the commit_ts at which they were seen."""
+        self._listed = False
+        self._gone: set[tuple[TableName, int]] = set()
+        """Tables that the source did not have, each with the commit_ts of its last DDL."""
+        self._seen: dict[TableName, tuple[Table | None, int, int]] = {}
+        """What the source had (``None``: no such table), how much was left out by then, and the commit_ts of that."""
         self._stale: set[str] = set()
         """Reads whose base the database has no more."""
 
@@ -62,12 +63,16 @@ class Loader:
         return "worked"
 
     def _want(self, progress: Progress) -> Progress:
-        if self._known is None:
+        if not self._listed:
+            self._listed = True
             progress = with_new_tables(progress, self.reader.tables(), self.wants, self.reader.fixed or 0)
-        elif self.reader.fixed is None:
-            progress = with_partial_tables(progress, self._known, self.wants)
-        self._known = {(table.schema, table.name) for table in progress.tables}
-        return progress
+        return self.with_partial(progress)
+
+    def with_partial(self, progress: Progress) -> Progress:
+        """Want tables that began in the middle; of a dump, only those that were there then."""
+        if self.reader.fixed or progress.mode == "arrival":
+            return progress
+        return with_partial_tables(progress, self._gone, self.wants)
 
     def _begin(self, progress: Progress) -> Progress:
         work = TimelineWork(batch=self.batch(progress), promised=_states(progress))
@@ -78,22 +83,26 @@ class Loader:
             if under_way >= self.parallel:
                 break
             state = work.state(name)
-            if state is not None and state.load is not None:
+            if state is not None and state.load is not None and not wanted.asked:
                 over.add(name)  # it had begun before a restart
                 continue
             if state is not None and not wanted.asked and (state.clean or state.origin == "snapshot"):
                 over.add(name)  # it came with its CREATE TABLE meanwhile, or was read before a restart
                 continue
-            base = self._base(progress, wanted, state, work)
+            base = self._base(progress, state, work, name)
             if base is None:
                 continue
-            found = self._schema(name, base, state, work)
+            found = self._schema(progress, name, base, state, work)
             if found == "gone":
                 log.warning("`%s`.`%s`: the source has no such table; nothing is read", *name)
                 over.add(name)
+                self._gone.add((name, 0 if state is None else state.ddl_ts))
             elif found is not None:
                 table, exact = found
-                begin(work, name, table, base, f"{progress.generation}.{progress.batch}.{base}", exact=exact)
+                token = f"{progress.generation}.{progress.batch}.{base}.{work.mark(name)[1]}"
+                # What could not be read was left out for tables that were known then, and this one may not have been.
+                lacks = progress.rejected > 0 and self.reader.fixed is not None
+                begin(work, name, table, base, token, exact=exact, lacks=lacks)
                 log.info("`%s`.`%s`: a full read begins, at %d", *name, base)
                 self._note(work, name, LoadNote(token=""), self.reader.estimate(name))
                 over.add(name)
@@ -101,45 +110,45 @@ class Loader:
                 under_way += 1
         return without(_with_states(progress, work), over)
 
-    def _base(self, progress: Progress, wanted: WantedLoad, state: TableState | None, work: TimelineWork) -> int | None:
+    def _base(self, progress: Progress, state: TableState | None, work: TimelineWork, name: TableName) -> int | None:
         """Where a table can begin now; ``None``: nowhere yet."""
-        name, applied = (wanted.schema, wanted.name), progress.applied
-        if wanted.at:
-            if state is not None and work.mark(name) != NO_MARK and state.applied > wanted.at:
-                raise DecisionNeeded(
-                    f"`{name[0]}`.`{name[1]}` is at {state.applied}, and the dump {self.keys.path} is of "
-                    f"{wanted.at}: its changes since then are applied already. Take a newer dump, or name a database "
-                    "with `upstream` under [snapshot]"
-                )
-            return wanted.at if applied >= wanted.at else None
-        if not applied or work.mark(name)[0] > applied:
-            return None
-        recent = self.reader.clock() * 1000 < tso_physical_ms(applied) + _SETTLED_MS
-        return None if recent and not self.reader.exact else applied
+        applied, at = progress.applied, self.reader.fixed
+        if at is None:
+            return None if not applied or work.mark(name)[0] > applied else applied
+        gone = state is not None and work.mark(name) != NO_MARK and state.applied > at
+        if gone or progress.replay_below > at:
+            reached = state.applied if gone and state is not None else progress.replay_below
+            raise DecisionNeeded(
+                f"`{name[0]}`.`{name[1]}` is at {reached}, and the dump {self.keys.path} is of {at}: its changes since "
+                "then are applied, or counted as such. Take a newer dump, or name a database with `upstream` under "
+                "[snapshot]"
+            )
+        return at if applied >= at else None
 
     def _schema(
-        self, name: TableName, base: int, state: TableState | None, work: TimelineWork
+        self, progress: Progress, name: TableName, base: int, state: TableState | None, work: TimelineWork
     ) -> tuple[Table, bool] | Literal["gone"] | None:
         """What a table is at ``base``, and whether it can be read as of it; ``None``: not known yet."""
-        if self.reader.exact or self.reader.fixed:
+        if self.reader.fixed is not None:
+            table = self._asked(name, base)
+            return "gone" if table is None else (self._as_known(table, state, work), True)
+        # What was read of the feed by now, and perhaps left out, is older than the source's present; and a schema that
+        # is not the lake's comes with a DDL until then, or none was sent for it.
+        now = (self._asked(name, None), progress.rejected)
+        seen = self._seen.get(name)
+        if seen is None or seen[:2] != now:
+            self._seen[name] = (*now, self.reader.now())
+            return None
+        if base < seen[2]:
+            return None
+        table, exact = now[0], self.reader.exact
+        if exact:
             try:
                 table = self._asked(name, base)
             except TooOld as error:
                 log.warning("`%s`.`%s` as of %d: %s; it is read as it is now", *name, base, error)
-            else:
-                return "gone" if table is None else (self._as_known(table, state, work), True)
-        table = self._asked(name, None)
-        if table is None:
-            return "gone"
-        known = self._as_known(table, state, work)
-        if known is not table:
-            return known, False
-        # Either a DDL is still to come, or none that was sent made it so. The feed decides.
-        seen = self._seen.get(name)
-        if seen is None or seen[0] != table:
-            self._seen[name] = (table, self.reader.now())
-            return None
-        return (table, False) if base >= seen[1] else None
+                exact = False
+        return "gone" if table is None else (self._as_known(table, state, work), exact)
 
     def _asked(self, name: TableName, at: int | None) -> Table | None:
         try:
@@ -167,11 +176,11 @@ class Loader:
             state = work.state(name)
             if state is None or state.load is None:
                 continue  # it was brought in before a restart
-            note = self.sink.load_note(name)
-            if note is None or note.token != state.load.token:
-                note = LoadNote(token=state.load.token)
-                self.sink.begin_load(name, note)
+            if work.mark(name) == NO_MARK:
+                raise DecisionNeeded(vanished(self.job, name))
+            note = self._gathered(name, state.load)
             try:
+                self._stop_if_columns_are_gone(work, state)
                 if note.done:
                     complete.append((name, note))
                 else:
@@ -205,12 +214,29 @@ class Loader:
         done_now = _with_states(progress, work, self.sink)
         save(msgspec.structs.replace(done_now, zero_dates=progress.zero_dates + zeros, rows=progress.rows + read))
 
+    def _gathered(self, name: TableName, load: Load) -> LoadNote:
+        """How far a read is; it begins to gather where it has not. Raises: SinkFault"""
+        note = self.sink.load_note(name)
+        if note is None or note.token != load.token:
+            note = LoadNote(token=load.token)
+            self.sink.begin_load(name, note)
+        return note
+
+    def _stop_if_columns_are_gone(self, work: TimelineWork, state: TableState) -> None:
+        have = {column.casefold() for column in self.sink.columns((state.schema, state.name))}
+        if any(column.name.casefold() not in have for column in self._columns(work, state)):
+            raise SourceMoved("somebody dropped or renamed columns of it in the lake")
+
+    def _columns(self, work: TimelineWork, state: TableState) -> tuple[LakeColumn, ...]:
+        assert state.table is not None, "its read is under way"
+        return work.batch.columns(state.table)
+
     def _wave(self, work: TimelineWork, state: TableState, note: LoadNote) -> Wave:
         load, name = state.load, (state.schema, state.name)
-        assert load is not None and state.table is not None, "its read is under way"
+        assert load is not None, "its read is under way"
         wanted = Wanted(
             name=name,
-            columns=work.batch.columns(state.table),
+            columns=self._columns(work, state),
             lake=work.batch.lake,
             at=load.base if load.exact and load.token not in self._stale else None,
             upto=note.upto,
@@ -229,7 +255,7 @@ class Loader:
     ) -> LoadNote | str:
         """Gather a wave; a text: why the table is not what it was."""
         name, load = (state.schema, state.name), state.load
-        assert load is not None and state.table is not None, "its read is under way"
+        assert load is not None, "its read is under way"
         exact = load.exact and load.token not in self._stale
 
         def note(rows: int, zeros: int) -> LoadNote:
@@ -243,7 +269,7 @@ class Loader:
             )
 
         try:
-            done = self.sink.load(name, work.batch.columns(state.table), wave.read, wave.parts, note)
+            done = self.sink.load(name, self._columns(work, state), wave.read, wave.parts, note)
         except SourceMoved as moved:
             return str(moved)
         except UnreadableRows as error:
@@ -256,7 +282,7 @@ class Loader:
 
     def _upper(self, progress: Progress) -> int:
         """A commit_ts that nothing which was read is above."""
-        marks = [one.watermark for one in progress.partitions]
+        marks = [one.watermark - 1 for one in progress.partitions]
         return max(self.reader.now(), progress.newest, *marks, 0)
 
     def _note(self, work: TimelineWork, name: TableName, note: LoadNote, expected: int) -> None:

@@ -18,8 +18,12 @@ LOAD_STEP = 1_000_000_000
 """The first step of a full read at its base: behind all rows and DDLs of that commit_ts."""
 
 
-def begin(work: TimelineWork, name: TableName, table: Table, base: int, token: str, *, exact: bool) -> None:
+def begin(
+    work: TimelineWork, name: TableName, table: Table, base: int, token: str, *, exact: bool, lacks: bool = False
+) -> None:
     """Let a table stand still at ``base`` with the columns of ``table``, and begin to gather.
+
+    ``lacks``: it may lack changes since then.
 
     Raises: DecisionNeeded where the lake's table is another job's; SinkFault
     """
@@ -70,6 +74,8 @@ def begin(work: TimelineWork, name: TableName, table: Table, base: int, token: s
         settles=0,
         gathered=0,
     )
+    if lacks:
+        begun = diverged(begun, base, "messages that could not be read were left out before its full read")
     mark = next_mark(work, name, base)
     if not there:
         work.commit(begun, mark, base, lambda stamp: sink.create(name, columns, stamp))

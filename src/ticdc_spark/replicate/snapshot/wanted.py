@@ -17,12 +17,15 @@ def with_new_tables(progress: Progress, there: Iterable[TableName], wants: Wants
     return _with(progress, [name for name in there if name not in known and wants(*name)], at)
 
 
-def with_partial_tables(progress: Progress, before: Collection[TableName], wants: Wants) -> Progress:
-    """Want the tables that came since with their first messages, and not with a CREATE TABLE."""
+def with_partial_tables(progress: Progress, gone: Collection[tuple[TableName, int]], wants: Wants) -> Progress:
+    """Want the tables that came with their first messages, and not with a CREATE TABLE. ``gone``: those that the source
+    did not have, each with the commit_ts of its last DDL."""
     found = [
         (table.schema, table.name)
         for table in progress.tables
-        if (table.schema, table.name) not in before and wants(table.schema, table.name) and _is_partial(table)
+        if _is_partial(table)
+        and wants(table.schema, table.name)
+        and ((table.schema, table.name), table.ddl_ts) not in gone
     ]
     return _with(progress, found, 0)
 

@@ -12,7 +12,9 @@ from ticdc_spark.spark.tasks import MOVED, ReadParts, SourceMoved
 from ticdc_spark.spark.types import LakeColumn
 
 
-class _Zeros:
+class Zeros:
+    """Counts in this process."""
+
     def __init__(self) -> None:
         self.count = 0
 
@@ -46,7 +48,7 @@ class MemoryLoads:
         note: Callable[[int, int], LoadNote],
     ) -> LoadNote:
         """See ``Loads``."""
-        held, zeros = self._lake.table(table), _Zeros()
+        held, zeros = self._lake.table(table), Zeros()
         ids = {field.name: field.id for field in held.fields}
         places = [ids[column.name] for column in columns]
         numbers = pa.RecordBatch.from_pydict({"id": pa.array(range(parts), pa.int64())})
@@ -83,4 +85,4 @@ def _rows(batches: Iterable[pa.RecordBatch], places: Sequence[int]) -> list[Lake
     return found
 
 
-__all__ = ["MemoryLoads"]
+__all__ = ["MemoryLoads", "Zeros"]
