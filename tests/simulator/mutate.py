@@ -1,12 +1,13 @@
 """Ways to break the product on purpose, each of which stories must find: one decision each, named by what is wrong.
 
 A mutation replaces a few words of a function's source; the function itself gets the new code, so that whoever holds it
-already is broken, too. One whose words are not there any more says so, and is to be written anew.
+already is broken, too. One whose text is not there any more is an error, and is to be written anew.
 """
 
 from __future__ import annotations
 
 import inspect
+import os
 import textwrap
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,6 +18,7 @@ from types import FunctionType
 from typing import Any
 
 import msgspec
+import pytest
 
 from tests.simulator.draw import draw
 from tests.simulator.runner import quietly
@@ -45,7 +47,9 @@ class Mutation(msgspec.Struct, frozen=True):
     edits: tuple[Edit, ...]
     needs: tuple[str, ...] = ()
     """What a story must have for it: kinds of moves and of faults, schema changes, see ``features``. Others are not
-    told, which would only take time."""
+    run, which would only take time."""
+    found_by: str = ""
+    """A test that finds it, where it takes a combination that random stories rarely draw."""
 
 
 @contextmanager
@@ -76,6 +80,20 @@ def _edited(where: str, edits: list[Edit]) -> Iterator[None]:
         function.__code__ = before
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """As a plugin of pytest (``-p tests.simulator.mutate``): run tests with the mutation that ``MUTATION`` names."""
+    from tests.simulator.mutations import MUTATIONS
+
+    (mutation,) = (one for one in MUTATIONS if one.name == os.environ["MUTATION"])
+    session.config.add_cleanup(_apply_for_good(mutation).close)
+
+
+def _apply_for_good(mutation: Mutation) -> ExitStack:
+    stack = ExitStack()
+    stack.enter_context(applied(mutation))
+    return stack
+
+
 def function_of(where: str) -> FunctionType:
     """The function of ``Edit.where``."""
     module, _, path = where.partition(":")
@@ -91,7 +109,7 @@ class Caught(msgspec.Struct, frozen=True):
 
     seed: int
     tried: int
-    """Stories that were told."""
+    """Stories that were run."""
     finding: Finding
 
 
@@ -112,7 +130,7 @@ def features(seed: int) -> frozenset[str]:
 def catch(mutation: Mutation, seeds: Iterable[int], lab: LabMaker, most: int) -> Caught | None:
     """Look for a story that ends in a finding with a mutation, and in none, or another one, without.
 
-    ``most``: so many stories are told.
+    ``most``: so many stories are run.
     """
     needs = frozenset(mutation.needs)
     with quietly():
@@ -127,6 +145,6 @@ def catch(mutation: Mutation, seeds: Iterable[int], lab: LabMaker, most: int) ->
     return None
 
 
-def one(name: str, where: str, old: str, new: str, *needs: str) -> Mutation:
+def one(name: str, where: str, old: str, new: str, *needs: str, found_by: str = "") -> Mutation:
     """A mutation of one edit."""
-    return Mutation(name, (Edit(where, old, new),), needs)
+    return Mutation(name, (Edit(where, old, new),), needs, found_by)

@@ -1,23 +1,27 @@
-"""The mutations that stories must find. Each says what is wrong; how it is made is ``mutate``'s."""
+"""The mutations that stories must find. Each describes what is wrong; ``mutate`` makes it."""
 
 from __future__ import annotations
 
 from tests.simulator.mutate import Edit, Mutation, one
 
 _APPLY, _PLAN, _MODES = "replicate.apply", "replicate.plan", "replicate.modes"
+_RARE = "tests/unit/test_holes/test_combinations.py"
+_SKIP_DDL = "tests/unit/test_holes/test_skip_ddl.py"
+_SKIPS = "tests/unit/test_skip_messages.py"
+_READS = "tests/unit/test_read_rows.py"
 
 MARKS = (
     one(
         "a commit carries the mark of the one before it",
         f"{_APPLY}.batch:TimelineWork.commit",
-        "self.batch.stamp(state, mark, floor)",
-        "self.batch.stamp(state, self.mark(name) if self.stamps.get(name) else mark, floor)",
+        "self.batch.stamp(state, mark, applied_before)",
+        "self.batch.stamp(state, self.mark(name) if self.stamps.get(name) else mark, applied_before)",
     ),
     one(
-        "a stamp does not say what the table is",
+        "a stamp does not have what the table is",
         f"{_APPLY}.batch:Batch.stamp",
-        "mark, floor, about,",
-        'mark, floor, "",',
+        "mark, applied_before, about,",
+        'mark, applied_before, "",',
     ),
     one(
         "what a batch decides of a table is not written with it",
@@ -26,6 +30,7 @@ MARKS = (
         "for name, stamp in []:",
         "lose_state",
         "continue",
+        found_by=f"{_SKIPS}::test_a_message_that_can_be_read_marks_its_table_only",
     ),
     one("a CREATE is done again after a restart", f"{_APPLY}.ddl:_create", "if now >= mark:", "if False:"),
     one(
@@ -36,13 +41,14 @@ MARKS = (
         "fault",
         "ddl rename_table",
     ),
-    one(
+    Mutation(
         "rows are appended though old ones may be there",
-        f"{_APPLY}.rows:apply_rows",
-        "is_new = state.clean and not redo",
-        "is_new = not redo",
-        "mangle",
-        "continue",
+        (
+            Edit(f"{_APPLY}.rows:apply_rows", "is_new = state.clean and not redo", "is_new = not redo"),
+            Edit(f"{_APPLY}.rows:apply_rows", "changes.new_keys and now.clean", "changes.new_keys"),
+        ),
+        ("mangle", "continue"),
+        found_by=f"{_RARE}::test_a_key_whose_delete_was_rejected_is_not_appended_a_second_time",
     ),
     Mutation(
         "a table that was set back is not noticed",
@@ -78,9 +84,9 @@ MARKS = (
     ),
 )
 LEASE = (
-    one("the lease is not asked for before a commit", "sinks.memory.sink:MemorySink._durable", "self.fence()", "pass"),
+    one("the lease is not checked before a commit", "sinks.memory.sink:MemorySink._durable", "self.fence()", "pass"),
     Mutation(
-        "the lease is not asked for before the store is written",
+        "the lease is not checked before the store is written",
         (
             Edit("replicate.state.lease:FencedStore.save", "self._fence.check()", "pass"),
             Edit("replicate.state.lease:FencedStore.save_plan", "self._fence.check()", "pass"),
@@ -115,7 +121,7 @@ STEPS = (
         "where a run from the latest offsets begins is not kept",
         (
             Edit("replicate.start:_partitions", "in sorted(offsets.items())", "in ()"),
-            Edit("replicate.plan.offsets:first_offsets", "source.beginning()", "source.starting()"),
+            Edit("replicate.plan.offsets:first_offsets", "source.beginning_offsets()", "source.starting()"),
         ),
     ),
     one(
@@ -133,11 +139,12 @@ STEPS = (
     ),
     one(
         "first messages that are gone are not missed once the state was lost",
-        "replicate.decide:_proven",
+        "replicate.decide:_check_unproven",
         "for topic, partition in progress.unproven:",
         "for topic, partition in ():",
         "lose_state",
         "trim_topic",
+        found_by=f"{_RARE}::test_a_topic_that_lost_unread_messages_while_the_state_was_lost_stops_the_job",
     ),
     one(
         "batches that the log lacks are not missed",
@@ -162,11 +169,12 @@ STEPS = (
         "lose_state",
         "quarantine",
         "corrupt",
+        found_by=f"{_RARE}::test_a_quarantined_table_is_where_it_stood_still_once_the_state_was_lost",
     ),
 )
 TIME = (
     one(
-        "a watermark says that its own commitTs was sent",
+        "a watermark includes its own commitTs",
         f"{_MODES}.watermark:_resolve",
         "watermark - 1, hold",
         "watermark, hold",
@@ -192,7 +200,7 @@ TIME = (
     one(
         "a partition is idle with messages to read",
         f"{_MODES}.watermark:_resolve",
-        "state.offset >= listed.get(place, state.offset)",
+        "state.offset >= latest_offsets.get(place, state.offset)",
         "True",
     ),
     one("rows do not wait for their schema", f"{_MODES}.watermark:advance", "if missing:", "if False:", "schema_file"),
@@ -212,6 +220,7 @@ TIME = (
         "hang",
         "apply-if-newest",
         "ddl truncate_table",
+        found_by=f"{_RARE}::test_a_late_row_from_before_a_truncate_does_not_come_back",
     ),
 )
 DDL = (
@@ -228,7 +237,7 @@ DDL = (
         "True",
     ),
     one(
-        "DDLs are told apart by their commitTs alone",
+        "DDLs are identified by their commitTs alone",
         f"{_PLAN}.timeline:identity",
         "change.commit_ts, change.schema, change.name, change.query",
         'change.commit_ts, "", "", ""',
@@ -255,6 +264,7 @@ DDL = (
         "replay_below=0",
         "lose_state",
         "ddl drop_table",
+        found_by=f"{_SKIPS}::test_what_the_operator_cleared_wins_over_the_stamp_and_is_written_there",
     ),
     one("a replayed DDL is applied again", f"{_MODES}.watermark:_is_replay", "if ts > progress.applied:", "if True:"),
     one(
@@ -263,6 +273,7 @@ DDL = (
         "min(resolved, refused.change.commit_ts - 1)",
         "resolved",
         "exchange_partition",
+        found_by=f"{_RARE}::test_rows_behind_a_refused_ddl_wait_for_the_decision",
     ),
     one(
         "a held DDL holds no other table",
@@ -281,8 +292,8 @@ DDL = (
     one(
         "the filter looks at one name of a DDL",
         f"{_MODES}.filters:leave_out",
-        "any(wanted(*name) for name in named)",
-        "wanted(event.change.schema, event.change.name)",
+        "any(is_included(*name) for name in named)",
+        "is_included(event.change.schema, event.change.name)",
     ),
     one(
         "a RENAME into the filter counts as any other", f"{_MODES}.filters:at_the_filter", "if old != new:", "if False:"
@@ -300,6 +311,7 @@ DDL = (
         "\n",
         "skip_any_ddl",
         "ddl drop_table",
+        found_by=f"{_SKIP_DDL}::test_a_skipped_drop_keeps_the_rows_before_an_alter",
     ),
     one(
         "a TRUNCATE is not done on a table that the progress lacks",
@@ -343,20 +355,13 @@ ROWS = (
         "hang",
         "apply-if-newest",
         "ddl add_column",
+        found_by=f"{_READS}::test_each_row_is_read_by_its_own_version",
     ),
     one(
         "the delete of an update that changes the key is lost",
         "spark.decode.versions:moved_rows",
         'return [at for at in sorted(moved) if letters[at] == "u"]',
         "return []",
-    ),
-    one(
-        "columns are added by what the table says, not by what the lake has",
-        f"{_APPLY}.rows:_prepare_table",
-        "{key.casefold() for key in batch.sink.columns(name)}",
-        "{key.name.casefold() for key in table.columns}",
-        "ddl silent_column",
-        "die_after",
     ),
     one(
         "rows are read by the newest schema",

@@ -8,7 +8,7 @@ from tests.reference.workloads import ENCODER, FAULTS, messages_of
 from tests.unit.simple_examples import USER
 from tests.unit.test_memory_job import Kept, ListSource, NoLease, job_of
 from ticdc_spark import failpoints
-from ticdc_spark.cli.progress import waiting
+from ticdc_spark.cli.output.progress import waiting
 from ticdc_spark.model import Bootstrap, Change, Envelope, Message, RowChange, Watermark
 from ticdc_spark.protocols.simple.decode import DECODER
 from ticdc_spark.replicate.state.progress import Progress
@@ -75,7 +75,9 @@ def test_rows_of_one_group_are_counted_as_the_watermark_passes_them(tmp_path: Pa
 
 
 @pytest.mark.parametrize("point", ["merge", "apply"])
-def test_a_batch_that_was_interrupted_says_at_most(tmp_path: Path, point: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_was_interrupted_counts_at_most(
+    tmp_path: Path, point: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lake, store = Lake(), Kept()
     job = steps(tmp_path, ListSource(SENT[:5]), lake, store)
 

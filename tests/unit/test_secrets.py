@@ -35,6 +35,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.parametrize("path", ["~nobody-of-that-name/x", "a\0b", "\udc80"])
+def test_files_that_cannot_be(path: str, tmp_path: Path) -> None:
+    with pytest.raises(ReferenceFault, match="cannot be read"):
+        resolve(f"${{file:{path}}}", tmp_path)
+
+
 def test_references_are_resolved(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIVEN", "value")
     monkeypatch.setenv("EMPTY", "")
@@ -70,7 +76,7 @@ def test_references_are_resolved(folder: Path, monkeypatch: pytest.MonkeyPatch) 
         ("${file:bytes}", "not UTF-8"),
     ],
 )
-def test_a_reference_that_cannot_be_resolved_says_why(
+def test_a_reference_that_cannot_be_resolved_has_a_reason(
     folder: Path, monkeypatch: pytest.MonkeyPatch, text: str, says: str
 ) -> None:
     monkeypatch.delenv("UNSET", raising=False)
@@ -215,7 +221,7 @@ def test_a_traceback_shows_no_secret() -> None:
 
 RUN = """
 import logging, subprocess, sys, threading
-from ticdc_spark.cli.logging import redacted_children, set_up
+from ticdc_spark.cli.output.logging import redacted_children, set_up
 from ticdc_spark.config.load import load_job
 
 job = load_job(sys.argv[1])
@@ -265,7 +271,7 @@ def test_a_secret_that_is_gone_is_a_mistake_that_names_the_key(folder: Path, mon
 
 
 def test_log_arguments_are_redacted_too() -> None:
-    from ticdc_spark.cli.logging import _Formatter
+    from ticdc_spark.cli.output.logging import _Formatter
 
     remember("hunter2-args")
     record = logging.LogRecord("x", logging.INFO, __file__, 1, "with %s", ("hunter2-args",), None)

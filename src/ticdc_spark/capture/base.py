@@ -40,6 +40,12 @@ class Resolved(msgspec.Struct, frozen=True, kw_only=True):
 
     commit_ts: int
     position: str
+    tables: tuple[Table, ...] = ()
+    """Schemas that were learnt without a DDL, as those of BOOTSTRAP messages."""
+    from_clock: bool = False
+    """The commit_ts is that of the source's clock, above that of the last change. The state after it has to be stored
+    before anything that depends on it is sent: reading again from an earlier state may give what comes next a
+    commit_ts that is not above it."""
 
 
 Captured: TypeAlias = Transaction | CapturedDdl | Resolved
@@ -79,6 +85,9 @@ def follow(state: CaptureState, captured: Captured) -> CaptureState:
     tables = state.tables
     if isinstance(captured, CapturedDdl):
         tables = _changed(tables, captured.changes)
+    elif isinstance(captured, Resolved) and captured.tables:
+        learnt = {(table.schema, table.name): table for table in (*tables, *captured.tables)}
+        tables = tuple(learnt.values())
     return CaptureState(position=captured.position, commit_ts=max(state.commit_ts, captured.commit_ts), tables=tables)
 
 

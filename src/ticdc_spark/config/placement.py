@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from ticdc_spark.config.job import FilesSource, IcebergSink, JobKeys, KafkaSource, SchemaFiles, SnapshotKeys
+from ticdc_spark.config.job import FilesSource, IcebergConfig, JobKeys, KafkaSource, SchemaFiles, SnapshotKeys
 from ticdc_spark.config.toml import Section, nearest
 
 _FREE = {
@@ -46,7 +46,7 @@ def _keys() -> dict[str, list[str]]:
     places: dict[str, list[str]] = {"kind": ["[source]", "[sink]"]}
     sections: dict[str, type[Section]] = {
         "[job]": JobKeys,
-        "[sink]": IcebergSink,
+        "[sink]": IcebergConfig,
         "[schema]": SchemaFiles,
         "[snapshot]": SnapshotKeys,
     }

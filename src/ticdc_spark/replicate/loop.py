@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager, nullcontext
 from ticdc_spark.capture.snapshot.open import open_reader
 from ticdc_spark.config.job import Job, native_of
 from ticdc_spark.errors import EnvironmentFault, UsageError, os_reason
+from ticdc_spark.model import Offsets
 from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.replicate.first_messages import detected
 from ticdc_spark.replicate.heart import Heart
@@ -18,7 +19,7 @@ from ticdc_spark.replicate.report import NOT_ALL_APPLIED, BatchReport, Summary
 from ticdc_spark.replicate.schemas.registered import registered
 from ticdc_spark.replicate.state.lease import Lease, acquire
 from ticdc_spark.replicate.state.lease_store import lease_store, this_process
-from ticdc_spark.replicate.state.progress import Offsets, Progress, Store
+from ticdc_spark.replicate.state.progress import Progress, Store
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.registry import sink_kind
 from ticdc_spark.spark.session.session import coordinates, open_session
@@ -141,7 +142,7 @@ def _run(
     begun = steps.progress
     log.info("first batch: number %d", begun.batch + 1)
     batches = 0
-    targets: Offsets | None = steps.source.ends() if once else None
+    targets: Offsets | None = steps.source.end_offsets() if once else None
     finished = False
     quiet_since = time.monotonic()
     while not stop.is_set():
@@ -158,7 +159,7 @@ def _run(
             waits = loads == "waits" and time.monotonic() - quiet_since < steps.job.idle_partition_timeout
             if loads == "worked" or (waits and not steps.source.is_recorded):
                 # A full read can begin once the feed has come so far: read on for it.
-                targets = steps.source.ends() if waits else targets
+                targets = steps.source.end_offsets() if waits else targets
                 stop.wait(steps.job.poll_interval if waits else 0)
                 continue
             targets = steps.lagging(targets)

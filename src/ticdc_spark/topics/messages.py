@@ -4,33 +4,36 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ticdc_spark.errors import SourceFault
-from ticdc_spark.model import Message
+from ticdc_spark.model import Message, TopicPartition
 from ticdc_spark.topics import json_lines as recorded_json
 from ticdc_spark.topics.chunk import Chunk
 from ticdc_spark.topics.json_lines import Piece
-from ticdc_spark.topics.kafka_reader import Partition
 from ticdc_spark.topics.manifest import RecordedFile, list_recorded, spans
 
 _BATCH_ROWS = 1024
 _LOOK_AGAIN_SECONDS = 0.5
 
 
-def recorded_messages(path: Path, *, follow: bool = False) -> Iterator[Message]:
+def recorded_messages(
+    path: Path, *, follow: bool = False, start: Mapping[TopicPartition, int] | None = None
+) -> Iterator[Message]:
     """Every message of a recorded topic (a folder or file); with ``follow`` also of files that are added.
+
+    ``start``: the offset from which each partition is read, where not from its beginning.
 
     Order: each file from its start. Files of one partition follow each other by offset, files of different
     partitions are merged by their messages' times. A chunk of each such group is in memory.
 
     Raises: SourceFault for what cannot be read, naming file and line.
     """
-    read: dict[Partition, int] = {}
+    read = dict(start or {})
     while True:
         files = list_recorded(path)
         ends = {partition: 1 + max(span.last for span in held) for partition, held in spans(files).items()}
@@ -53,17 +56,17 @@ def _time(message: Message) -> int:
     return message.timestamp or 0
 
 
-def _holds(file: RecordedFile, wanted: dict[Partition, tuple[int, int]]) -> bool:
+def _holds(file: RecordedFile, wanted: dict[TopicPartition, tuple[int, int]]) -> bool:
     return any(_overlaps(chunk, wanted) for chunk in file.chunks)
 
 
-def _overlaps(chunk: Chunk, wanted: dict[Partition, tuple[int, int]]) -> bool:
+def _overlaps(chunk: Chunk, wanted: dict[TopicPartition, tuple[int, int]]) -> bool:
     return any(span.last >= wanted.get((span.topic, span.partition), (0, 0))[0] for span in chunk.spans)
 
 
 def _groups(files: Sequence[RecordedFile]) -> list[list[RecordedFile]]:
     """Files that share partitions, together, in order of their first offsets."""
-    groups: list[tuple[set[Partition], list[RecordedFile]]] = []
+    groups: list[tuple[set[TopicPartition], list[RecordedFile]]] = []
     for file in files:
         partitions = {(span.topic, span.partition) for chunk in file.chunks for span in chunk.spans}
         shared = [group for group in groups if group[0] & partitions]
@@ -77,7 +80,7 @@ def _first(file: RecordedFile) -> tuple[int, str]:
     return min(span.first for chunk in file.chunks for span in chunk.spans), file.path
 
 
-def _chain(files: Sequence[RecordedFile], wanted: dict[Partition, tuple[int, int]]) -> Iterator[Message]:
+def _chain(files: Sequence[RecordedFile], wanted: dict[TopicPartition, tuple[int, int]]) -> Iterator[Message]:
     for file in files:
         chunks = tuple(chunk for chunk in file.chunks if _overlaps(chunk, wanted))
         if file.kind == "parquet":
@@ -98,7 +101,7 @@ def _parquet(path: str, groups: list[int]) -> Iterator[pa.RecordBatch]:
         raise SourceFault(f"{path}: {error}") from error
 
 
-def _messages(batch: pa.RecordBatch, wanted: dict[Partition, tuple[int, int]]) -> Iterator[Message]:
+def _messages(batch: pa.RecordBatch, wanted: dict[TopicPartition, tuple[int, int]]) -> Iterator[Message]:
     columns = [batch.column(name).to_pylist() for name in recorded_json.ARROW_SCHEMA.names]
     for topic, partition, offset, timestamp, key, value in zip(*columns, strict=True):
         first, end = wanted.get((topic, partition), (0, 0))

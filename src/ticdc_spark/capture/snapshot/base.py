@@ -1,16 +1,13 @@
 """The contract of a reader of whole tables, wave by wave of chunks."""
 
 from collections.abc import Sequence
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import msgspec
 
-from ticdc_spark.model import Table
+from ticdc_spark.model import Table, TableName
 from ticdc_spark.spark.tasks import ReadParts
 from ticdc_spark.spark.types import LakeColumn, LakeOptions
-
-TableName: TypeAlias = tuple[str, str]
-"""(schema, table), as in the source."""
 
 
 class Wave(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,4 +85,4 @@ def _look(column: LakeColumn) -> tuple[str, str, str, bool, tuple[str, ...]]:
     return column.source, column.name, column.type.spark, column.key, elements
 
 
-__all__ = ["SnapshotReader", "TableName", "TooOld", "Wanted", "Wave", "same_columns"]
+__all__ = ["SnapshotReader", "TooOld", "Wanted", "Wave", "same_columns"]

@@ -13,12 +13,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from ticdc_spark.capture.snapshot.base import TableName, TooOld, Wanted, Wave, same_columns
+from ticdc_spark.capture.snapshot.base import TooOld, Wanted, Wave, same_columns
 from ticdc_spark.capture.snapshot.keys import Range, condition, key_text, read_key
 from ticdc_spark.clients.mysql import TOO_OLD, connect, connection_options, driver, quoted, selected
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import MessageError, SourceFault
-from ticdc_spark.model import Table, Value
+from ticdc_spark.model import Table, TableName, Value
 from ticdc_spark.mysql import handle_key, is_bytes
 from ticdc_spark.spark.decode.rows import UNREADABLE
 from ticdc_spark.spark.tasks import MOVED, ArrowTask, Counter, SourceMoved, in_worker

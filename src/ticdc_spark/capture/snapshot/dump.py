@@ -12,12 +12,12 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from ticdc_spark.capture.snapshot.base import TableName, Wanted, Wave, same_columns
+from ticdc_spark.capture.snapshot.base import Wanted, Wave, same_columns
 from ticdc_spark.capture.snapshot.database import typed
 from ticdc_spark.capture.snapshot.dump_rows import Cell, read_file
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import MessageError, SourceFault, UsageError, os_reason
-from ticdc_spark.model import Column, Table, Value
+from ticdc_spark.model import Column, Table, TableName, Value
 from ticdc_spark.mysql import enum_index, handle_key, is_bytes, set_mask
 from ticdc_spark.spark.decode.rows import UNREADABLE
 from ticdc_spark.spark.tasks import ArrowTask, Counter, SourceMoved, in_worker

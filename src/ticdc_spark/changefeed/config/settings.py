@@ -4,9 +4,12 @@ Durations are seconds, sizes are bytes.
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Literal
 
 import msgspec
+
+from ticdc_spark.config.secrets import SECRET, redact
 
 DEFAULT_PARTITIONS = 3
 """Of a topic that is created, where ``partition-num`` is not set."""
@@ -29,7 +32,12 @@ class Sasl(msgspec.Struct, frozen=True, kw_only=True):
     user: str | None = None
     password: str | None = None
     options: Mapping[str, str] = {}
-    """The other ``sasl-…`` keys of GSSAPI and OAUTHBEARER, by TiCDC's names."""
+    """The other ``sasl-…`` keys of GSSAPI and OAUTHBEARER, by TiCDC's names and as TiCDC has them."""
+
+    def __repr__(self) -> str:
+        return (
+            f"Sasl(mechanism={self.mechanism!r}, user={self.user!r}, password={SECRET}, options={sorted(self.options)})"
+        )
 
 
 class KafkaTarget(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +54,6 @@ class KafkaTarget(msgspec.Struct, frozen=True, kw_only=True):
     required_acks: Literal[-1, 0, 1] = -1
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
     auto_create_topic: bool = True
-    max_retry: int = 5
     client_id: str
     dial_timeout: float = 10.0
     read_timeout: float = 10.0
@@ -116,6 +123,8 @@ class Changefeed(msgspec.Struct, frozen=True, kw_only=True):
     encoder: Mapping[str, str] = {}
     """Options of ``protocols.encoder_options.target_encoder``."""
     schema_registry: str | None = None
+    schema_registry_options: Mapping[str, str] = {}
+    """Of the registry's client, by its own names."""
     filter: Filter = Filter()
     dispatchers: tuple[DispatchRule, ...] = ()
     column_selectors: tuple[ColumnSelector, ...] = ()
@@ -128,10 +137,19 @@ class Changefeed(msgspec.Struct, frozen=True, kw_only=True):
     """Whether WATERMARK messages are sent, by protocol and options."""
     time_zone: str = "UTC"
     """Of TIMESTAMP in messages and in dispatch; TiCDC's ``tz``."""
+    source: str | None = None
+    """Where changes come from, as ``[ticdc-spark] source`` has it."""
+    state: Path | None = None
+    """Folder of the progress; absolute."""
+    start_ts: int | None = None
+    """commitTs from which changes are sent; ``None``: from now on."""
     target_ts: int | None = None
     """The changefeed ends once all up to it has been sent."""
     warnings: tuple[str, ...] = ()
     """Keys that are accepted and have no meaning here, and the like: one sentence each."""
+
+    def __repr__(self) -> str:
+        return redact(msgspec.Struct.__repr__(self))
 
 
 __all__ = [

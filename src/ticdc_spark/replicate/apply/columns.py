@@ -1,4 +1,4 @@
-"""Whether a table still has the columns that it says it has, and what becomes of one that has not."""
+"""Whether a table still has the columns of its stamp, and what becomes of one that has not."""
 
 import msgspec
 
@@ -14,7 +14,7 @@ def diverged(state: TableState, since: int, why: str) -> TableState:
 
 
 def stop_if_columns_are_gone(work: TimelineWork, state: TableState) -> None:
-    """Stop at a table some of whose columns somebody else dropped or renamed; it is marked first.
+    """Stop at a table some of whose columns another writer dropped or renamed; it is marked first.
 
     Raises: DecisionNeeded
     """
@@ -26,7 +26,7 @@ def stop_if_columns_are_gone(work: TimelineWork, state: TableState) -> None:
     if not gone:
         return
     columns = ", ".join(f"`{column.name}`" for column in gone)
-    why = f"somebody else dropped or renamed columns in the lake: {columns}"
+    why = f"another writer dropped or renamed columns in the lake: {columns}"
     work.put(diverged(state, state.applied, why))
     work.settle()
     types = ", ".join(f"{column.name} {column.type.spark}" for column in gone)

@@ -1,6 +1,6 @@
 """Apply a DDL to the lake: each commit carries its mark, and a restart skips what its table has passed.
 
-What a DDL changes is computed from what the table says of itself, which changes with the last commit of the DDL: a
+What a DDL changes is computed from the state in the table's stamp, which changes with the last commit of the DDL: a
 restart in the middle computes the same commits with the same marks.
 """
 
@@ -14,7 +14,7 @@ import msgspec
 from ticdc_spark import failpoints
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded
-from ticdc_spark.model import SchemaChange, Table
+from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.mysql import tso_physical_ms
 from ticdc_spark.names import escape
 from ticdc_spark.replicate.apply.batch import TimelineWork
@@ -40,9 +40,10 @@ from ticdc_spark.replicate.plan.evolve import (
 from ticdc_spark.replicate.plan.evolve import set_aside as set_column_aside
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.timeline import Ddl
-from ticdc_spark.replicate.state.progress import NO_MARK, Mark, TableState
+from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.sinks import base as sink_base
-from ticdc_spark.sinks.base import ColumnChanges, ColumnConversion, Stamp, TableName
+from ticdc_spark.sinks.base import ColumnChanges, ColumnConversion, Stamp
+from ticdc_spark.sinks.mark import NO_MARK, Mark
 from ticdc_spark.spark.types import LakeColumn
 
 log = logging.getLogger(__name__)
@@ -133,7 +134,7 @@ def _create(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain: b
     before = work.state(name)
     now = work.mark(name)
     if now >= mark:
-        return  # It was created before a restart, and says itself what it has been through since.
+        return  # It was created before a restart; its stamp has what it has been through since.
     if now != NO_MARK and before is not None and before.kept:
         set_aside(work, name)
         now = NO_MARK
@@ -190,7 +191,7 @@ def _drop(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> None:
 
 
 def _keep(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> None:
-    """A table that the source has no more, or not under a name that the job wants, stays as it is."""
+    """A table that the source has no more, or not under a name that the job replicates, stays as it is."""
     state = work.state(name) or TableState(schema=name[0], name=name[1])
     now = work.mark(name)
     if now >= mark:
@@ -204,7 +205,7 @@ def _keep(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> None:
 
 
 def _enter(work: TimelineWork, table: Table, mark: Mark, ts: int) -> None:
-    """A RENAME from a name that the job does not want: the rows from before it were never read."""
+    """A RENAME from a name that the job leaves out: the rows from before it were never read."""
     name = (table.schema, table.name)
     before, now = work.state(name), work.mark(name)
     if now >= mark:
@@ -296,7 +297,7 @@ def alter(
         if state is None or state.table is None or (state.dropped and not state.kept):
             _create_missing(work, act.table, (at, step), ts)
         else:
-            # A later DDL dropped it or gave it another name, before a restart: what it was is all that is left to know.
+            # A later DDL dropped or renamed it, before a restart: only what it was is known.
             work.put(msgspec.structs.replace(state, table=act.table, applied=ts, ddl_ts=ts))
         return
     assert state is not None, "a table of the lake has a state"
@@ -334,14 +335,14 @@ def _commits(
     """The commits that bring the lake's columns to those of the source, and what of it is not exact."""
     sink, batch, name = work.batch.sink, work.batch, (act.table.schema, act.table.name)
     at, step = mark
-    wanted = batch.columns(act.table)
+    target = batch.columns(act.table)
     known = state.table or pre_table
     old = () if known is None else batch.columns(known)
     live = sink.columns(name) if state.table is None else {column.name: column.type.spark for column in old}
     renames = {escape(before): escape(other) for before, other in act.renames.items()}
     plan = evolution(
         live,
-        wanted,
+        target,
         renames,
         old=old,
         session=batch.session_zone,

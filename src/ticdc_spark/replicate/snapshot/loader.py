@@ -13,14 +13,15 @@ from ticdc_spark.capture.snapshot.base import SnapshotReader, TooOld, Wanted, Wa
 from ticdc_spark.config.job import Job, SnapshotKeys
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.errors import DecisionNeeded, MessageError
-from ticdc_spark.model import Table
+from ticdc_spark.model import Table, TableName
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.rows import vanished
 from ticdc_spark.replicate.snapshot.steps import begin, bring_in, give_up
 from ticdc_spark.replicate.snapshot.wanted import with_new_tables, with_partial_tables, without
-from ticdc_spark.replicate.state.progress import NO_MARK, Load, Progress, TableState, WantedLoad
-from ticdc_spark.sinks.base import Sink, TableName, UnreadableRows
+from ticdc_spark.replicate.state.progress import Load, Progress, TableState, WantedLoad
+from ticdc_spark.sinks.base import Sink, UnreadableRows
 from ticdc_spark.sinks.loads_base import LoadNote
+from ticdc_spark.sinks.mark import NO_MARK
 from ticdc_spark.spark.tasks import SourceMoved
 from ticdc_spark.spark.types import LakeColumn
 

@@ -5,13 +5,14 @@ import logging
 import msgspec
 
 from ticdc_spark import failpoints
-from ticdc_spark.model import Table
+from ticdc_spark.model import Table, TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import diverged
 from ticdc_spark.replicate.apply.rename import set_aside
-from ticdc_spark.replicate.state.progress import NO_MARK, Load, Mark, TableState
-from ticdc_spark.sinks.base import ColumnChanges, TableName
+from ticdc_spark.replicate.state.progress import Load, TableState
+from ticdc_spark.sinks.base import ColumnChanges
 from ticdc_spark.sinks.loads_base import LoadNote
+from ticdc_spark.sinks.mark import NO_MARK, Mark
 
 log = logging.getLogger(__name__)
 LOAD_STEP = 1_000_000_000

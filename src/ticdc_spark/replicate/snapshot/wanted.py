@@ -4,9 +4,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 import msgspec
 
+from ticdc_spark.model import TableName
 from ticdc_spark.replicate.plan.holds import Bounds
-from ticdc_spark.replicate.state.progress import NO_MARK, Progress, TableState, WantedLoad
-from ticdc_spark.sinks.base import TableName
+from ticdc_spark.replicate.state.progress import Progress, TableState, WantedLoad
+from ticdc_spark.sinks.mark import NO_MARK
 
 Wants = Callable[[str, str], bool]
 

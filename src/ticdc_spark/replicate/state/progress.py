@@ -1,26 +1,20 @@
-"""Progress: what a job knows after a batch, stored last; and the plan of the batch under way, stored first.
+"""Progress: the state of a job after a batch, stored last; and the plan of the batch under way, stored first.
 
 ``progress.json`` after batch N is f(progress after N-1, batch N). ``plan.json`` fixes the offsets of the batch that is
-being worked on, so that a restart does the same batch again. ``status.json`` is a heartbeat for people; nothing
-reads it to decide anything. Files are replaced whole (write, fsync, rename).
+being worked on, so that a restart does the same batch again. ``status.json`` is a heartbeat for ``ticdc-spark status``;
+no decision depends on it. Files are replaced whole (write, fsync, rename).
 """
 
 import os
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
+from ticdc_spark.config.values import ModeName
 from ticdc_spark.errors import EnvironmentFault
-from ticdc_spark.model import SchemaChange, Table
-
-Partition: TypeAlias = tuple[str, int]
-Offsets: TypeAlias = dict[Partition, int]
-Mark: TypeAlias = tuple[int, int]
-"""(commit_ts, step): what a table has done, as in the commit that did it; compared as a pair."""
-
-NO_MARK: Mark = (-1, 0)
-"""Of a table that is not in the lake."""
+from ticdc_spark.model import SchemaChange, Table, TopicPartition
+from ticdc_spark.sinks.mark import NO_MARK, Mark
 
 T = TypeVar("T")
 
@@ -90,7 +84,7 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
     diverged_why: str = ""
     """One sentence: what was left out, or what was done to the copy."""
     cleared: int | None = None
-    """The ``diverged_since`` that a person has cleared after a look at it; it wins over what the copy says."""
+    """The ``diverged_since`` that the operator has cleared (``resume --clear-diverged``); it wins over the stamp."""
     quarantined: str | None = None
     """Why it does not advance, by ``on-reject = "quarantine"``."""
     snapshot_id: int | None = None
@@ -107,7 +101,7 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
     job_applied: int = 0
     """What all tables of the job had applied before the batch of the last commit."""
     schema_keys: tuple[str, ...] = ()
-    """Registered schemas (Avro) or schema blocks (Debezium) that ``table`` has followed; none where DDL tells it."""
+    """Registered schemas (Avro) or schema blocks (Debezium) that ``table`` has followed; none where it follows DDL."""
     load: Load | None = None
     """The full read that is under way."""
     settles: int = 0
@@ -118,7 +112,7 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
     """About how many it will gather; 0: not known."""
 
 
-class Pending(msgspec.Struct, frozen=True, kw_only=True):
+class PendingRows(msgspec.Struct, frozen=True, kw_only=True):
     """Rows in the change log that are not applied yet: of one batch, table and schema key."""
 
     batch: int
@@ -133,7 +127,7 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
     min_ts: int
     max_ts: int
     late: bool = False
-    """Rows at or below their table's floor, to be applied where they are the newest."""
+    """Rows at or below what their table had applied, to be applied where they are the newest."""
     redo: bool = False
     """Of ``late``: rows that were applied once, to a copy that was set back since."""
     topic: str
@@ -179,7 +173,7 @@ class SkippedRow(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
-class DdlFloor(msgspec.Struct, frozen=True, kw_only=True):
+class LastDdl(msgspec.Struct, frozen=True, kw_only=True):
     """Arrival: the last DDL that was applied to a name. What is older and comes later is a replay."""
 
     schema: str
@@ -234,16 +228,16 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     applied: int = 0
     """All tables together equal the source at this commit_ts. In arrival mode: the highest commit_ts that was applied,
     and no more."""
-    mode: Literal["", "barrier", "arrival"] = ""
-    """See ``mode``; empty while nothing has told it."""
+    mode: ModeName | Literal[""] = ""
+    """See ``modes.base``; empty until it is known."""
     protocol: str = ""
-    """What the first messages told, where the job file does not name it."""
-    ddl_floors: tuple[DdlFloor, ...] = ()
+    """As detected from the first messages, where the job file does not name it."""
+    last_ddls: tuple[LastDdl, ...] = msgspec.field(name="ddl_floors", default=())
     partitions: tuple[PartitionState, ...] = ()
     tables: tuple[TableState, ...] = ()
     schemas: tuple[KnownSchema, ...] = ()
     ddls: tuple[QueuedDdl, ...] = ()
-    pending: tuple[Pending, ...] = ()
+    pending: tuple[PendingRows, ...] = ()
     catching_up: tuple[CatchUp, ...] = ()
     wanted: tuple[WantedLoad, ...] = ()
     """Tables to be read in full."""
@@ -272,7 +266,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     replay_below: int = 0
     """After the state was lost: everything up to this commit_ts had been applied before, to tables that are there and
     to those that are gone."""
-    unproven: tuple[Partition, ...] = ()
+    unproven: tuple[TopicPartition, ...] = ()
     """After the state was lost: partitions whose first messages were removed, which may have lacked no row only if
     what is left of them reaches back to ``replay_below``."""
     batch_times: tuple[BatchTime, ...] = ()
@@ -284,11 +278,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     generation: int
     batch: int
-    ends: tuple[tuple[str, int, int], ...]
+    end_offsets: tuple[tuple[str, int, int], ...] = msgspec.field(name="ends")
     """(topic, partition, exclusive end offset)."""
     resolved: int | None = None
     """Once decided: a restart does not go below it, since tables may already be there."""
-    mode: Literal["", "barrier", "arrival"] = ""
+    mode: ModeName | Literal[""] = ""
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -362,7 +356,7 @@ class Store:
     def _read(self, name: str, kind: type[T]) -> T | None:
         path = self.folder / name
         try:
-            return msgspec.json.decode(path.read_bytes(), type=kind)
+            return msgspec.convert(_with_new_words(msgspec.json.decode(path.read_bytes())), type=kind)
         except FileNotFoundError:
             return None
         except (OSError, msgspec.DecodeError) as error:
@@ -387,3 +381,13 @@ class Store:
         except OSError as error:
             message = f"{path} cannot be written: {error}"
             raise EnvironmentFault(message) from error
+
+
+_RENAMED = {("mode", "barrier"): "watermark"}
+"""(key, value) as earlier versions wrote them, and the value of this one."""
+
+
+def _with_new_words(content: object) -> object:
+    if not isinstance(content, dict):
+        return content
+    return content | {key: new for (key, old), new in _RENAMED.items() if content.get(key) == old}

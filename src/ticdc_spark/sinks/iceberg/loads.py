@@ -14,7 +14,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from ticdc_spark.sinks.base import Stamp, TableName
+from ticdc_spark.model import TableName
+from ticdc_spark.sinks.base import Stamp
 from ticdc_spark.sinks.iceberg.data_files import DataFiles, write_file
 from ticdc_spark.sinks.iceberg.faults import faults, quote
 from ticdc_spark.sinks.iceberg.row_delta import described, layout
@@ -32,7 +33,7 @@ _FILE_DDL = "path string, rows bigint, bytes bigint"
 class IcebergLoads(SparkWriter):
     """See ``sinks.base.Loads``."""
 
-    writer: Literal["tasks", "spark"] = "tasks"
+    writer: Literal["python", "spark"] = "python"
 
     def load_note(self, table: TableName) -> LoadNote | None:
         """See ``Loads``."""
@@ -70,7 +71,7 @@ class IcebergLoads(SparkWriter):
         """See ``Loads``."""
         with faults(f"rows of {table} cannot be gathered"), self.session() as session:
             loaded = self.load_table(table)
-            files = layout(self, loaded) if self.writer == "tasks" else None
+            files = layout(self, loaded) if self.writer == "python" else None
             zeros = session.sparkContext.accumulator(0)
             numbers = session.range(0, parts, 1, parts)
             if files is None:

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Sequence
 import pyarrow as pa
 
 from ticdc_spark.errors import MessageError
-from ticdc_spark.sinks.base import Stamp, TableName, UnreadableRows
+from ticdc_spark.model import TableName
+from ticdc_spark.sinks.base import Stamp, UnreadableRows
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.memory.lake import Gathered, Lake, LakeRow
 from ticdc_spark.spark.tasks import MOVED, ReadParts, SourceMoved

@@ -4,16 +4,16 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ticdc_spark.cli.logging import console
-from ticdc_spark.cli.text import noun
+from ticdc_spark.cli.output.logging import console
+from ticdc_spark.cli.output.text import noun
 
 _REASONS = 10
 """Different reasons printed."""
 
 
 @contextmanager
-def told(counts: Counter[str]) -> Iterator[None]:
-    """Tell at the end, however that came, how often there was each reason."""
+def report_rejects(counts: Counter[str]) -> Iterator[None]:
+    """Print at the end, however that came, how often there was each reason."""
     try:
         yield
     finally:
@@ -25,4 +25,4 @@ def told(counts: Counter[str]) -> Iterator[None]:
             console.print(f"  and {noun(len(counts) - _REASONS, 'other reason')}")
 
 
-__all__ = ["told"]
+__all__ = ["report_rejects"]
