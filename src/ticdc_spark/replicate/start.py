@@ -207,6 +207,7 @@ def _redo(job: Job, changelog: ChangeLog, progress: Progress, table: TableState,
     if why:
         raise DecisionNeeded(
             f"{looked.behind}. It cannot be brought forward from the change log: {why}. Roll the table forward again, "
+            "have it read anew (`ticdc-spark resnapshot`), "
             f"or, if all tables were restored together, delete the state folder {job.state}: the job then reads the "
             "topic again from its start and goes on from what the tables are"
         )
