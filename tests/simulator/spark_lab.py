@@ -22,14 +22,17 @@ from pyspark.sql import SparkSession
 
 from tests.kafka_broker import Broker as RealBroker
 from tests.simulator.broker import Broker
+from tests.simulator.database import Database
 from tests.simulator.faults import ActionKind, Died, Fault, Injector
 from tests.simulator.iceberg_lake import IcebergLake
 from tests.simulator.job_lab import Fence, JobProcess, LeaseRecord, job_view
 from tests.simulator.kafka_mirror import Mirror
 from tests.simulator.seams import Clock, Copy, JobView, Lab, LabMaker, TableName
 from tests.simulator.setup import JobSetup, job_of
+from tests.simulator.snapshots import DatabaseView
 from tests.simulator.wire import WIRES
 from tests.spark_session import shared_session
+from ticdc_spark.operate.resnapshot import want
 from ticdc_spark.operate.resume import lift
 from ticdc_spark.replicate.state.progress import Plan, Progress, Store
 from ticdc_spark.replicate.step import Steps
@@ -65,6 +68,7 @@ class SparkLab:
         self.session = spark.newSession()
         self.state = StateOnDisk(folder)
         self.lease = LeaseRecord()
+        self.database: Database | None = None
 
     def start(self, setup: JobSetup, owner: int) -> SparkProcess:
         """See ``seams.Lab``."""
@@ -84,6 +88,7 @@ class SparkLab:
                 bounded=False,
                 until_ts=None,
                 clock=lambda: self.clock.now,
+                reader=self._reader(setup),
             )
         except BaseException:
             source.close()
@@ -105,6 +110,20 @@ class SparkLab:
     def view(self) -> JobView:
         """See ``seams.Lab``."""
         return job_view(self.state.store.load(), self.folder, self.clock.now)
+
+    def show(self, database: Database) -> None:
+        """See ``seams.Lab``."""
+        self.database = database
+        self.dumped = database.ts
+
+    def _reader(self, setup: JobSetup) -> DatabaseView | None:
+        return DatabaseView(self.database, setup.snapshot, self.dumped) if setup.snapshot and self.database else None
+
+    def resnapshot(self, setup: JobSetup, table: TableName) -> None:
+        """See ``seams.Lab``."""
+        reader = self._reader(setup)
+        assert reader is not None
+        want(job_of(setup, self.folder), self.state.store, [".".join(table)], reader)
 
     def resume(self, setup: JobSetup, tables: Collection[TableName] | None) -> None:
         """See ``seams.Lab``."""

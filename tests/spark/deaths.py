@@ -19,15 +19,15 @@ from ticdc_spark.replicate import loop
 
 POINTS = frozenset(
     name
-    for part in ("replicate", "sinks")
-    for file in Path(ticdc_spark.__file__).parent.joinpath(part).rglob("*.py")
+    for file in Path(ticdc_spark.__file__).parent.rglob("*.py")
     for name in re.findall(r'(?:failpoints\.point\(|_Commit\(\(.*?\), )"(\w+)"', file.read_text())
 )
-"""Every named point of a job."""
+"""Every named point of the code."""
 STEPS = frozenset({"plan", "land", "advance", "apply", "progress"})
 """Those between the steps of a batch; the others are inside the work on a table."""
-KEPT = frozenset({"aside"})
-"""Those of tables that stay after their DROP (`drop-table = keep`), which is not in this story."""
+KEPT = frozenset({"aside", "base", "gather", "swap", "save", "saved"})
+"""Those of tables that stay after their DROP (`drop-table = keep`), of full reads and of a changefeed, which are not in
+this story."""
 WRITERS = {"python": POINTS - KEPT - {"append"}, "spark": POINTS - KEPT - {"write"}}
 """What a job passes, by who writes."""
 

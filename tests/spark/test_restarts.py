@@ -43,7 +43,8 @@ from ticdc_spark.sinks.iceberg import net_changes
 def test_the_failpoints_are_those_that_are_documented() -> None:
     reported = re.search(r"successor: (.*)\.", failpoints.__doc__ or "", re.DOTALL)
     assert reported is not None
-    assert set(re.findall(r"\w+", re.sub(r"\(.*?\)", "", reported[1], flags=re.DOTALL))) == POINTS
+    words = set(re.findall(r"\w+", re.sub(r"\(.*?\)", "", reported[1], flags=re.DOTALL)))
+    assert words - {"of", "full", "reads", "a", "changefeed"} == POINTS
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))])

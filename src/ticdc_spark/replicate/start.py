@@ -13,7 +13,14 @@ from ticdc_spark.replicate.apply.columns import diverged
 from ticdc_spark.replicate.apply.look import Looked, look_at
 from ticdc_spark.replicate.apply.rows import vanished
 from ticdc_spark.replicate.schemas.files import with_schema_files
-from ticdc_spark.replicate.state.progress import PartitionState, PendingRows, Progress, ProgressStore, TableState
+from ticdc_spark.replicate.state.progress import (
+    PartitionState,
+    PendingRows,
+    Progress,
+    ProgressStore,
+    TableState,
+    WantedLoad,
+)
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.changelog_base import ChangeLog
 from ticdc_spark.sinks.mark import NO_MARK
@@ -67,7 +74,8 @@ def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: Pr
     )
     # A table that stood still is where it was; the others had come as far as all of them.
     promised = (
-        msgspec.structs.replace(table, applied=table.mark[0] if table.quarantined else applied) for table in tables
+        msgspec.structs.replace(table, applied=table.mark[0] if table.quarantined or table.load else applied)
+        for table in tables
     )
     return Progress(
         job=job.name,
@@ -76,6 +84,10 @@ def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: Pr
         replay_below=applied,
         partitions=_partitions(beginning),
         tables=tuple(promised),
+        # What was gathered is of a base before which messages count as applied now.
+        wanted=tuple(
+            WantedLoad(schema=table.schema, name=table.name, asked=True) for table in tables if table.load is not None
+        ),
         unproven=tuple(sorted(place for place, first in beginning.items() if first > 0)),
     )
 
@@ -120,11 +132,14 @@ def _look(
     def look(table: TableState) -> Looked:
         return look_at(sink, job, (table.schema, table.name), table, arrival=arrival)
 
+    asked = {(one.schema, one.name) for one in progress.wanted if one.asked}
     redo: list[PendingRows] = []
     worse: dict[TableName, TableState] = {}
     for table, looked in zip(tables, _each(job, look, tables), strict=True):
         name = (table.schema, table.name)
-        if looked.stamp is None:
+        if name in asked and (looked.stamp is None or looked.behind):
+            worse[name] = _to_be_read(sink, table, looked)
+        elif looked.stamp is None:
             if not interrupted:
                 raise DecisionNeeded(vanished(job, name))
         elif looked.behind:
@@ -137,6 +152,19 @@ def _look(
             worse[name] = diverged(table, looked.state.diverged_since, looked.state.diverged_why)
     known = tuple(worse.get((table.schema, table.name), table) for table in progress.tables)
     return msgspec.structs.replace(progress, tables=known), tuple(redo)
+
+
+def _to_be_read(sink: Sink, table: TableState, looked: Looked) -> TableState:
+    """A table that is not what it was, and of which a person wants a full read: whatever it is now will do."""
+    if looked.stamp is None:
+        return TableState(schema=table.schema, name=table.name, applied=table.applied, topics=table.topics)
+    sink.stamp((table.schema, table.name), looked.stamp)
+    back, since, why = _set_back(table, looked), looked.stamp.mark[0], "it was set back; a full read of it is wanted"
+    if back.load is None:
+        return diverged(back, since, why)
+    return msgspec.structs.replace(
+        back, load=msgspec.structs.replace(back.load, diverged_since=since, diverged_why=why)
+    )
 
 
 def _set_back(table: TableState, looked: Looked) -> TableState:
@@ -168,6 +196,8 @@ def _redo(job: Job, changelog: ChangeLog, progress: Progress, table: TableState,
     why = ""
     if progress.mode == "arrival":
         why = "without watermarks it is not known which rows it lacks"
+    elif table.origin == "snapshot" and mark <= table.emptied:
+        why = f"it was read in full at {table.emptied}. `ticdc-spark resnapshot` reads it anew"
     elif table.ddl_ts > mark:
         why = f"a DDL at {table.ddl_ts} is among what it lacks"
     elif mark < progress.forgotten or mark < progress.replay_below:
@@ -177,6 +207,7 @@ def _redo(job: Job, changelog: ChangeLog, progress: Progress, table: TableState,
     if why:
         raise DecisionNeeded(
             f"{looked.behind}. It cannot be brought forward from the change log: {why}. Roll the table forward again, "
+            "have it read anew (`ticdc-spark resnapshot`), "
             f"or, if all tables were restored together, delete the state folder {job.state}: the job then reads the "
             "topic again from its start and goes on from what the tables are"
         )
