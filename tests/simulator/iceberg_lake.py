@@ -72,7 +72,7 @@ class IcebergLake:
 
     def _ancestors(self, table: TableName) -> list[int]:
         """The snapshots from the current one back, as far as they are there."""
-        loaded = self._api.load(table)
+        loaded = self._api.load_table(table)
         snapshot, found = loaded.currentSnapshot(), []
         while snapshot is not None:
             found.append(int(snapshot.snapshotId()))
@@ -120,7 +120,7 @@ class IcebergLake:
         ancestors = self._ancestors(table)
         if ancestors:
             to = ancestors[min(back, len(ancestors) - 1)]
-            self._api.load(table).manageSnapshots().rollbackTo(to).commit()
+            self._api.load_table(table).manageSnapshots().rollbackTo(to).commit()
 
     def compact(self, table: TableName) -> None:
         self._call("rewrite_data_files", table, "options => map('rewrite-all', 'true')")
