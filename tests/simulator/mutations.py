@@ -157,7 +157,7 @@ STEPS = (
     one(
         "a table that stood still counts as applied once the state was lost",
         "replicate.start:_first",
-        "table.mark[0] if table.quarantined else applied",
+        "table.mark[0] if table.quarantined or table.behind else applied",
         "applied",
         "lose_state",
         "quarantine",
@@ -244,8 +244,8 @@ DDL = (
     one(
         "a DDL from before the state was lost is applied again",
         f"{_MODES}.watermark:_is_replay",
-        "ts <= progress.replay_below or",
-        "",
+        "if ts <= progress.replay_below:",
+        "if False:",
         "lose_state",
     ),
     one(
@@ -307,7 +307,12 @@ DDL = (
         "    if now == NO_MARK:\n",
         "    if name not in work.promised:\n        return\n    if now == NO_MARK:\n",
     ),
-    one("a skipped DDL leaves its tables clean", f"{_APPLY}.ddl:_skip", "if not state.dropped:", "if False:"),
+    one(
+        "a skipped DDL leaves its tables clean",
+        f"{_APPLY}.ddl:_skip",
+        "if not state.dropped or state.kept:",
+        "if False:",
+    ),
     one(
         "a renamed column is a new one",
         f"{_PLAN}.evolve:_alter",

@@ -43,6 +43,8 @@ class TiCdc:
         """By table: where its messages went, under which names. A table that is not here is not known to a job."""
         self.watermark = 0
         """The highest one that was put into the outbox since the last restart."""
+        self.highest = 0
+        """The highest one that was sent."""
         self.owners: dict[tuple[str, int, int, int], tuple[Uid, ...]] = {}
         """(topic id, partition, offset) to the tables that a message is about."""
         self.corrupt: Random | None = None
@@ -70,10 +72,14 @@ class TiCdc:
         return done
 
     def flush(self, rand: Random) -> None:
-        """Send what is in the outbox, to every partition: TiCDC does not hang for a minute between two messages."""
+        """Send what is in the outbox, to every partition: TiCDC does not hang for a minute between two messages, nor
+        behind a watermark that it had sent before a restart."""
         self.stalled.clear()
-        if self.watermark:
-            self._announce(self.watermark)
+        events = self.database.events
+        while self.next < len(events) and events[self.next].ts < self.highest:
+            self._refill(rand)
+        if self.highest:
+            self._announce(self.highest)
         self.send(rand, len(self.outbox))
 
     def drain(self, rand: Random) -> int:
@@ -123,6 +129,7 @@ class TiCdc:
 
     def _put(self, out: Out) -> None:
         encoded = out.encoded
+        self.highest = max(self.highest, out.watermark)
         if self.corrupt is not None and out.row is not None:
             spoilt = self._spoil(out.row, self.corrupt)
             if spoilt is not None:
@@ -239,7 +246,7 @@ class TiCdc:
                 told = msgspec.structs.replace(change, pre_table=None)
             encoded = self.encoder.ddl(told)
             if encoded is not None:
-                for uid in event.uids:
+                for uid in (uid for uid in event.uids if not self.is_withheld(uid)):
                     self._note(uid, topic, (change.table, change.pre_table))
                 partitions = self._partitions() if self.wire.ddl_everywhere else 1
                 outs = [Out((topic, at), encoded, index, event.uids) for at in range(partitions)]

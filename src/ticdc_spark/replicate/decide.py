@@ -6,26 +6,29 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from ticdc_spark.config.job import Job
+from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.errors import EnvironmentFault, RejectedMessage, SourceChanged, UsageError
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.apply.columns import diverged
 from ticdc_spark.replicate.apply.ddl import is_skipped
 from ticdc_spark.replicate.apply.rejects import log_rejects
-from ticdc_spark.replicate.modes.arrival import advance_arrived
+from ticdc_spark.replicate.modes.arrival import advance_arrived, position
 from ticdc_spark.replicate.modes.base import Advanced, LandedBatch, ModeName, Rules
 from ticdc_spark.replicate.modes.choose import as_read, hides, refuse_hidden, without_ddl
 from ticdc_spark.replicate.modes.filters import at_the_filter, judge_left_out, leave_out, skip_to_known
 from ticdc_spark.replicate.modes.late_rows import with_late_rows
 from ticdc_spark.replicate.modes.watermark import advance, due
 from ticdc_spark.replicate.plan.evolve import ENTERS, LEAVES, Refused, action
+from ticdc_spark.replicate.plan.past import mark_missing
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.schemas.sql_ddl import named_after, with_schemas
 from ticdc_spark.replicate.schemas.upstream import with_asked_schemas
 from ticdc_spark.replicate.skips import STAGE, mark, skip_line, skipped_of
-from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl, TableState
+from ticdc_spark.replicate.state.progress import Partition, Plan, Progress, QueuedDdl, TableState, UnreadNote
+from ticdc_spark.replicate.unread import names_in
 from ticdc_spark.sinks.changelog_base import ChangeLog
-from ticdc_spark.spark.decode.control import ControlEvent, MessageSkipped, RowsRead, WatermarkRead, reject_of
+from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, MessageSkipped, RowsRead, WatermarkRead, reject_of
 
 log = logging.getLogger(__name__)
 _ANY_TIME = 2**63 - 1
@@ -77,6 +80,9 @@ class Decider:
         controls, skipped = skipped_of(landed.controls)
         wanted = msgspec.structs.replace(landed, controls=leave_out(controls, self.job.tables))
         mode, advanced = self._advance(_proven(progress, landed), mode, wanted, rules)
+        if mode != "arrival":
+            found = mark_missing(advanced.progress, table_filter(self.job.tables))
+            advanced = msgspec.structs.replace(advanced, progress=found)
         tables = judge_left_out(advanced.progress.tables, self.job.tables)
         # Also in the queue: once it is due, `tables` may say something else, and rows beyond it were left out.
         ddls = self._judge_queue(advanced.progress)
@@ -197,12 +203,24 @@ class Decider:
             raise RejectedMessage(message)
         log_rejects([f"{at.reason} (topic {at.topic}, partition {at.partition}, offset {at.offset})" for at in rejects])
         topics = {reject.topic for reject in rejects}
+        names, strange = names_in(advanced.progress, topics)
+        # A topic that no table is known by may be that of a table's new name.
         tables = tuple(
-            self.touched(table, text) if topics & set(table.topics) or not table.topics else table
+            self.touched(table, text)
+            if topics & set(table.topics) or not table.topics or (strange and table.was)
+            else table
             for table in advanced.progress.tables
         )
+        quarantine = self.job.on_reject == "quarantine"
+        notes = [
+            UnreadNote(schema=name[0], name=name[1], until=until, why=text, quarantine=quarantine)
+            for name, until in sorted(names.items())
+        ]
         progress = msgspec.structs.replace(
-            advanced.progress, tables=tables, rejected=advanced.progress.rejected + len(rejects)
+            advanced.progress,
+            tables=tables,
+            unread=(*advanced.progress.unread, *notes),
+            rejected=advanced.progress.rejected + len(rejects),
         )
         return msgspec.structs.replace(advanced, progress=progress)
 
@@ -217,13 +235,13 @@ def _proven(progress: Progress, landed: LandedBatch) -> Progress:
 
     Raises: SourceChanged
     """
+    if not progress.unproven and not progress.whole:
+        return progress
     left = []
+    whole = _whole(progress, landed)
     for topic, partition in progress.unproven:
-        here = [event for event in landed.controls if (event.topic, event.partition) == (topic, partition)]
-        oldest = [event.commit_ts for event in here if isinstance(event, WatermarkRead)]
-        oldest += [event.summary.min_ts for event in here if isinstance(event, RowsRead)]
-        replays = any(event.summary.replays for event in here if isinstance(event, RowsRead))
-        if replays or any(ts <= progress.replay_below + 1 for ts in oldest):
+        oldest = _oldest((topic, partition), landed)
+        if any(ts <= progress.replay_below + 1 for ts in oldest):
             continue
         if oldest:
             raise SourceChanged(
@@ -233,7 +251,41 @@ def _proven(progress: Progress, landed: LandedBatch) -> Progress:
                 "state folder"
             )
         left.append((topic, partition))
-    return msgspec.structs.replace(progress, unproven=tuple(left))
+    return msgspec.structs.replace(progress, unproven=tuple(left), whole=whole)
+
+
+def _whole(progress: Progress, landed: LandedBatch) -> tuple[Partition, ...]:
+    """The partitions that begin at offset 0 and have not been looked at, until one of them reaches back.
+
+    Raises: SourceChanged where none does: they are not those that the tables came from
+    """
+    reached = max(progress.replay_below, max((table.mark[0] for table in progress.tables), default=0))
+    if reached < position(progress.generation + 1, 0):
+        return ()  # In arrival mode marks are no commit_ts.
+    found = {place: _oldest(place, landed) for place in progress.whole}
+    if any(ts <= reached + 1 for oldest in found.values() for ts in oldest):
+        return ()
+    later = [ts for oldest in found.values() for ts in oldest]
+    left = tuple(place for place, oldest in found.items() if not oldest)
+    if not later or any(landed.latest.get(place, 0) > 0 for place in left):
+        return left
+    raise SourceChanged(
+        f"no topic reaches back to {reached}, which a table had applied before the state was lost: what is there "
+        f"begins at {min(later)}. The topics were created again, and changes between may be missing. Create the "
+        "changefeed again with a --start-ts at or below that, into empty topics; or restore the state folder; or begin "
+        "a new job with a new lake"
+    )
+
+
+def _oldest(place: Partition, landed: LandedBatch) -> list[int]:
+    """What shows how far back a partition reaches, in a batch that read its first messages."""
+    here = [event for event in landed.controls if (event.topic, event.partition) == place]
+    oldest = [event.commit_ts for event in here if isinstance(event, WatermarkRead)]
+    oldest += [event.change.commit_ts for event in here if isinstance(event, DdlRead)]
+    for event in here:
+        if isinstance(event, RowsRead):
+            oldest.append(0 if event.summary.replays else event.summary.min_ts)
+    return oldest
 
 
 __all__ = ["Decided", "Decider"]

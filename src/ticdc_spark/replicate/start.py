@@ -8,12 +8,13 @@ import msgspec
 
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded
-from ticdc_spark.replicate.apply.columns import diverged
+from ticdc_spark.replicate.apply.columns import columns_gone, diverged
 from ticdc_spark.replicate.apply.look import Looked, look_at
 from ticdc_spark.replicate.apply.rows import vanished
 from ticdc_spark.replicate.schemas.files import with_schema_files
 from ticdc_spark.replicate.state.progress import (
     NO_MARK,
+    CatchUp,
     PartitionState,
     Pending,
     Progress,
@@ -70,10 +71,12 @@ def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: Pr
         len(tables),
         applied,
     )
-    # A table that stood still is where it was; the others had come as far as all of them.
+    # A table that stood still, or caught up, is where it was; the others had come as far as all of them.
     promised = (
-        msgspec.structs.replace(table, applied=table.mark[0] if table.quarantined else applied) for table in tables
+        msgspec.structs.replace(table, applied=table.mark[0] if table.quarantined or table.behind else applied)
+        for table in tables
     )
+    needs = tuple(sorted((topic, partition, applied) for topic, partition in beginning))
     return Progress(
         job=job.name,
         generation=newest + 1,
@@ -81,7 +84,13 @@ def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: Pr
         replay_below=applied,
         partitions=_partitions(beginning),
         tables=tuple(promised),
+        catching_up=tuple(
+            CatchUp(schema=table.schema, name=table.name, needs=needs)
+            for table in tables
+            if table.behind and not table.quarantined
+        ),
         unproven=tuple(sorted(place for place, first in beginning.items() if first > 0)),
+        whole=tuple(sorted(place for place, first in beginning.items() if not first)),
     )
 
 
@@ -140,8 +149,31 @@ def _look(
             worse[name] = _set_back(table, looked)
         elif looked.state is not None and looked.state.diverged_since is not None and table.diverged_since is None:
             worse[name] = diverged(table, looked.state.diverged_since, looked.state.diverged_why)
+        if looked.stamp is not None and looked.stamp.mark == table.mark and not arrival:
+            gone = "" if table.diverged_since is not None else columns_gone(sink, table)
+            if gone:
+                log.warning("`%s`.`%s`: %s", *name, gone)
+                marked = diverged(worse.get(name, table), table.applied, gone)
+                worse[name] = msgspec.structs.replace(marked, misshapen=True)
+    worse |= {} if arrival else _come_back(job, sink, progress)
     known = tuple(worse.get((table.schema, table.name), table) for table in progress.tables)
     return msgspec.structs.replace(progress, tables=known), tuple(redo)
+
+
+def _come_back(job: Job, sink: Sink, progress: Progress) -> dict[TableName, TableState]:
+    """Tables that were dropped, or renamed away, and are in the lake again as they were before: somebody restored
+    them. They stay, as tables that were dropped and kept."""
+    gone = [table for table in progress.tables if table.dropped and not table.kept]
+    found = {}
+    for table in gone:
+        name = (table.schema, table.name)
+        there = sink.find(name)
+        stamp = None if there is None else there.stamp
+        if stamp is None or stamp.job != job.name or stamp.mark[0] >= table.ddl_ts:
+            continue
+        log.warning("`%s`.`%s` was dropped at %d and is there again: it is left as it is", *name, table.ddl_ts)
+        found[name] = msgspec.structs.replace(table, kept=True, mark=stamp.mark)
+    return found
 
 
 def _set_back(table: TableState, looked: Looked) -> TableState:

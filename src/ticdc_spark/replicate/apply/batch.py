@@ -49,6 +49,8 @@ class Batch:
     registry: Registered | None = None
     job_applied: int = 0
     """What all tables had applied before this batch."""
+    behind: frozenset[TableName] = frozenset()
+    """Tables that catch up with the others: what all tables had applied says nothing of them."""
 
     def read_plan(
         self, tables: Mapping[str, Table], columns: Sequence[LakeColumn], *, inferred: bool = False
@@ -111,7 +113,8 @@ class Batch:
 
     def stamp(self, state: TableState, mark: Mark, floor: int) -> Stamp:
         """A stamp of this job: ``mark``, and what the table is then."""
-        about = msgspec.json.encode(msgspec.structs.replace(state, **_VOLATILE)).decode()
+        held = msgspec.structs.replace(state, **_VOLATILE, behind=(state.schema, state.name) in self.behind)
+        about = msgspec.json.encode(held).decode()
         return Stamp(self.job.name, mark, floor, about, self.job_applied)
 
 
@@ -150,6 +153,8 @@ class TimelineWork:
     uncounted: set[TableName] = field(default_factory=set)
     """Tables of which more may have been applied than ``taken`` says."""
     ddls: int = 0
+    late_done: set[TableName] = field(default_factory=set)
+    """Tables whose late rows were applied: what comes after a DDL does not take them again."""
 
     def state(self, table: TableName) -> TableState | None:
         """What is known of a table; ``None``: nothing.

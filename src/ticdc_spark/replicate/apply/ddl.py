@@ -18,7 +18,7 @@ from ticdc_spark.model import SchemaChange, Table
 from ticdc_spark.mysql import tso_physical_ms
 from ticdc_spark.names import escape
 from ticdc_spark.replicate.apply.batch import TimelineWork
-from ticdc_spark.replicate.apply.columns import diverged, stop_if_columns_are_gone
+from ticdc_spark.replicate.apply.columns import OLD_VALUES, diverged, stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.rename import rename, set_aside
 from ticdc_spark.replicate.plan.evolve import (
     Alter,
@@ -46,8 +46,6 @@ from ticdc_spark.sinks.base import ColumnChanges, ColumnConversion, Stamp, Table
 from ticdc_spark.spark.types import LakeColumn
 
 log = logging.getLogger(__name__)
-OLD_VALUES = "_ticdc_old"
-"""Column that holds the old values while a type change converts them."""
 
 
 def apply_ddl(work: TimelineWork, ddl: Ddl) -> None:
@@ -123,9 +121,10 @@ def _skip(work: TimelineWork, ddl: Ddl) -> None:
         return
     for name in sorted(tables_of(change) | set(names(ddl.action, work.promised))):
         state = work.state(name) or TableState(schema=name[0], name=name[1])
-        if not state.dropped:
+        if not state.dropped or state.kept:
             # A table that comes later under this name lacks what the DDL would have brought along.
-            work.put(diverged(state, change.commit_ts, f"skip-ddl left out: {change.query}"))
+            left = diverged(state, change.commit_ts, f"skip-ddl left out: {change.query}")
+            work.put(msgspec.structs.replace(left, misshapen=not isinstance(ddl.action, Truncate | Nothing)))
 
 
 def _create(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain: bool) -> None:
@@ -239,17 +238,11 @@ def _truncate(work: TimelineWork, table: Table, mark: Mark, ts: int) -> None:
         after = msgspec.structs.replace(held, table=known, applied=ts, ddl_ts=ts, clean=False)
         work.commit(after, mark, mark[0], lambda stamp: work.batch.sink.stamp(name, stamp))
     else:
-        # An empty table equals the source whatever it was before.
-        after = msgspec.structs.replace(
-            held,
-            table=known,
-            applied=ts,
-            ddl_ts=ts,
-            emptied=ts,
-            clean=held.table is not None,
-            diverged_since=None,
-            diverged_why="",
-        )
+        after = msgspec.structs.replace(held, table=known, applied=ts, ddl_ts=ts, emptied=ts)
+        if not held.misshapen:
+            # An empty table equals the source whatever it was before.
+            clean = held.table is not None
+            after = msgspec.structs.replace(after, clean=clean, diverged_since=None, diverged_why="")
         work.commit(after, mark, mark[0], lambda stamp: work.batch.sink.truncate(name, stamp))
     failpoints.point("ddl")
 
@@ -272,6 +265,8 @@ def _create_missing(
         topics=before.topics if before else (),
     )
     state = diverged(state, ts, why) if why else state
+    if before is not None and before.table is None and before.diverged_since is not None and not empty:
+        state = diverged(state, before.diverged_since, before.diverged_why)
     columns = work.batch.columns(table)
     work.commit(state, mark, mark[0], lambda stamp: work.batch.sink.create(name, columns, stamp))
     failpoints.point("ddl")

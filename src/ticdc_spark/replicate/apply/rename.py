@@ -11,6 +11,7 @@ import msgspec
 from ticdc_spark import failpoints
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.replicate.apply.batch import TimelineWork
+from ticdc_spark.replicate.apply.columns import diverged
 from ticdc_spark.replicate.state.progress import NO_MARK, Mark, TableState
 from ticdc_spark.sinks.base import TableName
 
@@ -33,11 +34,19 @@ def rename(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: i
         assert state is not None, "it is in the lake"
         named = msgspec.structs.replace(state, schema=new[0], name=new[1], was=_names(state, old), ddl_ts=ts)
         named = msgspec.structs.replace(named, applied=max(ts, named.applied))
+        if state.kept:
+            why = (
+                f"it came under this name from `{old[0]}`.`{old[1]}`, which the lake does not have: its rows are others"
+            )
+            named = diverged(msgspec.structs.replace(named, dropped=False, kept=False), ts, why)
         work.commit(named, (at, step + 1), at, lambda stamp: work.batch.sink.stamp(new, stamp))
         failpoints.point("stamp")
     elif work.mark(new) == NO_MARK and before is not None and before.table is not None and not before.dropped:
         # A later DDL dropped it, before a restart.
         work.put(msgspec.structs.replace(before, schema=new[0], name=new[1], applied=ts, was=_names(before, old)))
+    elif work.mark(new) == NO_MARK and before is not None and before.diverged_since is not None and not before.dropped:
+        # It is not there, and is known to lack something.
+        work.put(msgspec.structs.replace(before, schema=new[0], name=new[1]))
     if work.mark(old) == NO_MARK:
         topics = () if before is None else before.topics
         work.put(TableState(schema=old[0], name=old[1], applied=ts, dropped=True, ddl_ts=ts, topics=topics))

@@ -82,6 +82,10 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
     """What all tables of the job had applied before the batch of the last commit."""
     schema_keys: tuple[str, ...] = ()
     """Registered schemas (Avro) or schema blocks (Debezium) that ``table`` has followed; none where DDL tells it."""
+    misshapen: bool = False
+    """Its columns may not be those of the source: a DDL was left out, or others changed them. No TRUNCATE mends it."""
+    behind: bool = False
+    """At its last commit it was behind the others (see ``CatchUp``): it may lack what all tables had applied then."""
 
 
 class Pending(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,6 +147,30 @@ class SkippedRow(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     commit_ts: int
     why: str
+
+
+class UnreadNote(msgspec.Struct, frozen=True, kw_only=True):
+    """A name that waiting rows or DDLs have, of a topic with an unreadable message: which may be of that table."""
+
+    schema: str
+    name: str
+    until: int
+    """commit_ts of the last of what waited: the tables that have the name until then are marked."""
+    why: str
+    quarantine: bool
+    """By ``on-reject``."""
+
+
+class PastName(msgspec.Struct, frozen=True, kw_only=True):
+    """What the DDLs up to ``replay_below`` say of a name, after the state was lost."""
+
+    schema: str
+    name: str
+    """``""``: every name of the database."""
+    born: int = 0
+    """commit_ts of the last DDL after which a table has this name; 0: none."""
+    gone: int = 0
+    """commit_ts of the last DDL that took it away; 0: none."""
 
 
 class DdlFloor(msgspec.Struct, frozen=True, kw_only=True):
@@ -222,6 +250,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     zero_dates: int = 0
     """Zero or impossible dates that became NULL."""
     skipped: tuple[SkippedRow, ...] = ()
+    unread: tuple[UnreadNote, ...] = ()
     regressions: int = 0
     """How often a watermark went back; more than a few point to a second changefeed on the topic."""
     committed_at: float = 0.0
@@ -236,9 +265,14 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     replay_below: int = 0
     """After the state was lost: everything up to this commit_ts had been applied before, to tables that are there and
     to those that are gone."""
+    past: tuple[PastName, ...] = ()
+    """After the state was lost: what was read again of the time up to ``replay_below``."""
     unproven: tuple[Partition, ...] = ()
     """After the state was lost: partitions whose first messages were removed, which may have lacked no row only if
     what is left of them reaches back to ``replay_below``."""
+    whole: tuple[Partition, ...] = ()
+    """After the state was lost: partitions that begin at offset 0, until one of them reaches back to ``replay_below``.
+    Where none does, the topics were created anew."""
     batch_times: tuple[BatchTime, ...] = ()
     """Some of the batches and when they were committed, for the retention of the change log."""
 
