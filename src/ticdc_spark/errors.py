@@ -6,7 +6,7 @@
     ├── UsageError            exit 2: the job file or the command line is wrong
     ├── EnvironmentFault      exit 1: something outside is broken; running again later may work
     │   ├── SourceFault       broker, recorded topic, files
-    │   ├── SinkFault         catalog, table format, permission
+    │   ├── SinkFault         catalog, table format, permission; the broker that a changefeed writes to
     │   └── RegistryFault     schema registry
     ├── DecisionNeeded        exit 4: nothing is broken, but a person must decide; do not restart blindly
     │   ├── LeaseHeld         another job owns the target
@@ -14,6 +14,7 @@
     │   ├── UnsupportedDdl    a DDL that this version does not replay
     │   ├── IncompatibleSchema  a schema that the registry refuses
     │   ├── SourceChanged     the topic is not the one that was read, or lacks messages that were not read yet
+    │   ├── UnsendableChange  a change that the protocol cannot carry, or that is too large for the topic
     │   ├── RejectedMessage   a message that cannot be read, with ``on-reject = "stop"``
     │   └── LateRow           a row below what was already applied, with ``late-rows = "fail"``
     └── MessageError          a bad message: data, not a failure; becomes ``model.Rejected``
@@ -43,7 +44,7 @@ class SourceFault(EnvironmentFault):
 
 
 class SinkFault(EnvironmentFault):
-    """The lake cannot be read or written."""
+    """The lake, or the Kafka cluster of a changefeed, cannot be read or written."""
 
 
 class RegistryFault(EnvironmentFault):
@@ -74,6 +75,10 @@ class IncompatibleSchema(DecisionNeeded):
 
 class SourceChanged(DecisionNeeded):
     """The source is not what it was: a topic was created again, or messages were removed before they were read."""
+
+
+class UnsendableChange(DecisionNeeded):
+    """A change that cannot be sent: a value that the protocol cannot carry, or a message that the topic refuses."""
 
 
 class RejectedMessage(DecisionNeeded):

@@ -8,7 +8,7 @@ import pytest
 
 RUN = """
 import logging, sys
-from ticdc_spark.cli.logging import redacted_children, set_up
+from ticdc_spark.cli.output.logging import redacted_children, set_up
 from ticdc_spark.config.load import load_job
 from ticdc_spark.spark.session.session import coordinates, open_session
 

@@ -16,9 +16,9 @@ from rich.console import Console
 
 from ticdc_spark import errors
 from ticdc_spark.cli import _COMMANDS, main
-from ticdc_spark.cli.progress import LogLines, View, line
+from ticdc_spark.cli.output.progress import LogLines, View, line
+from ticdc_spark.cli.output.text import count, duration, noun
 from ticdc_spark.cli.replicate import last_line, stoppable
-from ticdc_spark.cli.text import count, duration, noun
 from ticdc_spark.mysql.tso_time import LARGEST, lag, seconds, utc
 from ticdc_spark.replicate.report import BatchReport, Summary
 from ticdc_spark.replicate.state.progress import Hold, Pending, Progress, TableState
@@ -115,7 +115,7 @@ def test_until_ts_is_a_tso(ts: str) -> None:
 
 STOPPED = """
 import sys, threading, time
-from ticdc_spark.cli.logging import redacted_children, set_up
+from ticdc_spark.cli.output.logging import redacted_children, set_up
 from ticdc_spark.cli.replicate import stoppable
 
 stop = threading.Event()
@@ -183,7 +183,7 @@ def test_a_report_is_one_line() -> None:
 
 def test_idle_looks_are_logged_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
-    monkeypatch.setattr("ticdc_spark.cli.progress.log.info", lambda text, *values: told.append(text % values))
+    monkeypatch.setattr("ticdc_spark.cli.output.progress.log.info", lambda text, *values: told.append(text % values))
     show: Callable[[BatchReport], None] = LogLines()
     for messages in (0, 0, 0, 1, 1, 0):
         show(BatchReport(progress=PROGRESS, messages=messages))

@@ -8,7 +8,7 @@ from tests.reference.workloads import ENCODER, FAULTS, messages_of
 from tests.unit.simple_examples import USER
 from tests.unit.test_memory_job import Kept, ListSource, NoLease, job_of
 from ticdc_spark import failpoints
-from ticdc_spark.cli.progress import waiting
+from ticdc_spark.cli.output.progress import waiting
 from ticdc_spark.model import Bootstrap, Change, Envelope, Message, RowChange, Watermark
 from ticdc_spark.protocols.simple.decode import DECODER
 from ticdc_spark.replicate.state.progress import Progress

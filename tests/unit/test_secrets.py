@@ -215,7 +215,7 @@ def test_a_traceback_shows_no_secret() -> None:
 
 RUN = """
 import logging, subprocess, sys, threading
-from ticdc_spark.cli.logging import redacted_children, set_up
+from ticdc_spark.cli.output.logging import redacted_children, set_up
 from ticdc_spark.config.load import load_job
 
 job = load_job(sys.argv[1])
@@ -265,7 +265,7 @@ def test_a_secret_that_is_gone_is_a_mistake_that_names_the_key(folder: Path, mon
 
 
 def test_log_arguments_are_redacted_too() -> None:
-    from ticdc_spark.cli.logging import _Formatter
+    from ticdc_spark.cli.output.logging import _Formatter
 
     remember("hunter2-args")
     record = logging.LogRecord("x", logging.INFO, __file__, 1, "with %s", ("hunter2-args",), None)

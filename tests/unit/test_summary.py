@@ -9,7 +9,7 @@ import pytest
 
 from tests.recorded_topics import write_json
 from tests.unit.test_inspect import CANAL, MS, OPEN, SIMPLE, ZONE, inspect, lines, topic
-from ticdc_spark.cli.summary import Summarizer
+from ticdc_spark.cli.output.summary import Summarizer
 from ticdc_spark.model import Envelope, Message, Rejected
 from ticdc_spark.mysql import tso
 from ticdc_spark.protocols.base import Encoded

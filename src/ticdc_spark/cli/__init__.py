@@ -44,14 +44,14 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except TicdcSparkError as error:
-            from ticdc_spark.cli.logging import show_error
+            from ticdc_spark.cli.output.logging import show_error
 
             show_error(error, verbose=bool(ctx.params.get("verbose")))
             ctx.exit(error.exit_code)
         except BrokenPipeError:
             raise  # click's affair: whoever read our output has enough of it
         except OSError as error:
-            from ticdc_spark.cli.logging import show_error
+            from ticdc_spark.cli.output.logging import show_error
 
             fault = EnvironmentFault(os_reason(error))
             fault.__cause__ = error
@@ -78,6 +78,6 @@ def main(verbose: bool) -> None:
     Exit codes: 0 ok, 1 failed, 2 wrong usage or job file, 3 finished but not all is applied, 4 nothing is broken but
     a person must decide.
     """
-    from ticdc_spark.cli.logging import set_up
+    from ticdc_spark.cli.output.logging import set_up
 
     set_up(verbose)

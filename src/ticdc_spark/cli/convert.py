@@ -11,10 +11,10 @@ from typing import Any
 
 import click
 
-from ticdc_spark.cli.meter import meter
-from ticdc_spark.cli.rejects import told
-from ticdc_spark.cli.source import Opened, client_options, make_source, opened, source_options
-from ticdc_spark.cli.text import count, noun
+from ticdc_spark.cli.options.source import Opened, client_options, make_source, opened, source_options
+from ticdc_spark.cli.output.meter import meter
+from ticdc_spark.cli.output.rejects import told
+from ticdc_spark.cli.output.text import count, noun
 from ticdc_spark.clients.registry_file import open_registry
 from ticdc_spark.errors import EnvironmentFault, UsageError
 from ticdc_spark.model import Message, Rejected

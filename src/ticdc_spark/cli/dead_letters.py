@@ -8,8 +8,8 @@ from typing import Any
 import click
 import msgspec
 
-from ticdc_spark.cli.logging import redacted_children
-from ticdc_spark.cli.text import noun
+from ticdc_spark.cli.output.logging import redacted_children
+from ticdc_spark.cli.output.text import noun
 from ticdc_spark.config.load import load_job
 from ticdc_spark.config.secrets import redact
 

@@ -14,9 +14,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from ticdc_spark.cli.logging import console, redacted_children
-from ticdc_spark.cli.progress import shown
-from ticdc_spark.cli.text import count, duration, noun
+from ticdc_spark.cli.output.logging import console, redacted_children
+from ticdc_spark.cli.output.progress import shown
+from ticdc_spark.cli.output.text import count, duration, noun
 from ticdc_spark.config.load import load_job
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Change, RowChange, SchemaChange

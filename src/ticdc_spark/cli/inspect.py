@@ -12,13 +12,13 @@ import click
 import msgspec
 from rich.console import Console
 
-from ticdc_spark.cli.event_lines import plain
-from ticdc_spark.cli.logging import console
-from ticdc_spark.cli.meter import meter
-from ticdc_spark.cli.rejects import told
-from ticdc_spark.cli.source import Opened, make_source, opened, source_options
-from ticdc_spark.cli.summary import Summarizer, print_summary
-from ticdc_spark.cli.tables import table_rules
+from ticdc_spark.cli.options.source import Opened, make_source, opened, source_options
+from ticdc_spark.cli.options.tables import table_rules
+from ticdc_spark.cli.output.event_lines import plain
+from ticdc_spark.cli.output.logging import console
+from ticdc_spark.cli.output.meter import meter
+from ticdc_spark.cli.output.rejects import told
+from ticdc_spark.cli.output.summary import Summarizer, print_summary
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.ddl import TableName
 from ticdc_spark.mysql import tso

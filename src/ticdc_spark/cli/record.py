@@ -11,8 +11,8 @@ from typing import Any
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ticdc_spark.cli.logging import console
-from ticdc_spark.cli.source import client_options, place
+from ticdc_spark.cli.options.source import client_options, place
+from ticdc_spark.cli.output.logging import console
 from ticdc_spark.errors import SourceFault
 from ticdc_spark.topics.kafka_reader import Partition, Place, TopicReader
 from ticdc_spark.topics.manifest import list_recorded, spans

@@ -13,9 +13,9 @@ from typing import TypeVar
 
 import click
 
-from ticdc_spark.cli.logging import console, redacted_children
-from ticdc_spark.cli.progress import shown
-from ticdc_spark.cli.text import duration, noun
+from ticdc_spark.cli.output.logging import console, redacted_children
+from ticdc_spark.cli.output.progress import shown
+from ticdc_spark.cli.output.text import duration, noun
 from ticdc_spark.config.load import load_job
 from ticdc_spark.config.secrets import redact
 from ticdc_spark.mysql import tso_time

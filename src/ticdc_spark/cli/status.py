@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ticdc_spark.cli.tables import table_rules
-from ticdc_spark.cli.text import count, duration, noun
+from ticdc_spark.cli.options.tables import table_rules
+from ticdc_spark.cli.output.text import count, duration, noun
 from ticdc_spark.config.load import load_identity
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.operate.status import JobStatus, TableStatus, job_status

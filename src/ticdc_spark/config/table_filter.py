@@ -1,46 +1,34 @@
-"""TiCDC's filter rules over tables: ``shop.*``, ``!shop.tmp_*``, ``*.*``; the last rule that matches decides."""
+"""The job file's filter of tables: TiCDC's rules, ``shop.*``, ``!shop.tmp_*``, ``*.*``.
 
-import re
+As in TiCDC the last rule that matches decides, and case does not matter. Otherwise than there, no rules want every
+table, ``-`` needs no quotes, and comments and files of rules are refused.
+"""
+
 from collections.abc import Callable, Sequence
 
-# A name in back quotes, or one in which *, ? and [a-z] are wild.
-_NAME = r"(?:`(?:[^`]|``)+`|(?:[\w$*?\-]|\[!?[^\]]+\]|[^\x00-\x7f])+)"
-_RULE = re.compile(rf"(?P<no>!?)(?P<schema>{_NAME})\.(?P<table>{_NAME})")
+from ticdc_spark.config.matcher import Matcher
+from ticdc_spark.config.rules import parse_rules
+from ticdc_spark.errors import UsageError
 
 
 def read_patterns(value: object) -> tuple[str, ...]:
     """Check a list of rules. Raises: ValueError."""
-    if not isinstance(value, list) or not all(isinstance(rule, str) and _RULE.fullmatch(rule) for rule in value):
+    if not isinstance(value, list) or not all(isinstance(rule, str) for rule in value):
         raise ValueError
+    table_filter(value)
     return tuple(value)
 
 
 def table_filter(rules: Sequence[str]) -> Callable[[str, str], bool]:
-    """Compile rules to ``wanted(schema, table)``; no rules want every table. Case does not matter, as in TiCDC."""
-    compiled = []
-    for rule in rules:
-        match = _RULE.fullmatch(rule)
-        if match is None:
-            raise ValueError(rule)
-        compiled.append((not match["no"], _name(match["schema"]), _name(match["table"])))
-
-    def wanted(schema: str, table: str) -> bool:
-        for wants, schemas, tables in reversed(compiled):
-            if schemas.fullmatch(schema) and tables.fullmatch(table):
-                return wants
-        return not compiled
-
-    return wanted
+    """Compile rules to ``wanted(schema, table)``. Raises: ValueError."""
+    if any(rule.strip(" \t")[:1] in ("", "#", "@") for rule in rules):
+        raise ValueError
+    try:
+        matcher = Matcher(parse_rules(rules, hyphens=True), case_sensitive=False)
+    except UsageError as error:
+        raise ValueError(f'TiCDC filter rules, such as "shop.*" and "!shop.tmp_*" ({error})') from error
+    return matcher.matches if rules else _every
 
 
-def _name(text: str) -> re.Pattern[str]:
-    if text.startswith("`"):
-        return re.compile(re.escape(text[1:-1].replace("``", "`")), re.IGNORECASE)
-    parts = re.findall(r"\[!?[^\]]+\]|.", text, re.DOTALL)
-    return re.compile("".join(map(_wild, parts)), re.IGNORECASE | re.DOTALL)
-
-
-def _wild(part: str) -> str:
-    if part.startswith("["):
-        return "[" + part[1:-1].replace("\\", "\\\\").replace("!", "^", 1) + "]" if part[1] == "!" else part
-    return {"*": ".*", "?": "."}.get(part, re.escape(part))
+def _every(_schema: str, _table: str) -> bool:
+    return True

@@ -102,21 +102,23 @@ class Mistakes:
             raise UsageError(redact(f"{self.path}: {len(self._found)} mistakes{lines}"))
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """Parse a TOML file. Raises: UsageError that names the file and the place."""
+def read_toml(path: Path, what: str = "job file") -> dict[str, Any]:
+    """Parse a TOML file; ``what`` it is. Raises: UsageError that names the file and the place."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise UsageError(f"{path}: no such job file") from error
+        raise UsageError(f"{path}: no such {what}") from error
     except OSError as error:
-        raise UsageError(f"{path}: the job file cannot be read: {error.strerror}") from error
+        raise UsageError(f"{path}: the {what} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: the job file is not UTF-8 text (byte {error.start})") from error
+        raise UsageError(f"{path}: the {what} is not UTF-8 text (byte {error.start})") from error
     except tomllib.TOMLDecodeError as error:
         hint = ""
         if "overwrite" in str(error):
             hint = '; a key that is also the start of another must be quoted: "catalog.uri" = …'
         raise UsageError(f"{path}: not valid TOML: {error}{hint}") from error
+    except (ValueError, RecursionError) as error:  # what tomllib does not foresee: huge numbers, deep arrays
+        raise UsageError(f"{path}: the {what} cannot be read: {error}") from error
 
 
 def flatten(raw: Raw, prefix: str = "") -> dict[str, object]:

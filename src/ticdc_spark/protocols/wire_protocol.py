@@ -81,6 +81,8 @@ class WireProtocol(ABC, Generic[Config]):
     traits: Traits
     aliases: tuple[str, ...] = ()
     """Other names that TiCDC's option takes."""
+    changefeed_aliases: tuple[str, ...] = ()
+    """More of them, which are taken in the configuration of a changefeed only: too general, or out of date."""
     encoder_defaults: Mapping[str, Any] = field(default_factory=dict)
     """Fields of ``Config`` that differ from TiCDC's defaults where nobody sets them, so that less is lost."""
 

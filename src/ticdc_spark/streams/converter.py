@@ -13,14 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from msgspec.structs import replace
-
 from ticdc_spark.model import Bootstrap, Change, Message, Rejected, RowChange, SchemaChange, Table, Watermark
 from ticdc_spark.protocols import protocol
 from ticdc_spark.protocols.base import Encoded, Encoder
-from ticdc_spark.protocols.shared.ddl_words import ddl_word
 from ticdc_spark.streams.reader import EventReader, Found
-from ticdc_spark.streams.sql_details import SqlDetails
+from ticdc_spark.streams.target_tables import TargetTables
 from ticdc_spark.streams.write_changes import UNWRITABLE
 
 Partition: TypeAlias = tuple[str, int]
@@ -39,9 +36,8 @@ class Converter:
         self._run: list[Found] = []
         self.unsent: Counter[str] = Counter()
         """DDL and watermarks that have no message in the target."""
-        self._details = SqlDetails() if self._target.needs_details else None
+        self._tables = TargetTables(self._target)
         self._told: set[tuple[Partition, str, str, int]] = set()
-        self._versions: dict[tuple[str, str], tuple[Table, int]] = {}
 
     def convert(self, found: Found) -> Iterator[Message | Rejected]:
         """What an event gives, now or with the next ones; ``Rejected`` for what cannot be read or written."""
@@ -54,7 +50,8 @@ class Converter:
                 yield from self.flush()
             return
         yield from self.flush()
-        self._learn(event)
+        if isinstance(event, SchemaChange | Bootstrap):
+            self._tables.learn(event)
         match event:
             case Rejected():
                 yield event
@@ -64,15 +61,12 @@ class Converter:
                 yield from self._messages(found, [self._to.bootstrap(table)])
             case SchemaChange():
                 if found.message.partition == 0 or not self._target.ddl_to_first_partition:
-                    yield from self._attempt(found, lambda: [self._to.ddl(self._ddl(event))])
+                    yield from self._attempt(
+                        found, lambda: [self._to.ddl(self._tables.ddl(event, self._reader.tables_of))]
+                    )
 
-    def _learn(self, event: SchemaChange | Bootstrap | Watermark | Rejected) -> None:
-        if self._details is None:
-            return
-        if isinstance(event, Bootstrap):
-            self._details.learn(event.table)
-        elif isinstance(event, SchemaChange) and (event.table or event.pre_table):
-            self._details.follow(event)
+    def _ddl(self, change: SchemaChange) -> Encoded | None:
+        return self._to.ddl(self._tables.ddl(change, self._reader.tables_of))
 
     def flush(self) -> Iterator[Message | Rejected]:
         """Write the rows that wait for more of their partition."""
@@ -82,7 +76,7 @@ class Converter:
         changes = []
         for found in run:
             assert isinstance(found.event, RowChange)
-            changes.append(self._suited(found.event))
+            changes.append(self._tables.row(found.event))
         if self._target.versioned_tables:
             for found, change in zip(run, changes, strict=True):
                 yield from self._schema(found, change.table)
@@ -98,43 +92,11 @@ class Converter:
     def _rows(self, change: RowChange) -> Sequence[Encoded | None]:
         return list(self._to.rows([change]))
 
-    def _suited(self, change: RowChange) -> RowChange:
-        if change.op == "upsert" and not self._target.upserts:
-            change = replace(change, op="insert")
-        if self._details is not None:
-            table = self._details.complete(change.table)
-            change = change if table is change.table else replace(change, table=table)
-        if self._target.versioned_tables and change.table.version is None:
-            change = replace(change, table=self._versioned(change.table, change.commit_ts))
-        return change
-
-    def _versioned(self, table: Table, ts: int) -> Table:
-        """The table with a version, which is the commit ts at which it was first seen as it is."""
-        name = (table.schema, table.name)
-        known = self._versions.get(name)
-        if known is None or known[0] != table:
-            known = self._versions[name] = (table, ts)
-        return replace(table, version=known[1])
-
     def _schema(self, found: Found, table: Table) -> Iterator[Message | Rejected]:
         key = (_partition(found), table.schema, table.name, table.version or 0)
         if key not in self._told:
             self._told.add(key)
             yield from self._messages(found, [self._to.bootstrap(table)])
-
-    def _ddl(self, change: SchemaChange) -> SchemaChange:
-        if not self._target.ddl_has_tables:
-            return change
-        if change.table is not None or change.pre_table is not None:
-            return change if self._details is None else self._complete(change, self._details)
-        before, after = self._reader.tables_of(change)
-        if self._target.versioned_tables:
-            before, after = (table and self._versioned(table, change.commit_ts) for table in (before, after))
-        return replace(change, kind=ddl_word(change.query), table=after, pre_table=before)
-
-    def _complete(self, change: SchemaChange, details: SqlDetails) -> SchemaChange:
-        before, after = (table and details.complete(table) for table in (change.pre_table, change.table))
-        return replace(change, pre_table=before, table=after)
 
     def _attempt(self, found: Found, make: Callable[[], Sequence[Encoded | None]]) -> Iterator[Message | Rejected]:
         try:

@@ -6,16 +6,20 @@ then by the fields of its JSON (``is_json``). JSON may be compressed. A tombston
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain, islice
 
 import msgspec
 
 from ticdc_spark.errors import MessageError, UsageError
+from ticdc_spark.model import Message
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.wire.compression import unpack
 
 ENOUGH = 16
 """More messages than this need not be shown: one is nearly always enough."""
+_LOOKED_AT = 1000
+"""Messages of a stream that are looked at before the protocol is given up."""
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -37,6 +41,23 @@ def detect(messages: Sequence[tuple[bytes | None, bytes | None]], option: str = 
         raise UsageError(f"{option}: the protocol cannot be detected: {what}; name it here")
     which = ", ".join(f"{name} (message {at})" for name, at in found.items())
     raise UsageError(f"{option}: the protocol cannot be detected: the messages look like {which}; name it here")
+
+
+def detected(messages: Iterator[Message], enough: int, option: str = "protocol") -> tuple[str, Iterator[Message]]:
+    """The protocol of a stream from its first messages, and all messages again; ``enough`` are read at once.
+
+    Raises: UsageError as ``detect``.
+    """
+    seen: list[Message] = []
+    while True:
+        more = list(islice(messages, enough))
+        seen += more
+        try:
+            return detect([(message.key, message.value) for message in seen], option), chain(seen, messages)
+        except UsageError:
+            # one that is no message may stand before those that are
+            if len(more) < enough or len(seen) >= _LOOKED_AT:
+                raise
 
 
 def describe_other(messages: Iterable[tuple[bytes | None, bytes | None]], expected: str) -> str | None:
@@ -77,4 +98,4 @@ def _fields(value: bytes) -> Collection[str]:
         return ()
 
 
-__all__ = ["ENOUGH", "describe_other", "detect"]
+__all__ = ["ENOUGH", "describe_other", "detect", "detected"]

@@ -24,7 +24,7 @@ import msgspec
 
 from ticdc_spark.ddl import TableName
 from ticdc_spark.errors import MessageError
-from ticdc_spark.model import Bootstrap, Change, Envelope, Message, Rejected, RowChange, SchemaChange, Table
+from ticdc_spark.model import Bootstrap, Change, Envelope, Event, Message, Rejected, RowChange, SchemaChange, Table
 from ticdc_spark.protocols import protocol
 from ticdc_spark.protocols.base import Decoder, ReadOptions, RowReader, Schemas, row_change
 from ticdc_spark.protocols.checksums import Verify, verifier
@@ -86,22 +86,32 @@ class EventReader:
     def read(self, message: Message) -> Iterator[Found]:
         """The events that a message gives, and rows that waited for the schema that it has."""
         for seq, event in enumerate(self._decoder.open_message(message.key, message.value)):
-            if isinstance(event, Envelope):
-                found = self._whole(Found(message, seq, _WAITING, event))
-                if found.event is _WAITING:
-                    yield from self._row(found)
-                else:
-                    yield found
-                continue
-            if isinstance(event, SchemaChange) and self._follows:
-                self._current.follow(event, self._of_ddl(message))
-            yield Found(message, seq, event)
-            if isinstance(event, SchemaChange):
-                yield from self._ddl(event)
-            elif isinstance(event, Bootstrap):
-                yield from self._schema(event.table)
+            yield from self.read_event(message, seq, event)
         while self._held.is_full():
             yield from self._give_up()
+
+    def read_event(self, message: Message, seq: int, event: Event) -> Iterator[Found]:
+        """What one event of a message gives, for whoever opens messages by itself and orders their events."""
+        if isinstance(event, Envelope):
+            found = self._whole(Found(message, seq, _WAITING, event))
+            if found.event is _WAITING:
+                yield from self._row(found)
+            else:
+                yield found
+            return
+        if isinstance(event, SchemaChange) and self._follows:
+            self._current.follow(event, self._of_ddl(message))
+        yield Found(message, seq, event)
+        if isinstance(event, SchemaChange):
+            yield from self._ddl(event)
+        elif isinstance(event, Bootstrap):
+            yield from self._schema(event.table)
+
+    def must_wait(self, envelope: Envelope) -> bool:
+        """Whether a row names a version of its table that has not come yet."""
+        if self._of_row is not None or not envelope.schema_key:
+            return False
+        return (envelope.schema, envelope.table, envelope.schema_key) not in self._versions
 
     def learn(self, message: Message) -> None:
         """Take the schemas that a message from before the stream has, and nothing else."""
@@ -118,6 +128,19 @@ class EventReader:
         """Take versions of tables from outside the stream, for protocols whose rows name them."""
         for table in tables:
             self._add(table)
+
+    def go_on_from(self, tables: Iterable[Table]) -> None:
+        """Take the tables as they were when reading stopped, before the first message."""
+        for table in tables:
+            if self._follows:
+                self._current.tables[table.schema, table.name] = table
+            else:
+                self._add(table)
+
+    @property
+    def follows_ddl(self) -> bool:
+        """Whether tables are what follows from DDL; otherwise rows name versions of them, which messages carry."""
+        return self._follows
 
     @property
     def waiting(self) -> Collection[TableName]:

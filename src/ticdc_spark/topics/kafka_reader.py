@@ -108,6 +108,20 @@ class TopicReader:
         self, start: dict[Partition, int], end: dict[Partition, int] | None, stopped: list[int], *, patient: bool
     ) -> Iterator[Message]:
         """Read [start, end) of each partition; ``patient``: also wait for messages that are yet to come."""
+        for messages in self.batches(start, end, stopped, patient=patient):
+            yield from messages
+
+    def batches(
+        self,
+        start: dict[Partition, int],
+        end: dict[Partition, int] | None,
+        stopped: list[int],
+        *,
+        patient: bool,
+        at_most: int = 5000,
+        wait: float = 0.5,
+    ) -> Iterator[list[Message]]:
+        """``read`` in lists, of which one comes at least each ``wait`` seconds and may be empty."""
         kafka = self._kafka
         waiting = {p for p in start if end is None or start[p] < end[p]}
         if not waiting:
@@ -116,17 +130,19 @@ class TopicReader:
         heard = time.monotonic()
         while waiting and not stopped:
             with self._asking():
-                messages = self._consumer.consume(5000, timeout=0.5)
+                messages = self._consumer.consume(at_most, timeout=wait)
+            read: list[Message] = []
             for message in messages:
                 partition = (message.topic(), message.partition())
                 if message.error() is None:
                     if partition in waiting and (end is None or message.offset() < end[partition]):
-                        yield _message(message)
+                        read.append(_message(message))
                     at = message.offset() + 1
                 else:
                     at = self._position(message)
                 if end is not None and at >= end[partition]:
                     waiting.discard(partition)
+            yield read
             if messages:
                 heard = time.monotonic()
             elif end is not None and not patient and time.monotonic() - heard > _ANSWER_SECONDS:

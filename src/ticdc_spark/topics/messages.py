@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,15 +22,19 @@ _BATCH_ROWS = 1024
 _LOOK_AGAIN_SECONDS = 0.5
 
 
-def recorded_messages(path: Path, *, follow: bool = False) -> Iterator[Message]:
+def recorded_messages(
+    path: Path, *, follow: bool = False, start: Mapping[Partition, int] | None = None
+) -> Iterator[Message]:
     """Every message of a recorded topic (a folder or file); with ``follow`` also of files that are added.
+
+    ``start``: the offset from which each partition is read, where not from its beginning.
 
     Order: each file from its start. Files of one partition follow each other by offset, files of different
     partitions are merged by their messages' times. A chunk of each such group is in memory.
 
     Raises: SourceFault for what cannot be read, naming file and line.
     """
-    read: dict[Partition, int] = {}
+    read = dict(start or {})
     while True:
         files = list_recorded(path)
         ends = {partition: 1 + max(span.last for span in held) for partition, held in spans(files).items()}

@@ -65,6 +65,7 @@ class AvroProtocol(WireProtocol["AvroConfig"]):
 
 PROTOCOL = AvroProtocol(
     name="avro",
+    changefeed_aliases=("flat-avro",),
     traits=Traits(
         watermarks="optional",  # avro-enable-watermark, and DDL with them
         ddl="optional",

@@ -59,6 +59,7 @@ class OpenProtocol(WireProtocol["OpenConfig"]):
 PROTOCOL = OpenProtocol(
     name="open",
     aliases=("open-protocol",),
+    changefeed_aliases=("default",),
     traits=Traits(
         watermarks="always",
         ddl="always",

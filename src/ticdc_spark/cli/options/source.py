@@ -5,27 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import click
 import msgspec
 
-from ticdc_spark.cli.decoders import decoder_of
 from ticdc_spark.clients.claim_check import ClaimCheckStorage
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Message
 from ticdc_spark.mysql import time_zone
 from ticdc_spark.protocols import ALIASES, PROTOCOLS, canonical
 from ticdc_spark.protocols.base import ReadOptions
-from ticdc_spark.streams.detect import ENOUGH, detect
+from ticdc_spark.streams.decoders import decoder_of
+from ticdc_spark.streams.detect import ENOUGH, detected
 from ticdc_spark.streams.handle_keys import Lookup
 from ticdc_spark.streams.reader import EventReader
 from ticdc_spark.topics.kafka_reader import Partition, Place, TopicReader
 
-_LOOKED_AT = 1000
-"""Messages looked at before the protocol is given up."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -166,7 +163,7 @@ def opened(source: Source, *, follow: bool = False) -> Iterator[Opened]:
     with _messages(source, follow) as (messages, total, earlier):
         protocol = source.protocol
         if protocol is None:
-            protocol, messages = _detected(messages, 1 if follow else ENOUGH)
+            protocol, messages = detected(messages, 1 if follow else ENOUGH, "--protocol")
         options = ReadOptions(source_timezone=source.source_timezone, verify_checksum=source.verify_checksum)
         storage = source.claim_check_storage
         fetch = ClaimCheckStorage(storage).fetch if storage is not None else None
@@ -216,21 +213,6 @@ def _earlier(source: Source, end: dict[Partition, int]) -> Iterator[Message]:
     assert source.bootstrap_servers is not None
     with TopicReader(source.bootstrap_servers, source.client) as kafka:
         yield from kafka.read(kafka.start([*end], source.schemas_first, {}), end, [], patient=False)
-
-
-def _detected(messages: Iterator[Message], enough: int) -> tuple[str, Iterator[Message]]:
-    """The protocol, and all messages again."""
-    seen: list[Message] = []
-    while True:
-        more = list(islice(messages, enough))
-        seen += more
-        pairs = [(message.key, message.value) for message in seen]
-        try:
-            return detect(pairs, "--protocol"), chain(seen, messages)
-        except UsageError:
-            # one that is no message may stand before those that are
-            if len(more) < enough or len(seen) >= _LOOKED_AT:
-                raise
 
 
 __all__ = [

@@ -12,8 +12,8 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from ticdc_spark.cli.logging import console
-from ticdc_spark.cli.text import count, duration, noun
+from ticdc_spark.cli.output.logging import console
+from ticdc_spark.cli.output.text import count, duration, noun
 from ticdc_spark.config.secrets import redact
 from ticdc_spark.mysql import tso_time
 from ticdc_spark.replicate.report import BatchReport

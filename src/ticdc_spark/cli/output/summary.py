@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from ticdc_spark.cli.text import count, noun
+from ticdc_spark.cli.output.text import count, noun
 from ticdc_spark.model import Bootstrap, RowChange
 from ticdc_spark.mysql import tso_time
 from ticdc_spark.streams.event_lines import EventLine

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ticdc_spark.cli.logging import console
+from ticdc_spark.cli.output.logging import console
 
 _PLAIN_SECONDS = 5.0
 _EVERY = 1000

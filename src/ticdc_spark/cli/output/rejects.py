@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ticdc_spark.cli.logging import console
-from ticdc_spark.cli.text import noun
+from ticdc_spark.cli.output.logging import console
+from ticdc_spark.cli.output.text import noun
 
 _REASONS = 10
 """Different reasons printed."""

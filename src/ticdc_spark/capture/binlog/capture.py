@@ -1,0 +1,150 @@
+"""The binlog of a MySQL-compatible server as a source of changes."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable, Iterator
+
+from ticdc_spark.capture.base import Captured, CaptureState
+from ticdc_spark.capture.binlog.assemble import Assembler
+from ticdc_spark.capture.binlog.connection import Backoff, Connection
+from ticdc_spark.capture.binlog.dump import Dump
+from ticdc_spark.capture.binlog.position import Place, Position, write_position
+from ticdc_spark.capture.binlog.schemas import read_tables
+from ticdc_spark.capture.binlog.server import Facts, now_ms, place_now, read_facts
+from ticdc_spark.capture.binlog.statements import is_control
+from ticdc_spark.capture.binlog.uri import parse_uri
+from ticdc_spark.capture.binlog.wire.events import Kind, query
+from ticdc_spark.errors import SourceFault
+from ticdc_spark.mysql import tso
+
+_LOG = logging.getLogger(__name__)
+_RESOLVED_SECONDS = 0.5
+_HEARTBEATS = (Kind.HEARTBEAT, Kind.HEARTBEAT_2)
+_TRIES = 20
+_CLOCK_SECONDS = 600
+"""How long the server's clock is reckoned from ours."""
+
+
+def _everything(schema: str, name: str) -> bool:
+    return True
+
+
+class BinlogCapture:
+    """A ``Capture`` of all tables of a server but its own."""
+
+    def __init__(
+        self, uri: str, *, wanted: Callable[[str, str], bool] = _everything, retry_seconds: float = 600
+    ) -> None:
+        """``wanted``: schema and table; rows of others are left out unread, their DDL is given all the same.
+        ``retry_seconds``: how long a server that cannot be reached is tried again.
+
+        Raises: UsageError for a wrong URI, or without PyMySQL.
+        """
+        self._server = parse_uri(uri)
+        self._server_id = self._server.server_id or random.randrange(1 << 30, 1 << 31)
+        self._wanted = wanted
+        self._retry_seconds = retry_seconds
+        self._dump: Dump | None = None
+        self._closed = False
+        self._clock = (0.0, 0.0)
+
+    def begin(self) -> CaptureState:
+        with Connection(self._server) as connection:
+            facts = read_facts(connection, self._server)
+            for _ in range(_TRIES):
+                before = place_now(connection, facts)
+                tables = read_tables(connection, mariadb=facts.mariadb)
+                after = place_now(connection, facts)
+                if before == after or not self._has_ddl(before, facts):
+                    physical = now_ms(connection) // 1000 * 1000
+                    position = Position(server=facts.identity, place=after)
+                    return CaptureState(position=write_position(position), commit_ts=tso(physical) - 1, tables=tables)
+        raise SourceFault(f"{self._server.where}: tables change all the time; their schemas cannot be read together")
+
+    def read(self, state: CaptureState) -> Iterator[Captured]:
+        backoff, failing_since = Backoff(), 0.0
+        while not self._closed:
+            assembler: Assembler | None = None
+            try:
+                with Connection(self._server) as connection:
+                    facts = read_facts(connection, self._server)
+                    self._clock = (now_ms(connection) / 1000, time.monotonic())
+                    assembler = self._assembler(state, facts)
+                for captured in self._captured(assembler, facts):
+                    backoff.reset()
+                    failing_since = 0.0
+                    yield captured
+            except SourceFault as error:
+                if self._closed:
+                    return
+                failing_since = failing_since or time.monotonic()
+                if time.monotonic() - failing_since > self._retry_seconds:
+                    raise
+                state = state if assembler is None else assembler.state()
+                for _ in backoff.waits(error):
+                    if self._closed:
+                        return
+            else:
+                state = assembler.state()
+
+    def close(self) -> None:
+        self._closed = True
+        if self._dump is not None:
+            self._dump.interrupt()
+
+    def _assembler(self, state: CaptureState, facts: Facts) -> Assembler:
+        return Assembler(
+            state,
+            mariadb=facts.mariadb,
+            charsets=facts.charsets,
+            wanted=self._wanted,
+            max_bytes=self._server.max_transaction_bytes,
+            skip=frozenset(self._server.skip),
+        )
+
+    def _captured(self, assembler: Assembler, facts: Facts) -> Iterator[Captured]:
+        dump = self._dump = Dump(
+            self._server, assembler.begin, self._server_id, mariadb=facts.mariadb, heartbeat=_RESOLVED_SECONDS
+        )
+        given = time.monotonic()
+        try:
+            for event in dump.events():
+                if event.kind in _HEARTBEATS:
+                    at_end = assembler.idle and assembler.seen == (dump.file, event.end)
+                    given = time.monotonic()
+                    yield assembler.resolved(self._clock_ts() if at_end else 0)
+                    continue
+                yield from assembler.feed(event, dump.file, dump.origin)
+                now = time.monotonic()
+                if now - given >= _RESOLVED_SECONDS:
+                    given = now
+                    yield assembler.resolved()
+        finally:
+            self._dump = None
+            dump.close()
+
+    def _clock_ts(self) -> int:
+        """The whole second before the server's, less one: what commits from now on has a time after it."""
+        server, ours = self._clock
+        return tso((int(server + time.monotonic() - ours) - 1) * 1000) - 1
+
+    def _has_ddl(self, place: Place, facts: Facts) -> bool:
+        """Whether a statement that may change tables lies between ``place`` and the end."""
+        dump = Dump(
+            self._server, place, self._server_id, mariadb=facts.mariadb, heartbeat=_RESOLVED_SECONDS, wait=False
+        )
+        try:
+            for event in dump.events():
+                if event.kind in (Kind.QUERY, Kind.QUERY_COMPRESSED):
+                    sql = query(event).sql.decode("utf-8", "replace")
+                    if not is_control(sql):
+                        return True
+        finally:
+            dump.close()
+        return False
+
+
+__all__ = ["BinlogCapture"]

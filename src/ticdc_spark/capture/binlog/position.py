@@ -1,0 +1,126 @@
+"""Where a binlog source stands: GTIDs where the server has them, and the file and offset."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+from ticdc_spark.errors import UsageError
+
+_UUID_SET = re.compile(r"([0-9a-fA-F-]{36}):(\d+(?:-\d+)?(?::\d+(?:-\d+)?)*)")
+
+
+class Place(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A place between two groups of events."""
+
+    file: str
+    offset: int
+    gtid: str | None = None
+    """What lies before it: MariaDB's position of all domains, or MySQL's set. ``None``: found by file and offset."""
+
+
+class Position(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``CaptureState.position``, before it is text."""
+
+    server: str
+    """Which server it is: of MySQL its UUID, of MariaDB its server_id and its unique id."""
+    place: Place
+    """After the last group that was given whole."""
+    part: int = 0
+    """Elements of the group behind ``place`` that were given already (CREATE TABLE … SELECT is a DDL and rows)."""
+    since: Place | None = None
+    """Before the oldest prepared XA transaction that is not decided yet; reading begins there."""
+
+
+def write_position(position: Position) -> str:
+    """As text."""
+    return msgspec.json.encode(position).decode()
+
+
+def read_position(text: str) -> Position:
+    """From text.
+
+    Raises: UsageError for text that is no position of this source.
+    """
+    try:
+        return msgspec.json.decode(text, type=Position)
+    except msgspec.DecodeError as error:
+        raise UsageError(f"position {text[:80]!r} is none of a binlog: {error}") from error
+
+
+class MariadbGtids:
+    """MariaDB's position: the last transaction of each domain."""
+
+    def __init__(self, text: str) -> None:
+        self._last = {}
+        for one in filter(None, text.split(",")):
+            domain, server, sequence = one.strip().split("-")
+            self._last[domain] = (server, int(sequence))
+
+    def add(self, gtid: str) -> None:
+        """A transaction has been read."""
+        domain, server, sequence = gtid.split("-")
+        self._last[domain] = (server, int(sequence))
+
+    def has(self, gtid: str) -> bool:
+        """Whether a transaction lies before it."""
+        domain, _, sequence = gtid.split("-")
+        return domain in self._last and self._last[domain][1] >= int(sequence)
+
+    def __str__(self) -> str:
+        return ",".join(f"{domain}-{server}-{sequence}" for domain, (server, sequence) in self._last.items())
+
+
+class MysqlGtids:
+    """MySQL's set: intervals of transaction numbers, ends included, of each source UUID."""
+
+    def __init__(self, text: str) -> None:
+        self._sets: dict[str, list[list[int]]] = {}
+        for one in filter(None, (part.strip() for part in text.split(","))):
+            found = _UUID_SET.fullmatch(one)
+            if not found:
+                raise UsageError(f"GTID set {one!r} is not understood; allowed: uuid:1-5:7, without tags")
+            for interval in found[2].split(":"):
+                first, _, last = interval.partition("-")
+                self._put(found[1].lower(), int(first), int(last or first))
+
+    def add(self, gtid: str) -> None:
+        """A transaction has been read."""
+        uuid, _, number = gtid.partition(":")
+        intervals = self._sets.get(uuid)
+        if intervals and intervals[-1][1] == int(number) - 1:
+            intervals[-1][1] += 1
+        else:
+            self._put(uuid, int(number), int(number))
+
+    def has(self, gtid: str) -> bool:
+        """Whether a transaction is in it."""
+        uuid, _, number = gtid.partition(":")
+        return any(first <= int(number) <= last for first, last in self._sets.get(uuid, ()))
+
+    def encoded(self) -> bytes:
+        """As COM_BINLOG_DUMP_GTID takes it."""
+        parts = [len(self._sets).to_bytes(8, "little")]
+        for uuid, intervals in self._sets.items():
+            parts += [bytes.fromhex(uuid.replace("-", "")), len(intervals).to_bytes(8, "little")]
+            for first, last in intervals:
+                parts += [first.to_bytes(8, "little"), (last + 1).to_bytes(8, "little")]
+        return b"".join(parts)
+
+    def __str__(self) -> str:
+        return ",".join(f"{uuid}:{':'.join(_intervals(intervals))}" for uuid, intervals in self._sets.items())
+
+    def _put(self, uuid: str, first: int, last: int) -> None:
+        merged: list[list[int]] = []
+        for low, high in sorted([*self._sets.get(uuid, []), [first, last]]):
+            if merged and low <= merged[-1][1] + 1:
+                merged[-1][1] = max(merged[-1][1], high)
+            else:
+                merged.append([low, high])
+        self._sets[uuid] = merged
+
+
+def _intervals(intervals: Iterable[list[int]]) -> list[str]:
+    return [str(first) if first == last else f"{first}-{last}" for first, last in intervals]

@@ -1,0 +1,78 @@
+"""Tables of the server: read from it, and presented in types that TiDB has too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from ticdc_spark.capture.binlog.connection import Connection
+from ticdc_spark.ddl import parse_create
+from ticdc_spark.errors import MessageError, UsageError
+from ticdc_spark.model import Column, ColumnType, Table
+from ticdc_spark.mysql import default_length
+
+SYSTEM_SCHEMAS = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
+"""Never captured."""
+_LISTED = """SELECT table_schema, table_name FROM information_schema.tables
+WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') AND table_schema NOT IN %s ORDER BY table_schema, table_name"""
+_GONE = {1146, 1049}
+
+_SPATIAL = frozenset({"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon"})
+_SPATIAL |= {"geometrycollection", "geomcollection"}
+_TEXTS = {"uuid": ("char", 36), "inet6": ("varchar", 39), "inet4": ("varchar", 15)}
+_LONGTEXT = ColumnType(name="longtext", length=4294967295, charset="utf8mb4", collate="utf8mb4_bin")
+_LONGBLOB = ColumnType(name="longblob", length=4294967295, charset="binary", collate="binary")
+
+
+def read_tables(connection: Connection, *, mariadb: bool) -> tuple[Table, ...]:
+    """All tables but the system's, as they are now; they may change while they are read.
+
+    Raises: SourceFault; UsageError for a table that cannot be read, by its grants or by what it is.
+    """
+    tables = []
+    for schema, name in connection.rows(_LISTED, (tuple(SYSTEM_SCHEMAS),)):
+        try:
+            found = connection.rows(f"SHOW CREATE TABLE {quoted(schema)}.{quoted(name)}")
+        except Exception as error:
+            if getattr(error.__cause__, "args", (0,))[0] in _GONE:
+                continue  # it was dropped since it was listed
+            raise
+        try:
+            tables.append(presented(parse_create(str(found[0][1]), schema, "escape"), mariadb=mariadb))
+        except MessageError as error:
+            raise UsageError(f"the schema of `{schema}`.`{name}` cannot be read: {error}") from error
+    return tuple(tables)
+
+
+def quoted(name: str) -> str:
+    """A name in backquotes."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def presented(table: Table, *, mariadb: bool) -> Table:
+    """The table with types that TiDB has: UUID and INET as text, geometries as bytes, JSON of MariaDB as LONGTEXT."""
+    columns = tuple(_presented(column, mariadb) for column in table.columns)
+    return table if columns == table.columns else replace(table, columns=columns)
+
+
+def presented_all(tables: Iterable[Table], *, mariadb: bool) -> tuple[Table, ...]:
+    """The same of several."""
+    return tuple(presented(table, mariadb=mariadb) for table in tables)
+
+
+def _presented(column: Column, mariadb: bool) -> Column:
+    name = column.type.name
+    if name in _TEXTS:
+        text, length = _TEXTS[name]
+        kind = ColumnType(name=text, length=length, charset="ascii", collate="ascii_bin")
+    elif name in _SPATIAL:
+        kind = _LONGBLOB
+    elif name == "json" and mariadb:
+        kind = _LONGTEXT
+    elif name == "varchar" and (column.type.length or 0) > 65535:  # what a lax sql_mode makes of it
+        wide = "mediumtext" if (column.type.length or 0) <= 16777215 else "longtext"
+        kind = replace(column.type, name=wide, length=default_length(ColumnType(name=wide)))
+    else:
+        return column
+    return replace(column, type=kind)

@@ -1,0 +1,75 @@
+"""What is known of the server: its kind, its settings, its clock, where its binlog ends."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ticdc_spark.capture.binlog.connection import Connection, wrapped
+from ticdc_spark.capture.binlog.position import Place
+from ticdc_spark.capture.binlog.uri import ServerUri
+from ticdc_spark.capture.binlog.values.charsets import Charsets, upper_half_sql
+from ticdc_spark.errors import SourceFault, UsageError
+
+
+class Facts(NamedTuple):
+    """What the server is."""
+
+    mariadb: bool
+    version: str
+    identity: str
+    """Which server it is."""
+    gtids: bool
+    """Places have GTIDs."""
+    charsets: Charsets
+
+
+def read_facts(connection: Connection, server: ServerUri) -> Facts:
+    """Ask the server."""
+    version = str(connection.rows("SELECT VERSION()")[0][0])
+    mariadb = "mariadb" in version.lower()
+    found = connection.variables(["server_id", "server_uid", "server_uuid", "gtid_mode"])
+    if mariadb:
+        identity = f"{found['server_id']} {found.get('server_uid', '')}".strip()
+    else:
+        identity = found.get("server_uuid", found["server_id"])
+    gtids = mariadb or found.get("gtid_mode", "OFF").upper() == "ON"
+    return Facts(mariadb, version, identity, gtids, _charsets(connection, server, mariadb))
+
+
+def place_now(connection: Connection, facts: Facts) -> Place:
+    """Where the binlog ends."""
+    try:
+        found = connection.rows("SHOW MASTER STATUS")
+    except SourceFault:  # MySQL 8.4 knows the new words only
+        found = connection.rows("SHOW BINARY LOG STATUS")
+    if not found:
+        raise UsageError("log_bin is OFF")
+    file, offset = str(found[0][0]), int(found[0][1])
+    if facts.mariadb:
+        gtid: str | None = str(connection.rows("SELECT BINLOG_GTID_POS(%s, %s)", (file, offset))[0][0])
+    else:
+        gtid = str(found[0][4]).replace("\n", "") if facts.gtids else None
+    return Place(file, offset, gtid)
+
+
+def now_ms(connection: Connection) -> int:
+    """The server's clock, in milliseconds since the epoch."""
+    return int(connection.rows("SELECT FLOOR(UNIX_TIMESTAMP(NOW(3)) * 1000)")[0][0])
+
+
+def _charsets(connection: Connection, server: ServerUri, mariadb: bool) -> Charsets:
+    if mariadb:
+        with_ids = connection.rows(
+            "SELECT id, character_set_name, full_collation_name "
+            "FROM information_schema.collation_character_set_applicability"
+        )
+    else:
+        with_ids = connection.rows("SELECT id, character_set_name, collation_name FROM information_schema.collations")
+    collations = {int(number): (str(charset), str(name)) for number, charset, name in with_ids if number is not None}
+
+    def upper_half(charset: str) -> str:
+        sql, argument = upper_half_sql(charset)
+        with Connection(server) as asked, wrapped(server):
+            return str(asked.rows(sql, (argument,))[0][0])
+
+    return Charsets(collations, upper_half)

@@ -1,0 +1,161 @@
+"""Statements of the binlog: which end or divide a transaction, and what a DDL does to the tables that are known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from ticdc_spark.capture.binlog.schemas import SYSTEM_SCHEMAS, presented, presented_all, quoted
+from ticdc_spark.capture.binlog.wire.events import ANSI_QUOTES, NO_BACKSLASH_ESCAPES
+from ticdc_spark.ddl import Charset, DdlEffect, TableName, apply_ddl, ddl_tables, fold
+from ticdc_spark.model import SchemaChange, Table
+
+Tables = Mapping[TableName, Table]
+
+_SKIPPED = re.compile(r"(?:\s+|/\*(?!!|M!).*?\*/|--\s[^\n]*\n|#[^\n]*\n)*", re.DOTALL)
+_OR_REPLACE = re.compile(r"(?is)\A(\s*create\s+)or\s+replace\s+(?=(?:temporary\s+)?table\b)")
+_DML = re.compile(r"(?i)(insert|update|delete|replace|load|with)\b")
+
+
+def words(sql: str) -> str:
+    """A statement without comments before it, in lower case, its first words only."""
+    start = _SKIPPED.match(sql)
+    return " ".join(sql[start.end() if start else 0 :][:80].lower().split())
+
+
+def is_dml(sql: str) -> bool:
+    """Whether it changes rows itself: it was logged as a statement."""
+    return _DML.match(words(sql)) is not None
+
+
+_CONTROL = re.compile(r"(begin|commit|rollback|savepoint|xa)\b")
+
+
+def is_control(sql: str) -> bool:
+    """Whether it begins, divides or ends a transaction."""
+    return _CONTROL.match(words(sql)) is not None
+
+
+class Step(NamedTuple):
+    """A part of what a statement does, with a commit_ts of its own."""
+
+    changes: tuple[SchemaChange, ...]
+    """With commit_ts 0. Empty: nothing that is captured."""
+    tables: Tables
+    """After it."""
+
+
+class Unfollowed(Exception):
+    """What a DDL does is not known; the text has why."""
+
+
+STEPS = 2
+"""Of every statement: what CREATE OR REPLACE drops, and the rest. Always as many, as positions count them."""
+
+
+def follow_ddl(
+    step: int, tables: Tables, schema: str, sql: str, *, charset: Charset | None, sql_mode: int, mariadb: bool
+) -> Step:
+    """What a step of a DDL does. Names in double quotes, under ANSI_QUOTES, are understood; so is NO_BACKSLASH_ESCAPES.
+
+    Raises: Unfollowed.
+    """
+    text = ansi_unquoted(sql) if sql_mode & ANSI_QUOTES else sql
+    replaces = _OR_REPLACE.match(text)
+    if step == 0 and not replaces:
+        return Step((), tables)
+    if replaces:
+        text = replaces[1] + text[replaces.end() :]
+    effect = apply_ddl(
+        tables, schema, text, charset=charset, backslash="literal" if sql_mode & NO_BACKSLASH_ESCAPES else "escape"
+    )
+    if effect.unsupported:
+        raise Unfollowed(effect.unsupported)
+    if step == 0:
+        gone = tuple(name for table in effect.created if (name := (table.schema, table.name)) in tables)
+        effect, query = (
+            DdlEffect(kind="drop table", dropped=gone),
+            "".join(f"DROP TABLE {_full(name)}" for name in gone),
+        )
+    else:
+        query = text if replaces else sql
+    changes = _changes(effect, tables, schema, query, text, mariadb)
+    after = {name: presented(table, mariadb=mariadb) for name, table in fold(tables, effect).items()}
+    return Step(changes, after)
+
+
+def _changes(
+    effect: DdlEffect, tables: Tables, schema: str, sql: str, readable: str, mariadb: bool
+) -> tuple[SchemaChange, ...]:
+    """One change a table. SQL that names several is written anew for each; ``readable`` is it in backquotes."""
+    kind = effect.kind
+    if effect.database:
+        if effect.database.lower() in SYSTEM_SCHEMAS:
+            return ()
+        return (SchemaChange(commit_ts=0, query=sql, kind=kind, schema=effect.database),)
+    found: list[tuple[str, Table | None, Table | None]] = []
+    found += [(sql, None, table) for table in presented_all(effect.created, mariadb=mariadb)]
+    alone = len(effect.dropped) == 1
+    dropped = [name for name in effect.dropped if name in tables]
+    found += [(sql if alone else f"DROP TABLE {_full(name)}", tables[name], None) for name in dropped]
+    found += [(sql, tables[name], tables[name]) for name in effect.truncated if name in tables]
+    renamed = dict(effect.renamed)
+    alone = len(renamed) == 1
+    for altered in effect.altered:
+        new = renamed.pop((altered.before.schema, altered.before.name), None)
+        after = presented(altered.after, mariadb=mariadb)
+        found.append((sql, altered.before, after if new is None else replace(after, schema=new[0], name=new[1])))
+    for old, new in renamed.items():
+        text = sql if alone else f"RENAME TABLE {_full(old)} TO {_full(new)}"
+        found.append((text, tables[old], replace(tables[old], schema=new[0], name=new[1])))
+    if not found:
+        found = [(sql, table, table) for table in _named(effect, tables, schema, readable)]
+    return tuple(
+        SchemaChange(
+            commit_ts=0,
+            query=text,
+            kind=kind,
+            schema=schema or _either(before, after).schema,
+            name=_either(after, before).name,
+            table=after,
+            pre_table=before,
+        )
+        for text, before, after in found
+        if _either(after, before).schema.lower() not in SYSTEM_SCHEMAS
+    )
+
+
+def _either(one: Table | None, other: Table | None) -> Table:
+    found = one or other
+    assert found is not None
+    return found
+
+
+def _named(effect: DdlEffect, tables: Tables, schema: str, sql: str) -> list[Table]:
+    """The tables of an ALTER TABLE that leaves their schemas as they were: a comment, a partition."""
+    if effect.kind != "alter table":
+        return []
+    known = {(one.lower(), two.lower()): table for (one, two), table in tables.items()}
+    names, _ = ddl_tables(sql, schema)
+    return [known[name] for one, two in names if (name := (one.lower(), two.lower())) in known]
+
+
+def _full(name: TableName) -> str:
+    return f"{quoted(name[0])}.{quoted(name[1])}"
+
+
+_STRINGS = re.compile(r"""'(?:[^'\\]|\\.|'')*'|`(?:[^`]|``)*`|"((?:[^"]|"")*)"|/\*.*?\*/""", re.DOTALL)
+
+
+def ansi_unquoted(sql: str) -> str:
+    """Names in double quotes written in backquotes; strings in single quotes stay."""
+
+    def name(found: re.Match[str]) -> str:
+        if found[1] is None:
+            return found[0]
+        return quoted(found[1].replace('""', '"'))
+
+    return _STRINGS.sub(name, sql)

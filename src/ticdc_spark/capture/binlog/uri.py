@@ -1,0 +1,127 @@
+"""``mysql://user:password@host:port/?…``: which server is read, and how."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import msgspec
+
+from ticdc_spark.config.secrets import remember
+from ticdc_spark.errors import UsageError
+
+_MIB = 1 << 20
+
+
+class ServerUri(msgspec.Struct, frozen=True, kw_only=True):
+    """A server, and the limits of reading it."""
+
+    host: str
+    port: int = 3306
+    user: str = "root"
+    password: str = ""
+    server_id: int | None = None
+    """What this source calls itself to the server; ``None``: a random number."""
+    tls: bool = False
+    ca: Path | None = None
+    cert: Path | None = None
+    key: Path | None = None
+    verify: bool = True
+    max_transaction_bytes: int = 256 * _MIB
+    """Of one transaction in the binlog."""
+    skip: tuple[str, ...] = ()
+    """Statements that are not followed, as ``file:offset``."""
+
+    @property
+    def where(self) -> str:
+        """For messages."""
+        return f"{self.host}:{self.port}"
+
+    def __repr__(self) -> str:
+        return f"ServerUri({self.user}@{self.where})"
+
+    def options(self) -> dict[str, Any]:
+        """For PyMySQL.
+
+        Raises: UsageError for files that cannot be read.
+        """
+        options: dict[str, Any] = {"host": self.host, "port": self.port, "user": self.user, "password": self.password}
+        if self.tls:
+            options["ssl"] = self._context()
+        return options
+
+    def _context(self) -> ssl.SSLContext:
+        try:
+            context = ssl.create_default_context(cafile=self.ca)
+            if self.cert:
+                context.load_cert_chain(self.cert, self.key)
+        except (OSError, ssl.SSLError) as error:
+            raise UsageError(f"source-uri: ssl-ca, ssl-cert or ssl-key cannot be used: {error}") from error
+        if not self.verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        return context
+
+
+_KEYS = ("max-transaction-bytes", "server-id", "skip", "ssl-ca", "ssl-cert", "ssl-key", "ssl-verify", "tls")
+_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+
+
+def parse_uri(uri: str) -> ServerUri:
+    """Read the URI. The password is remembered as a secret.
+
+    Raises: UsageError that names what is wrong, never the password.
+    """
+    form = "source-uri is written mysql://user:password@host:port/?key=value, special characters URL-encoded"
+    try:
+        parts = urlsplit(uri)
+        port = parts.port
+    except ValueError:
+        raise UsageError(form) from None  # its text may show a part of the password
+    if parts.scheme not in ("mysql", "mariadb") or not parts.hostname or parts.path.strip("/") or parts.fragment:
+        raise UsageError(form)
+    password = unquote(parts.password or "")
+    remember(password)
+    given = dict(parse_qsl(parts.query, keep_blank_values=True))
+    unknown = sorted(given.keys() - set(_KEYS))
+    if unknown:
+        raise UsageError(f"source-uri: key {unknown[0]!r} is not known; allowed: {', '.join(_KEYS)}")
+    files = {name: Path(given[f"ssl-{name}"]) for name in ("ca", "cert", "key") if given.get(f"ssl-{name}")}
+    if "key" in files and "cert" not in files:
+        raise UsageError("source-uri: ssl-key needs ssl-cert")
+    server_id = _number(given, "server-id", 1, 2**32 - 1)
+    largest = _number(given, "max-transaction-bytes", 1, 2**63 - 1)
+    return ServerUri(
+        host=parts.hostname,
+        port=port or 3306,
+        user=unquote(parts.username or "root"),
+        password=password,
+        server_id=server_id,
+        tls=_boolean(given, "tls", bool(files)),
+        ca=files.get("ca"),
+        cert=files.get("cert"),
+        key=files.get("key"),
+        verify=_boolean(given, "ssl-verify", True),
+        max_transaction_bytes=largest or 256 * _MIB,
+        skip=tuple(filter(None, given.get("skip", "").split(","))),
+    )
+
+
+def _number(given: dict[str, str], key: str, least: int, most: int) -> int | None:
+    if key not in given:
+        return None
+    text = given[key]
+    if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
+        raise UsageError(f"source-uri: {key} is {text!r}; allowed: a whole number from {least} to {most}")
+    return int(text)
+
+
+def _boolean(given: dict[str, str], key: str, default: bool) -> bool:
+    text = given.get(key)
+    if text is None:
+        return default
+    if text not in _BOOLEANS:
+        raise UsageError(f"source-uri: {key} is {text!r}; allowed: true, false")
+    return _BOOLEANS[text]

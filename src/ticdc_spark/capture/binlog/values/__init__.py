@@ -1,0 +1,1 @@
+"""Cells of row events to canonical values."""

@@ -1,0 +1,165 @@
+"""Rows of a table from the bytes of its row events.
+
+Which cells are NULL decides where the others lie. So for each pattern of NULLs that comes, one function is compiled
+that reads a row of it without a question: runs of cells with fixed sizes are unpacked at once.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from ticdc_spark.capture.binlog.values.cells import Cell, cell_of
+from ticdc_spark.capture.binlog.values.charsets import Charsets
+from ticdc_spark.capture.binlog.wire.table_map import TableMap
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import Row, RowChange, Table, Value
+from ticdc_spark.mysql import is_text
+
+_Read = Callable[[bytes, int], tuple[dict[str, Value], int]]
+_PATTERNS_KEPT = 512
+
+
+class RowReader:
+    """Reads the rows of one version of a table."""
+
+    def __init__(self, table: Table, wire: TableMap, charsets: Charsets) -> None:
+        """
+        Raises: MessageError when the table map does not have the columns of ``table``.
+        """
+        self.table = _settled(table, wire, charsets)
+        self._cells = _cells(table, wire, charsets)
+        self._null_size = (len(self._cells) + 7) // 8
+        self._reads: dict[bytes, _Read] = {}
+        self._lenient: dict[bytes, _Read] = {}
+
+    def changes(self, op: str, rows: bytes, commit_ts: int) -> Iterator[RowChange]:
+        """The changes of a row event.
+
+        Raises: MessageError for bytes that are not rows of this table.
+        """
+        table, read, at, end = self.table, self._row, 0, len(rows)
+        try:
+            if op == "insert":
+                while at < end:
+                    after, at = read(rows, at)
+                    yield RowChange(op="insert", table=table, commit_ts=commit_ts, after=after)
+            elif op == "delete":
+                while at < end:
+                    before, at = read(rows, at)
+                    yield RowChange(op="delete", table=table, commit_ts=commit_ts, before=before)
+            else:
+                while at < end:
+                    before, at = read(rows, at)
+                    after, at = read(rows, at)
+                    yield RowChange(op="update", table=table, commit_ts=commit_ts, before=before, after=after)
+        except (struct.error, IndexError) as error:
+            raise MessageError(f"binlog: a row of `{table.schema}`.`{table.name}` cannot be read: {error}") from error
+        if at != end:
+            raise MessageError(f"binlog: the last row of `{table.schema}`.`{table.name}` ends {at - end} bytes late")
+
+    def _row(self, rows: bytes, at: int) -> tuple[Row, int]:
+        behind = at + self._null_size
+        nulls = rows[at:behind]
+        read = self._reads.get(nulls)
+        if read is None:
+            read = self._compiled(self._reads, nulls, lenient=False)
+        try:
+            return read(rows, behind)
+        except UnicodeDecodeError:
+            found = self._lenient.get(nulls) or self._compiled(self._lenient, nulls, lenient=True)
+            return found(rows, behind)
+
+    def _compiled(self, into: dict[bytes, _Read], nulls: bytes, *, lenient: bool) -> _Read:
+        if len(into) >= _PATTERNS_KEPT:
+            into.clear()
+        into[nulls] = found = _compile(self._cells, int.from_bytes(nulls, "little"), lenient)
+        return found
+
+
+def _settled(table: Table, wire: TableMap, charsets: Charsets) -> Table:
+    """The table with the character sets that its texts really have: a DDL leaves them to defaults of the server."""
+    columns = []
+    for column, one in zip(table.columns, wire.columns, strict=False):
+        if one.collation is not None and (is_text(column.type) or column.type.name in ("enum", "set")):
+            charset, collate = charsets.names(one.collation)
+            if charset != "binary" and (charset, collate) != (column.type.charset, column.type.collate):
+                column = replace(column, type=replace(column.type, charset=charset, collate=collate))
+        columns.append(column)
+    settled = (*columns, *table.columns[len(columns) :])
+    return table if settled == table.columns else replace(table, columns=settled)
+
+
+def _cells(table: Table, wire: TableMap, charsets: Charsets) -> list[tuple[str | None, Cell]]:
+    """The cells, with the name under which they are given; ``None``: a virtual column."""
+    where = f"`{table.schema}`.`{table.name}`"
+    if not wire.names:
+        raise MessageError(f"binlog: the table map of {where} has no names: binlog_row_metadata was not FULL")
+    known = tuple(column.name for column in table.columns)
+    if wire.names != known:
+        raise MessageError(f"binlog: the table map of {where} has columns {wire.names}; its schema has {known}")
+    cells: list[tuple[str | None, Cell]] = []
+    for column, one in zip(table.columns, wire.columns, strict=True):
+        try:
+            cell = cell_of(column.type, one, charsets)
+        except MessageError as error:
+            raise MessageError(f"binlog: column `{column.name}` of {where} does not fit its schema: {error}") from error
+        cells.append((None if column.virtual else column.name, cell))
+    return cells
+
+
+def _lenient(decode: Callable[[Any], Any]) -> Callable[[bytes], Value]:
+    """Text, or the bytes where it is none."""
+
+    def read(data: bytes) -> Value:
+        try:
+            text: str = decode(data)
+        except UnicodeDecodeError:
+            return data
+        return text
+
+    return read
+
+
+def _compile(cells: list[tuple[str | None, Cell]], nulls: int, lenient: bool) -> _Read:
+    """The function for one pattern of NULLs. Names and types come in by variables, never as source."""
+    names: dict[str, Any] = {}
+    lines: list[str] = []
+    items: list[str] = []
+    run: list[tuple[int, str]] = []
+
+    def unpack_run() -> None:
+        if run:
+            form = struct.Struct("<" + "".join(form for _, form in run))
+            name = f"u{run[0][0]}"
+            names[name] = form.unpack_from
+            lines.append(f"{', '.join(f'x{at}' for at, _ in run)}, = {name}(b, p); p += {form.size}")
+            run.clear()
+
+    for at, (name, cell) in enumerate(cells):
+        names[f"n{at}"] = name
+        if nulls >> at & 1:
+            if name is not None:
+                items.append(f"n{at}: None")
+            continue
+        expression = cell.expression.format(x=f"x{at}", f=f"f{at}")
+        names[f"f{at}"] = cell.function
+        if lenient and cell.lenient:
+            names[f"f{at}"] = _lenient(cell.function or bytes.decode)
+            expression = f"f{at}(x{at})"
+        if cell.format:
+            run.append((at, cell.format))
+        else:
+            unpack_run()
+            size = "b[p]" if cell.length == 1 else f'int.from_bytes(b[p:p + {cell.length}], "little")'
+            lines.append(f"q = p + {cell.length} + {size}; x{at} = b[p + {cell.length}:q]; p = q")
+        if name is not None:
+            items.append(f"n{at}: {expression}")
+    unpack_run()
+    source = "def read(b, p):\n" + "".join(f"    {line}\n" for line in lines)
+    exec(f"{source}    return {{{', '.join(items)}}}, p\n", names)
+    found: _Read = names["read"]
+    return found

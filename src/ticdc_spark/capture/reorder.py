@@ -1,0 +1,335 @@
+"""The messages of a topic, put back into the order of commit_ts.
+
+Order inside a partition is not that of commitTs, partitions are not read evenly, and after a restart of their
+changefeed messages come again. So what was opened waits until the watermarks of all partitions have passed it, and is
+read then, in its order. A watermark W says that everything with a smaller commitTs was sent to its partition.
+
+A row at or below what was given already is a replay if its own partition had passed it before; otherwise it is late,
+which is an error. A DDL there is a replay always.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+import msgspec
+
+from ticdc_spark.capture.base import Captured, CapturedDdl, CaptureState, Resolved, Transaction, follow
+from ticdc_spark.ddl import classify, ddl_tables
+from ticdc_spark.errors import LateRow, MessageError, RejectedMessage, SourceFault
+from ticdc_spark.model import Bootstrap, Envelope, Event, Message, Rejected, RowChange, SchemaChange, Table, Watermark
+from ticdc_spark.mysql import handle_key
+from ticdc_spark.protocols.base import Decoder
+from ticdc_spark.streams.reader import EventReader
+
+Partition: TypeAlias = tuple[str, int]
+_LOG = logging.getLogger(__name__)
+
+
+class PartitionAt(msgspec.Struct, frozen=True, array_like=True):
+    """One partition in a position."""
+
+    topic: str
+    partition: int
+    offset: int
+    """Where to read from: nothing before it is still to be given."""
+    read: int
+    """What was read when the position was made: a row below, at or below the state's commit_ts, was given."""
+    watermark: int
+
+
+class StreamPosition(msgspec.Struct, frozen=True):
+    """A source's position in topics."""
+
+    protocol: str
+    partitions: tuple[PartitionAt, ...] = ()
+
+    @staticmethod
+    def parse(text: str) -> StreamPosition:
+        """Raises: SourceFault for text that is no position."""
+        try:
+            return msgspec.json.decode(text, type=StreamPosition)
+        except msgspec.DecodeError as error:
+            raise SourceFault(f"the stored position is not one of a topic: {text[:80]!r} ({error})") from error
+
+
+class _Entry:
+    """An event that waits."""
+
+    __slots__ = ("done", "event", "message", "seq", "ts")
+
+    def __init__(self, ts: int, message: Message, seq: int, event: Event) -> None:
+        self.ts, self.message, self.seq, self.event = ts, message, seq, event
+        self.done = False
+
+
+class _Part:
+    """What is known of a partition."""
+
+    def __init__(self, at: PartitionAt | None) -> None:
+        self.next = at.offset if at else 0
+        self.given_below = at.read if at else 0
+        self.watermark = at.watermark if at else 0
+        self.idle = False
+        self.waiting: deque[_Entry] = deque()
+
+    def first(self) -> int:
+        """The first offset with something that is still to be given."""
+        while self.waiting and self.waiting[0].done:
+            self.waiting.popleft()
+        return self.waiting[0].message.offset if self.waiting else self.next
+
+
+class Reordering:
+    """Takes messages in order within each partition, and gives what the watermarks have passed."""
+
+    def __init__(
+        self, decoder: Decoder, reader: EventReader, state: CaptureState, partitions: Iterable[Partition]
+    ) -> None:
+        """``partitions``: all that are read; they count until they are idle."""
+        self._decoder = decoder
+        self._reader = reader
+        self._versioned = not reader.follows_ddl
+        self.state = state
+        known = {(at.topic, at.partition): at for at in StreamPosition.parse(state.position).partitions}
+        self.parts: dict[Partition, _Part] = {}
+        for partition in partitions:
+            self.parts[partition] = _Part(known.get(partition))
+        self._heap: list[tuple[int, int, int, _Entry]] = []
+        self._arrivals = 0
+        self._newest = state.commit_ts
+        self._bootstraps: deque[_Entry] = deque()
+        self._learnt: dict[tuple[str, str], Table] = {}
+        self._tables = {(table.schema, table.name): table for table in state.tables}
+        self.replays = 0
+        self.blocked: str | None = None
+        """What keeps rows that the watermarks have passed: a schema that has not come."""
+        reader.go_on_from(state.tables)
+
+    @property
+    def waiting(self) -> int:
+        """How many rows and DDLs wait."""
+        return len(self._heap)
+
+    def start(self) -> dict[Partition, int]:
+        """The offsets to read from."""
+        return {partition: part.next for partition, part in self.parts.items()}
+
+    def add(self, partitions: Iterable[Partition]) -> None:
+        """Count partitions that have appeared."""
+        for partition in partitions:
+            self.parts[partition] = _Part(None)
+
+    def take(self, message: Message) -> None:
+        """Open a message. Raises: RejectedMessage, LateRow."""
+        part = self.parts[message.topic, message.partition]
+        if message.offset < part.next:
+            return
+        part.next = message.offset + 1
+        for seq, event in enumerate(self._decoder.open_message(message.key, message.value)):
+            match event:
+                case Envelope():
+                    self._row(part, message, seq, event)
+                case Watermark(commit_ts):
+                    part.watermark = max(part.watermark, commit_ts)
+                    part.idle = False
+                    self._newest = max(self._newest, commit_ts)
+                case SchemaChange():
+                    self._ddl(part, message, seq, event)
+                case Bootstrap():
+                    self._bootstrap(part, message, seq, event)
+                case Rejected(reason):
+                    raise RejectedMessage(f"{_place(message)} cannot be read: {reason}")
+
+    def resolved(self) -> int:
+        """Everything up to this has come, as far as the watermarks show; 0: a partition has none yet."""
+        busy = [part.watermark for part in self.parts.values() if not part.idle]
+        most = max((part.watermark for part in self.parts.values()), default=0)
+        return max(0, min(busy, default=most) - 1)
+
+    def laggards(self) -> list[Partition]:
+        """The partitions that hold the others back."""
+        most = max((part.watermark for part in self.parts.values()), default=0)
+        return [at for at, part in self.parts.items() if not part.idle and part.watermark < most]
+
+    def release(self) -> Iterator[Captured]:
+        """What the watermarks have passed, and a ``Resolved`` at its end.
+
+        Raises: RejectedMessage for a row that cannot be read.
+        """
+        resolved = self.resolved()
+        position = self.position()
+        self.blocked = None
+        while self._heap and self._heap[0][0] <= resolved:
+            ts = self._heap[0][0]
+            group = []
+            while self._heap and self._heap[0][0] == ts:
+                group.append(heapq.heappop(self._heap)[3])
+            blocked = next((entry for entry in group if self._must_wait(entry)), None)
+            if blocked is not None:
+                self.blocked = _missing(blocked)
+                for entry in group:
+                    self._push(entry)
+                resolved = ts - 1
+                break
+            for captured in self._group(ts, group, position):
+                self.state = follow(self.state, captured)
+                yield captured
+            for entry in group:
+                entry.done = True
+        yield self._reached(max(resolved, self.state.commit_ts))
+
+    def position(self) -> str:
+        """The position now, as text."""
+        parts = (
+            PartitionAt(topic, number, part.first(), part.next, part.watermark)
+            for (topic, number), part in self.parts.items()
+        )
+        return msgspec.json.encode(StreamPosition(self._decoder.name, tuple(parts))).decode()
+
+    def _reached(self, ts: int) -> Resolved:
+        while self._bootstraps and self._bootstraps[0].ts <= ts:
+            entry = self._bootstraps.popleft()
+            entry.done = True
+            assert isinstance(entry.event, Bootstrap)
+            self._learn(entry.event.table)
+        resolved = Resolved(commit_ts=ts, position=self.position(), tables=tuple(self._learnt.values()))
+        self._learnt = {}
+        self.state = follow(self.state, resolved)
+        return resolved
+
+    def _learn(self, table: Table) -> None:
+        name = (table.schema, table.name)
+        known = self._tables.get(name)
+        if known is table or (known is not None and not self._versioned):
+            return
+        self._tables[name] = table
+        if known != table:
+            self._learnt[name] = table
+
+    def _row(self, part: _Part, message: Message, seq: int, event: Envelope) -> None:
+        if not event.commit_ts:
+            raise RejectedMessage(
+                f"{_place(message)}: a row of `{event.schema}`.`{event.table}` without its commitTs, so that rows "
+                "cannot be put into order; the source's changefeed needs enable-tidb-extension"
+            )
+        if event.commit_ts <= self.state.commit_ts:
+            if message.offset >= part.given_below and part.watermark <= event.commit_ts:
+                raise LateRow(
+                    f"{_place(message)}: a row of `{event.schema}`.`{event.table}` with commitTs {event.commit_ts} "
+                    f"came after everything up to {self.state.commit_ts} was given, and is no replay of its partition"
+                )
+            self.replays += 1
+            return
+        self._push(_Entry(event.commit_ts, message, seq, event), part)
+
+    def _ddl(self, part: _Part, message: Message, seq: int, event: SchemaChange) -> None:
+        if self._versioned:
+            self._reader.go_on_from(table for table in (event.pre_table, event.table) if table is not None)
+        if event.commit_ts <= self.state.commit_ts:
+            self.replays += 1
+            return
+        self._push(_Entry(event.commit_ts, message, seq, event), part)
+
+    def _bootstrap(self, part: _Part, message: Message, seq: int, event: Bootstrap) -> None:
+        """Take its version at once, and keep the message in the position until the rows before it are given."""
+        self._reader.go_on_from([event.table])
+        name = (event.table.schema, event.table.name)
+        if self._tables.get(name) == event.table:
+            return
+        entry = _Entry(self._newest, message, seq, event)
+        self._bootstraps.append(entry)
+        part.waiting.append(entry)
+
+    def _push(self, entry: _Entry, part: _Part | None = None) -> None:
+        self._newest = max(self._newest, entry.ts)
+        self._arrivals += 1
+        rank = int(isinstance(entry.event, SchemaChange))
+        # an entry that is put back keeps its place among those of its partition
+        heapq.heappush(self._heap, (entry.ts, rank, self._arrivals, entry))
+        if part is not None:
+            part.waiting.append(entry)
+
+    def _must_wait(self, entry: _Entry) -> bool:
+        return isinstance(entry.event, Envelope) and self._reader.must_wait(entry.event)
+
+    def _group(self, ts: int, group: list[_Entry], position: str) -> Iterator[Captured]:
+        """The transaction and the DDL of one commit_ts."""
+        ddls = [entry for entry in group if isinstance(entry.event, SchemaChange)]
+        rows = list(self._rows([entry for entry in group if isinstance(entry.event, Envelope)]))
+        if rows:
+            # deletes first: their keys may be taken again in another partition
+            rows.sort(key=lambda row: row.op != "delete")
+            # beside a DDL of the same commit_ts the transaction is below it, as the order of a source must rise
+            below = ts - 1 if ddls else ts
+            yield Transaction(commit_ts=below, changes=tuple(rows), position=position)
+        changes: dict[tuple[str, str, str], SchemaChange] = {}
+        for entry in ddls:
+            assert isinstance(entry.event, SchemaChange)
+            identity = (entry.event.schema, entry.event.name, entry.event.query)
+            if identity not in changes:
+                (found,) = self._reader.read_event(entry.message, entry.seq, entry.event)
+                assert isinstance(found.event, SchemaChange)
+                changes[identity] = self._with_tables(found.event)
+        if changes:
+            yield CapturedDdl(commit_ts=ts, changes=tuple(changes.values()), position=position)
+
+    def _rows(self, entries: list[_Entry]) -> Iterator[RowChange]:
+        seen: set[tuple[object, ...]] = set()
+        for entry in entries:
+            for found in self._reader.read_event(entry.message, entry.seq, entry.event):
+                change = found.event
+                if isinstance(change, Rejected):
+                    raise RejectedMessage(f"{_place(entry.message)}: a row cannot be read: {change.reason}")
+                assert isinstance(change, RowChange)
+                if handle_key(change.table):  # without a key, equal rows may be two
+                    event = entry.event
+                    assert isinstance(event, Envelope)
+                    identity = (event.schema, event.table, event.op, event.key, event.before, event.after)
+                    if identity in seen:
+                        self.replays += 1
+                        continue
+                    seen.add(identity)
+                self._learn(change.table)
+                yield change
+
+    def _with_tables(self, change: SchemaChange) -> SchemaChange:
+        """The DDL with what a source of changes gives: its kind, and its tables, where they are known."""
+        kind = classify(change.query)
+        before, after = change.pre_table, change.table
+        if before is None and after is None:
+            before, after = self._reader.tables_of(change)
+        if before is None and kind not in ("create table", "create database"):
+            before = self._named(change)
+        if kind == "drop table":
+            before, after = before or after, None
+        for table in (before,):
+            if table is not None:
+                self._tables.pop((table.schema, table.name), None)
+        if after is not None:
+            self._tables[after.schema, after.name] = after
+        return msgspec.structs.replace(change, kind=kind, pre_table=before, table=after)
+
+    def _named(self, change: SchemaChange) -> Table | None:
+        try:
+            names, _ = ddl_tables(change.query, change.schema)
+        except MessageError:
+            names = ((change.schema, change.name),)
+        return next((self._tables[name] for name in names if name in self._tables), None)
+
+
+def _place(message: Message) -> str:
+    return f"topic {message.topic!r}, partition {message.partition}, offset {message.offset}"
+
+
+def _missing(entry: _Entry) -> str:
+    assert isinstance(entry.event, Envelope)
+    event = entry.event
+    return f"{_place(entry.message)}: a row of `{event.schema}`.`{event.table}` needs version {event.schema_key} of it"
+
+
+__all__ = ["PartitionAt", "Reordering", "StreamPosition"]

@@ -1,0 +1,266 @@
+"""Any topic, in Kafka or recorded, in any protocol with watermarks, as a source of changes.
+
+Rows become transactions again by their commitTs. A protocol without watermarks or without commitTs (Avro, Debezium in
+Avro; canal-json and Debezium without the TiDB extension) is refused: its rows cannot be put into order.
+
+A recorded topic is read from its beginning to its end; what lies above its last watermark is not complete, and not
+given. Kafka is followed.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from ticdc_spark.capture.base import Captured, CaptureState, Resolved
+from ticdc_spark.capture.reorder import Partition, PartitionAt, Reordering, StreamPosition
+from ticdc_spark.clients.claim_check import ClaimCheckStorage
+from ticdc_spark.errors import SchemaMissing, SourceFault, UsageError
+from ticdc_spark.protocols import canonical, protocol
+from ticdc_spark.protocols.base import Decoder, ReadOptions
+from ticdc_spark.streams.decoders import decoder_of
+from ticdc_spark.streams.detect import ENOUGH, detected
+from ticdc_spark.streams.reader import EventReader
+from ticdc_spark.topics.kafka_reader import TopicReader
+from ticdc_spark.topics.manifest import list_recorded, spans
+from ticdc_spark.topics.messages import recorded_messages
+
+_EACH = 0.9
+"""Seconds between two ``Resolved`` of a topic in which nothing comes."""
+_IDLE = 60.0
+"""Seconds without a newer watermark after which a partition that is read to its end no longer counts."""
+_SCHEMA_TIMEOUT = 60.0
+_LOOK_FOR_PARTITIONS = 30.0
+_LOG = logging.getLogger(__name__)
+
+
+class Stream(msgspec.Struct, frozen=True, kw_only=True):
+    """Which topics, and how they are read: ``path``, or ``servers`` and ``topics``."""
+
+    path: Path | None = None
+    servers: str | None = None
+    topics: tuple[str, ...] = ()
+    client: Mapping[str, str] = {}
+    """librdkafka's own options."""
+    first: Literal["beginning", "end"] = "beginning"
+    """Where a new changefeed begins to read Kafka."""
+    protocol: str | None = None
+    schema_registry: str | None = None
+    source_timezone: str | None = None
+    claim_check_storage: str | None = None
+    upstream: str | None = None
+    """Where rows are looked up of which only the keys were sent."""
+    verify_checksum: bool = False
+
+
+class StreamCapture:
+    """A ``Capture``."""
+
+    def __init__(self, stream: Stream) -> None:
+        """Raises: UsageError for a source that is named in no way or in two."""
+        if (stream.path is None) == (stream.servers is None) or (stream.servers is None) != (not stream.topics):
+            raise UsageError("a stream is read from a recorded topic, or from Kafka with the names of topics")
+        self._stream = stream
+        self._stopped: list[int] = []
+
+    def begin(self) -> CaptureState:
+        """See ``Capture``. Raises: UsageError for a protocol that cannot be detected, or has no watermarks."""
+        stream = self._stream
+        name = canonical(stream.protocol) if stream.protocol else self._detect()
+        if protocol(name).traits.watermarks == "never":
+            raise UsageError(f"{name} has no watermarks, so that rows cannot be put into the order of commitTs")
+        at: Iterable[PartitionAt] = ()
+        if stream.servers is not None and stream.first == "end":
+            with TopicReader(stream.servers, dict(stream.client)) as kafka:
+                ends = kafka.places(kafka.partitions(stream.topics), "end")
+            at = (PartitionAt(*partition, offset, offset, 0) for partition, offset in ends.items())
+        position = StreamPosition(name, tuple(at))
+        return CaptureState(position=msgspec.json.encode(position).decode(), commit_ts=0)
+
+    def read(self, state: CaptureState) -> Iterator[Captured]:
+        """See ``Capture``. Ends where a recorded topic does."""
+        with self._reader(StreamPosition.parse(state.position).protocol) as (decoder, reader):
+            if self._stream.path is not None:
+                yield from self._recorded(self._stream.path, decoder, reader, state)
+            else:
+                yield from self._kafka(decoder, reader, state)
+
+    def close(self) -> None:
+        """See ``Capture``."""
+        self._stopped.append(1)
+
+    def _detect(self) -> str:
+        stream = self._stream
+        if stream.path is not None:
+            return detected(recorded_messages(stream.path), ENOUGH)[0]
+        assert stream.servers is not None
+        with TopicReader(stream.servers, dict(stream.client)) as kafka:
+            partitions = kafka.partitions(stream.topics)
+            start, end = kafka.start(partitions, "beginning", {}), kafka.places(partitions, "end")
+            return detected(kafka.read(start, end, self._stopped, patient=False), ENOUGH)[0]
+
+    @contextmanager
+    def _reader(self, name: str) -> Iterator[tuple[Decoder, EventReader]]:
+        stream = self._stream
+        options = ReadOptions(source_timezone=stream.source_timezone, verify_checksum=stream.verify_checksum)
+        storage = stream.claim_check_storage
+        with ExitStack() as stack:
+            decoder, schemas = stack.enter_context(decoder_of(name, stream.schema_registry, {}))
+            lookup = None
+            if stream.upstream is not None:
+                from ticdc_spark.clients.upstream import Upstream
+
+                lookup = stack.enter_context(Upstream(stream.upstream)).lookup
+            fetch = ClaimCheckStorage(storage).fetch if storage is not None else None
+            yield decoder, EventReader(decoder, options, schemas=schemas, fetch=fetch, lookup=lookup)
+
+    def _recorded(self, path: Path, decoder: Decoder, reader: EventReader, state: CaptureState) -> Iterator[Captured]:
+        ends = {
+            partition: 1 + max(span.last for span in held) for partition, held in spans(list_recorded(path)).items()
+        }
+        order = Reordering(decoder, reader, state, ends)
+        for partition, part in order.parts.items():
+            part.idle = part.next >= ends[partition]
+        resolved = order.state.commit_ts
+        for message in recorded_messages(path, start=order.start()):
+            if self._stopped:
+                return
+            order.take(message)
+            part = order.parts[message.topic, message.partition]
+            part.idle = part.next >= ends[message.topic, message.partition]
+            if order.resolved() > resolved:
+                yield from order.release()
+                resolved = order.resolved()
+        yield from order.release()
+        if order.blocked is not None:
+            raise SchemaMissing(f"{order.blocked}, which is nowhere in {path}")
+        if order.waiting:
+            _LOG.warning(
+                "%s: %d rows and DDLs lie above the last watermark (%d) and were not read: whether others of their "
+                "commitTs are missing is not known",
+                path,
+                order.waiting,
+                order.resolved() + 1,
+            )
+
+    def _kafka(self, decoder: Decoder, reader: EventReader, state: CaptureState) -> Iterator[Captured]:
+        stream = self._stream
+        assert stream.servers is not None
+        with TopicReader(stream.servers, dict(stream.client)) as kafka:
+            order = Reordering(decoder, reader, state, kafka.partitions(stream.topics))
+            clock = _Clock()
+            while not self._stopped:
+                start = kafka.start([*order.parts], "beginning", {p: n for p, n in order.start().items() if n})
+                for messages in kafka.batches(start, None, self._stopped, patient=True, at_most=1000, wait=0.1):
+                    for message in messages:
+                        order.take(message)
+                    yield from self._released(order, clock)
+                    if clock.due("idle", 5.0):
+                        clock.note_idle(order, kafka)
+                    if clock.due("partitions", _LOOK_FOR_PARTITIONS):
+                        new = [at for at in kafka.partitions(stream.topics) if at not in order.parts]
+                        if new:
+                            order.add(new)
+                            break  # read anew, with these
+
+    def _released(self, order: Reordering, clock: _Clock) -> Iterator[Captured]:
+        moved = order.resolved() > clock.resolved
+        if moved or order.blocked is not None or clock.due("resolved", _EACH):
+            clock.resolved = order.resolved()
+            for captured in order.release():
+                if isinstance(captured, Resolved):
+                    clock.reset("resolved")
+                    if not captured.commit_ts:
+                        continue  # no partition has shown a watermark yet
+                yield captured
+        if order.blocked is None:
+            clock.reset("schema")
+        elif clock.due("schema", _SCHEMA_TIMEOUT):
+            raise SchemaMissing(
+                f"{order.blocked}, which did not come within {_SCHEMA_TIMEOUT:.0f} s; start again when the source has "
+                "sent a BOOTSTRAP or DDL of the table"
+            )
+
+
+class _Clock:
+    """When something was last done."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, float] = {}
+        self.resolved = -1
+        self._behind: dict[Partition, tuple[int, float]] = {}
+
+    def due(self, what: str, seconds: float) -> bool:
+        """Whether it is time again; if so, the time is noted."""
+        now = time.monotonic()
+        if now - self._last.setdefault(what, now) < seconds:
+            return False
+        self._last[what] = now
+        return True
+
+    def reset(self, what: str) -> None:
+        """Note that it is done now."""
+        self._last[what] = time.monotonic()
+
+    def note_idle(self, order: Reordering, kafka: TopicReader) -> None:
+        """Let partitions not count that have no newer watermark for long and are read to their ends."""
+        now = time.monotonic()
+        behind = {at: order.parts[at].watermark for at in order.laggards()}
+        self._behind = {
+            at: self._behind[at] if at in self._behind and self._behind[at][0] == watermark else (watermark, now)
+            for at, watermark in behind.items()
+        }
+        old = [at for at, (_, since) in self._behind.items() if now - since > _IDLE]
+        for at, end in kafka.places(old, "end").items() if old else ():
+            if order.parts[at].next >= end:
+                order.parts[at].idle = True
+                _LOG.warning("topic %r, partition %d has had no watermark for %.0f s; it no longer counts", *at, _IDLE)
+
+
+def open_stream(text: str) -> StreamCapture:
+    """The capture of a source as a command line names it.
+
+    ``kafka://host:port[,host:port]/topic[,topic]?key=value``, or the path of a recorded topic, which may be followed
+    by ``?key=value``. Keys: ``protocol``, ``schema-registry``, ``source-timezone``, ``claim-check-storage``,
+    ``upstream``, ``verify-checksum``, ``from`` (``beginning`` or ``end``, Kafka only); others of Kafka, with a dot in
+    their names, are librdkafka's.
+
+    Raises: UsageError naming the key.
+    """
+    from urllib.parse import parse_qsl
+
+    base, _, query = text.partition("?")
+    given = dict(parse_qsl(query, keep_blank_values=True))
+    client = {key: given.pop(key) for key in [*given] if "." in key}
+    fields = {"protocol", "schema-registry", "source-timezone", "claim-check-storage", "upstream", "verify-checksum"}
+    kafka = base.startswith("kafka://")
+    for key in given:
+        if key not in fields and not (kafka and key == "from"):
+            raise UsageError(f"source {base}: there is no option {key!r}; allowed: {', '.join(sorted(fields))}")
+    verify = given.pop("verify-checksum", "false")
+    if verify not in ("true", "false"):
+        raise UsageError(f"source {base}: verify-checksum is {verify!r}; allowed: true, false")
+    first = given.pop("from", "beginning")
+    if first not in ("beginning", "end"):
+        raise UsageError(f"source {base}: from is {first!r}; allowed: beginning, end")
+    where: dict[str, object] = {"path": Path(base.removeprefix("file://"))}
+    if kafka:
+        servers, _, topics = base.removeprefix("kafka://").partition("/")
+        where = {"servers": servers, "topics": tuple(filter(None, topics.split(","))), "client": client, "first": first}
+        if not servers or not where["topics"]:
+            raise UsageError(f"source {base}: write kafka://host:port/topic")
+    elif client:
+        raise UsageError(f"source {base}: {next(iter(client))} belongs to kafka://")
+    elif not Path(base.removeprefix("file://")).exists():
+        raise SourceFault(f"source {base}: there is no such recorded topic; Kafka is kafka://host:port/topic")
+    options = {key.replace("-", "_"): value for key, value in given.items()}
+    return StreamCapture(msgspec.convert({**options, **where, "verify_checksum": verify == "true"}, Stream))
+
+
+__all__ = ["Stream", "StreamCapture", "open_stream"]

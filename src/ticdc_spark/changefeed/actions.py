@@ -1,0 +1,113 @@
+"""What the sequence takes and gives: routed elements, actions, and what it must know of topics and of the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol, TypeAlias
+
+import msgspec
+
+from ticdc_spark.capture.base import Captured, CaptureState
+from ticdc_spark.changefeed.config.settings import BootstrapCadence
+from ticdc_spark.model import RowChange, SchemaChange, Table
+
+Place: TypeAlias = tuple[str, int]
+"""(topic, partition)."""
+
+
+class Routed(msgspec.Struct, frozen=True):
+    """An element of the source, with what of it is to be sent, and where."""
+
+    captured: Captured
+    rows: Sequence[tuple[Place, RowChange]] = ()
+    ddls: Sequence[tuple[str, SchemaChange]] = ()
+    """By topic."""
+
+
+class SendRows(msgspec.Struct, frozen=True):
+    """Rows for one partition, in their order."""
+
+    ticket: int
+    place: Place
+    changes: Sequence[RowChange]
+
+
+class SendDdl(msgspec.Struct, frozen=True):
+    """A DDL for partitions of its topic."""
+
+    ticket: int
+    places: tuple[Place, ...]
+    change: SchemaChange
+
+
+class SendBootstrap(msgspec.Struct, frozen=True):
+    """A table's schema for partitions of its topic."""
+
+    ticket: int
+    places: tuple[Place, ...]
+    table: Table
+    commit_ts: int
+    """Of what it is sent for."""
+
+
+class SendWatermark(msgspec.Struct, frozen=True):
+    """A watermark for partitions."""
+
+    ticket: int
+    places: tuple[Place, ...]
+    commit_ts: int
+
+
+class Save(msgspec.Struct, frozen=True):
+    """Progress to store; ``Sequencer.saved`` confirms it."""
+
+    state: CaptureState
+
+
+Action: TypeAlias = SendRows | SendDdl | SendBootstrap | SendWatermark | Save
+
+
+class Layout(Protocol):
+    """The topics that messages go to."""
+
+    def topics(self, tables: Iterable[Table]) -> Iterable[str]:
+        """The topics of those of the tables that are sent, and the default topic."""
+
+    def topic_of(self, table: Table) -> str | None:
+        """The topic of a table; ``None`` if it is not sent."""
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions of a topic are used."""
+
+
+class Cadence(msgspec.Struct, frozen=True, kw_only=True):
+    """How often, and what the protocol has. Times are seconds."""
+
+    watermarks: bool = True
+    interval: float = 1.0
+    """Between watermarks, and between saves of progress."""
+    ddl_to_first_partition: bool = False
+    bootstrap: BootstrapCadence | None = None
+    """``None``: the protocol has no BOOTSTRAP."""
+    rows_in_flight: int = 50_000
+    """Rows that are taken and not acknowledged; above, nothing is taken."""
+
+    @property
+    def bootstraps(self) -> BootstrapCadence | None:
+        """``None`` where none are sent: interval and count must both be above 0."""
+        found = self.bootstrap
+        return found if found is not None and found.interval > 0 and found.messages > 0 else None
+
+
+__all__ = [
+    "Action",
+    "Cadence",
+    "Layout",
+    "Place",
+    "Routed",
+    "Save",
+    "SendBootstrap",
+    "SendDdl",
+    "SendRows",
+    "SendWatermark",
+]

@@ -1,0 +1,93 @@
+"""How Kafka is reached: librdkafka's options from a changefeed's, for its producer and its admin client."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from typing import Any
+
+from ticdc_spark.changefeed.config.settings import KafkaTarget, Sasl, Tls
+from ticdc_spark.errors import UsageError
+
+_GSSAPI = {
+    "sasl-gssapi-service-name": "sasl.kerberos.service.name",
+    "sasl-gssapi-user": "sasl.kerberos.principal",
+    "sasl-gssapi-keytab-path": "sasl.kerberos.keytab",
+}
+_OAUTH = {
+    "sasl-oauth-client-id": "sasl.oauthbearer.client.id",
+    "sasl-oauth-token-url": "sasl.oauthbearer.token.endpoint.url",
+    "sasl-oauth-scopes": "sasl.oauthbearer.scope",
+}
+
+
+def connection(kafka: KafkaTarget) -> dict[str, Any]:
+    """What every client of the cluster needs."""
+    secure = ("SASL_" if kafka.sasl else "") + ("SSL" if kafka.tls else "PLAINTEXT")
+    options: dict[str, Any] = {
+        "bootstrap.servers": ",".join(kafka.servers),
+        "client.id": kafka.client_id,
+        "security.protocol": secure,
+        "socket.connection.setup.timeout.ms": max(1000, int(kafka.dial_timeout * 1000)),
+        "socket.timeout.ms": max(10, int(max(kafka.read_timeout, kafka.write_timeout) * 1000)),
+        "reconnect.backoff.max.ms": 2000,
+        "topic.metadata.refresh.interval.ms": 60_000,
+        "allow.auto.create.topics": False,
+    }
+    if kafka.tls is not None:
+        options |= _tls(kafka.tls)
+    if kafka.sasl is not None:
+        options |= _sasl(kafka.sasl)
+    return options
+
+
+def producing(kafka: KafkaTarget) -> dict[str, Any]:
+    """What the producer needs beside.
+
+    Where all replicas acknowledge, it is idempotent: no message twice or out of order by its retries. It retries for
+    as long as it takes; who waits for acknowledgements decides when that is too long.
+    """
+    idempotent = kafka.required_acks == -1
+    return connection(kafka) | {
+        "acks": kafka.required_acks,
+        "enable.idempotence": idempotent,
+        # without idempotence only one request at a time keeps the order when it is retried
+        "max.in.flight.requests.per.connection": 5 if idempotent else 1,
+        "message.timeout.ms": 0,
+        "request.timeout.ms": max(1, int(kafka.write_timeout * 1000)),
+        "retry.backoff.max.ms": 2000,
+        "compression.type": kafka.compression,
+        "linger.ms": 5,
+        "message.max.bytes": 1_000_000_000,  # the topic's own limit is kept where messages are made
+        "queue.buffering.max.messages": 500_000,
+        "queue.buffering.max.kbytes": 262_144,
+    }
+
+
+def _tls(tls: Tls) -> dict[str, Any]:
+    named = {"ssl.ca.location": tls.ca, "ssl.certificate.location": tls.cert, "ssl.key.location": tls.key}
+    options: dict[str, Any] = {key: value for key, value in named.items() if value}
+    if tls.insecure_skip_verify:
+        options["enable.ssl.certificate.verification"] = False
+    return options
+
+
+def _sasl(sasl: Sasl) -> dict[str, Any]:
+    options: dict[str, Any] = {"sasl.mechanism": sasl.mechanism}
+    if sasl.mechanism == "GSSAPI":
+        if sasl.options.get("sasl-gssapi-auth-type", "").lower() == "user":
+            raise UsageError("sasl-gssapi-auth-type = 'user': Kerberos by password is not supported; use a keytab")
+        return options | {_GSSAPI[key]: value for key, value in sasl.options.items() if key in _GSSAPI}
+    if sasl.mechanism == "OAUTHBEARER":
+        options["sasl.oauthbearer.method"] = "oidc"
+        if secret := sasl.options.get("sasl-oauth-client-secret"):
+            try:
+                options["sasl.oauthbearer.client.secret"] = b64decode(secret, validate=True).decode()
+            except ValueError as error:
+                raise UsageError("sasl-oauth-client-secret is not base64") from error
+        if audience := sasl.options.get("sasl-oauth-audience"):
+            options["sasl.oauthbearer.extensions"] = f"audience={audience}"
+        return options | {_OAUTH[key]: value for key, value in sasl.options.items() if key in _OAUTH}
+    return options | {"sasl.username": sasl.user or "", "sasl.password": sasl.password or ""}
+
+
+__all__ = ["connection", "producing"]

@@ -1,0 +1,1 @@
+"""TiCDC's sink URI and changefeed file, read into one value."""

@@ -1,0 +1,164 @@
+"""What the protocol's encoder is given, and what its options need of each other."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ticdc_spark.changefeed.config.given import Given
+from ticdc_spark.changefeed.config.key import CODEC, KAFKA, LARGE, OURS, Key
+from ticdc_spark.changefeed.config.keys import KEYS, key
+from ticdc_spark.errors import UsageError
+from ticdc_spark.protocols import PROTOCOLS, WireProtocol
+from ticdc_spark.protocols.encoder_options import target_encoder
+
+EXTENSION = f"{CODEC}.enable-tidb-extension"
+WATERMARK = f"{CODEC}.avro-enable-watermark"
+HANDLE = f"{LARGE}.large-message-handle-option"
+STORAGE = f"{LARGE}.claim-check-storage-uri"
+REGISTRY = "sink.schema-registry"
+CHECKSUM = "integrity.integrity-check-level"
+_FIELDS = {"large-message-handle-option": "large-message-handle", "large-message-handle-compression": "compression"}
+_CLAIM_CHECK = {"claim-check-storage-uri", "claim-check-raw-value"}
+
+
+def read_encoder(given: Given, protocol: WireProtocol[Any]) -> Mapping[str, str]:
+    """All options of the encoder, those that nobody set too: TiCDC's defaults are not the encoder's own."""
+    fields = _fields(protocol)
+    options = {}
+    for found in KEYS:
+        if found.option is None:
+            continue
+        if _takes(protocol, fields, found.option):
+            value = given.get(found.id)
+            if value is not None:
+                options[found.option] = _text(value)
+        elif found.section != KAFKA and given.given(found.id) and given.get(found.id) != found.otherwise:
+            _has_no_effect(given, found, protocol)
+    if given.get(HANDLE) != "claim-check":
+        options = {name: value for name, value in options.items() if name not in _CLAIM_CHECK}
+    if given.get("sink.content-compatible") and "content-compatible" in fields:
+        options["only-output-updated-columns"] = "true"
+    sums = _text(given.get(CHECKSUM) == "correctness")
+    more = {
+        "time-zone": given.get(f"{OURS}.time-zone"),
+        "cluster-id": given.get(f"{OURS}.cluster-id"),
+        "enable-row-checksum": sums,
+        "compute-row-checksum": sums,
+    }
+    return options | {name: value for name, value in more.items() if name in fields}
+
+
+def check_encoder(given: Given, protocol: WireProtocol[Any], options: Mapping[str, str]) -> None:
+    """Note what does not go together, as TiCDC checks it, and at last what the encoder itself refuses."""
+    before = given.mistakes.count
+    _check_registry(given, protocol)
+    _check_large(given, protocol, options)
+    _check_checksum(given, protocol, options)
+    force = given.get("force-replicate")
+    if force and protocol.traits.registry:
+        given.mistake("force-replicate", f"found true; allowed with {protocol.name}: false, as its keys need an index")
+    delete = "sink.delete-only-output-handle-key-columns"
+    if force and given.get(delete):
+        given.mistake("force-replicate", f"found true; allowed with `{key(delete).name}`: false")
+    if options.get("avro-enable-watermark") == "true" and options.get("enable-tidb-extension") != "true":
+        given.warn(WATERMARK, "has an effect together with `enable-tidb-extension` only")
+    raw = f"{KAFKA}.output-raw-change-event"
+    if given.get(raw) and _hides_old_values(protocol, options):
+        given.warn(raw, f"{protocol.name} sends no old row here, so consumers keep the row of the old key")
+    if given.mistakes.count == before:
+        try:
+            target_encoder(protocol.name, options, _NoRegistry())
+        except UsageError as error:
+            given.mistakes.add("", str(error))
+
+
+def sends_watermarks(protocol: WireProtocol[Any], options: Mapping[str, str]) -> bool:
+    """Whether the encoder writes watermarks."""
+    if protocol.traits.watermarks != "optional":
+        return protocol.traits.watermarks == "always"
+    extended = options.get("enable-tidb-extension") == "true"
+    return extended and options.get("avro-enable-watermark", "true") == "true"
+
+
+def _check_registry(given: Given, protocol: WireProtocol[Any]) -> None:
+    there = given.given(REGISTRY)
+    if protocol.traits.registry and not there:
+        given.mistake(REGISTRY, f"missing; {protocol.name} needs the URL of a schema registry")
+    elif there and protocol.traits.schema_blocks:
+        others = " or ".join(f'"{name}"' for name, found in PROTOCOLS.items() if found.traits.registry)
+        given.mistake(REGISTRY, f"{protocol.name} has no schema registry; allowed with protocol {others}")
+    elif there and not protocol.traits.registry:
+        given.warn(REGISTRY, f"has no effect with protocol {protocol.name}")
+    if protocol.traits.registry and not given.entries.get("sink.dispatchers"):
+        given.warnings.append(
+            f"{key('sink.protocol').place}: {protocol.name} needs a topic for each table; without an entry in "
+            '`dispatchers` such as {matcher = ["*.*"], topic = "{schema}_{table}"} all tables go to one'
+        )
+
+
+def _check_large(given: Given, protocol: WireProtocol[Any], options: Mapping[str, str]) -> None:
+    handle = given.get(HANDLE)
+    if handle == "none":
+        return
+    if not protocol.traits.claim_check:
+        able = ", ".join(f'"{name}"' for name, found in sorted(PROTOCOLS.items()) if found.traits.claim_check)
+        given.mistake(HANDLE, f'found {handle!r}; allowed with {protocol.name}: "none" (with {able}: the others too)')
+    elif options.get("enable-tidb-extension", "true") != "true":
+        given.mistake(HANDLE, f"found {handle!r}; it needs enable-tidb-extension = true with {protocol.name}")
+    if handle == "claim-check" and not given.get(STORAGE):
+        given.mistake(STORAGE, "missing; `claim-check` needs it")
+
+
+def _check_checksum(given: Given, protocol: WireProtocol[Any], options: Mapping[str, str]) -> None:
+    if given.get(CHECKSUM) == "none":
+        return
+    if given.entries.get("sink.column-selectors"):
+        given.mistake(CHECKSUM, 'found "correctness"; allowed together with `column-selectors`: "none"')
+    if "enable-row-checksum" not in options:
+        given.warn(CHECKSUM, f"has no effect with protocol {protocol.name}, which has no checksums")
+    if "enable-row-checksum" in options and "avro-decimal-handling-mode" in options:
+        needs = {
+            "enable-tidb-extension": "true",
+            "avro-decimal-handling-mode": "string",
+            "avro-bigint-unsigned-handling-mode": "string",
+        }
+        for name, value in needs.items():
+            if options[name] != value:
+                what = f'found {options[name]}; `integrity-check-level = "correctness"` needs {value}'
+                given.mistake(f"{CODEC}.{name}", what)
+
+
+def _hides_old_values(protocol: WireProtocol[Any], options: Mapping[str, str]) -> bool:
+    olds = [options[name] for name in ("output-old-value", "debezium-output-old-value") if name in options]
+    return protocol.traits.hidden_deletes or "false" in olds
+
+
+def _has_no_effect(given: Given, found: Key, protocol: WireProtocol[Any]) -> None:
+    able = [name for name, other in sorted(PROTOCOLS.items()) if _takes(other, _fields(other), found.option or "")]
+    if found.id != HANDLE:  # that one is an error
+        given.warn(found.id, f"has no effect with protocol {protocol.name}; it is for {', '.join(able)}")
+
+
+def _fields(protocol: WireProtocol[Any]) -> frozenset[str]:
+    return frozenset(field.name.replace("_", "-") for field in msgspec.structs.fields(protocol.config_type()))
+
+
+def _takes(protocol: WireProtocol[Any], fields: frozenset[str], option: str) -> bool:
+    if option in _CLAIM_CHECK:
+        return protocol.traits.claim_check
+    return _FIELDS.get(option, option) in fields
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class _NoRegistry:
+    """Nothing is registered while a configuration is read."""
+
+    def register(self, subject: str, schema: str) -> int:
+        raise AssertionError(subject)
+
+
+__all__ = ["check_encoder", "read_encoder", "sends_watermarks"]

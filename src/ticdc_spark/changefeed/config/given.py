@@ -1,0 +1,210 @@
+"""What is given for each key: by the file, the sink URI over it, and the command line over both."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ticdc_spark.changefeed.config.key import OURS, Key
+from ticdc_spark.changefeed.config.keys import BY_ID, BY_URI, SECTIONS, key
+from ticdc_spark.changefeed.config.sink_uri import WHERE, Parameter, remember_secret
+from ticdc_spark.config.secrets import ReferenceFault, is_secret_key
+from ticdc_spark.config.toml import Mistakes, nearest, references
+
+_RAW = {"sink-uri", f"{OURS}.sink-uri"}
+"""Their references are resolved once they are parted."""
+_LAST = "sink.debezium.include-start-ts"
+"""The one switch that a URI can turn off although the file turns it on, as in TiCDC."""
+
+
+class Entry:
+    """The values of a table of TOML, or of all of them: by id of the key."""
+
+    def __init__(self, where: str = "") -> None:
+        self.where = where
+        """Of an entry of an array: ``[[sink.dispatchers]] 2``."""
+        self.values: dict[str, Any] = {}
+        self.places: dict[str, str] = {}
+
+    def given(self, name: str) -> bool:
+        """Whether there is a value."""
+        return name in self.values
+
+    def get(self, name: str) -> Any:
+        """The value of a key, or its default."""
+        return self.values[name] if name in self.values else key(name).otherwise
+
+    def place(self, name: str) -> str:
+        """Where the value stands, for messages; where it might stand if there is none."""
+        if name in self.places:
+            return self.places[name]
+        found = key(name)
+        return f"{self.where} {found.name}" if self.where else found.place
+
+
+class Given(Entry):
+    """All values, with the mistakes and the warnings that were met."""
+
+    def __init__(self, mistakes: Mistakes, folder: Path) -> None:
+        super().__init__()
+        self.mistakes = mistakes
+        self.folder = folder
+        self.entries: dict[str, list[Entry]] = {}
+        """Of arrays of tables, by section."""
+        self.warnings: list[str] = []
+        self.ignored: dict[str, list[str]] = {}
+        """Places, by the reason."""
+        self.wrong: set[str] = set()
+        """Ids of keys whose value could not be read."""
+
+    def mistake(self, name: str, what: str) -> None:
+        """Note a mistake at a key."""
+        self.mistakes.add(self.place(name), what)
+
+    def warn(self, name: str, what: str) -> None:
+        """Note a warning at a key."""
+        self.warnings.append(f"{self.place(name)}: {what}")
+
+    def read_file(self, raw: Mapping[str, Any], section: str = "", entry: Entry | None = None) -> None:
+        """Take in a table of the file."""
+        entry = entry or self
+        for name, value in raw.items():
+            inner = f"{section}.{name}" if section else name
+            found = BY_ID.get(inner) or BY_ID.get(inner.lower())
+            if found is not None:
+                self._take_toml(found, value, entry)
+            elif inner in SECTIONS:
+                if isinstance(value, Mapping):
+                    self.read_file(value, inner)
+                else:
+                    self.mistakes.add(f"[{inner}]", f"found {value!r}; allowed: a section")
+            elif f"{inner}[]" in SECTIONS:
+                self._read_entries(inner, value)
+            else:
+                self._unknown(name, section, entry)
+
+    def _read_entries(self, section: str, value: object) -> None:
+        if not isinstance(value, list) or not all(isinstance(item, Mapping) for item in value):
+            self.mistakes.add(f"[[{section}]]", "allowed: an array of tables")
+            return
+        found = self.entries[section] = [Entry(f"[[{section}]] {number}") for number in range(1, len(value) + 1)]
+        for entry, item in zip(found, value, strict=True):
+            self.read_file(item, f"{section}[]", entry)
+
+    def _unknown(self, name: str, section: str, entry: Entry) -> None:
+        where = entry.where or (f"[{section}]" if section else "")
+        here = [known.name for known in BY_ID.values() if known.section == section]
+        here += [inner.rpartition(".")[2].removesuffix("[]") for inner in SECTIONS if _outer(inner) == section]
+        near = nearest(name, here)
+        if not near:
+            elsewhere = sorted(known.place for known in BY_ID.values() if name.lower() in (known.name, known.uri))
+            sections = sorted(f"[{inner}]".replace("[]]", "]]") for inner in SECTIONS if _last(inner) == name)
+            near = "; it belongs to " + " or ".join(elsewhere + sections) if elsewhere or sections else ""
+        self.mistakes.add(where, f"unknown key `{name}`{near or '; allowed: ' + ', '.join(sorted(here))}")
+
+    def _take_toml(self, found: Key, value: object, entry: Entry) -> None:
+        place = f"{entry.where} {found.name}" if entry.where else found.place
+        if found.id in entry.values:
+            self.mistakes.add(place, "given twice")
+            return
+        elsewhere = False
+        if found.id not in _RAW:
+            try:
+                value, elsewhere = references(value, self.folder, public=not found.secret)
+            except ReferenceFault as fault:
+                self.mistakes.add(place, str(fault))
+                self.wrong.add(found.id)
+                return
+        self._take(found, value, place, entry, from_text=elsewhere)
+
+    def read_uri(self, parameters: tuple[Parameter, ...]) -> None:
+        """Take in the parameters of the sink URI, which go over what the file has."""
+        for parameter in parameters:
+            found = BY_URI.get(parameter.name)
+            if found is None:
+                near = nearest(parameter.name, BY_URI)
+                ours = [known.place for known in BY_ID.values() if known.name == parameter.name]
+                file = f"; it stands in the file: {ours[0]}" if ours else f"; allowed: {', '.join(sorted(BY_URI))}"
+                self.mistakes.add(WHERE, f"unknown key `{parameter.name}`{near or file}")
+                continue
+            self._take(found, parameter.value, f"{WHERE} {parameter.name}", self, from_text=True, over=True)
+
+    def read_overrides(self, overrides: Mapping[str, object]) -> None:
+        """Take in what the command line gives for keys of our own section."""
+        for name, value in overrides.items():
+            found = BY_ID.get(f"{OURS}.{name}")
+            if found is None:
+                self.mistakes.add("command line", f"unknown key `{name}`")
+            elif value is not None:
+                self.values.pop(found.id, None)
+                self._take(found, value, f"--{name}", self, from_text=isinstance(value, str))
+
+    def _take(
+        self, found: Key, value: object, place: str, entry: Entry, *, from_text: bool, over: bool = False
+    ) -> None:
+        if value == "" and found.kind.parse is str:
+            return  # as if it were not there, as in TiCDC
+        if isinstance(value, str) and (found.secret or is_secret_key(found.name)):
+            remember_secret(value)
+        try:
+            parsed = found.kind.parse(value) if from_text and isinstance(value, str) else value
+            read = found.kind.read(parsed)
+        except ValueError as error:
+            shown = "" if found.secret else f"found {_shown(value)}; "
+            self.mistakes.add(place, f"{shown}allowed: {str(error) or found.kind.allowed}")
+            self.wrong.add(found.id)
+            return
+        if over and found.id in entry.values and self._stays(found, read, entry):
+            return
+        entry.values[found.id] = read
+        entry.places[found.id] = place
+        self._judge(found, read, place)
+
+    def _stays(self, found: Key, read: object, entry: Entry) -> bool:
+        """Whether the file's value stays: a URI cannot set what Go takes for empty, ``false`` and 0."""
+        before = entry.values[found.id]
+        if read == before:
+            return True
+        if found.id in ("sink.protocol", "sink.transaction-atomicity"):
+            self.warnings.append(f"{found.place} is {before!r} in the file; {read!r} of the sink URI is taken")
+        if read or found.id == _LAST or isinstance(read, str):
+            return False
+        was = str(before).lower()
+        self.warnings.append(
+            f"{WHERE} {found.name}: {str(read).lower()} does not replace {was} of the file, as in TiCDC; "
+            f"remove the key from the file"
+        )
+        return True
+
+    def _judge(self, found: Key, read: object, place: str) -> None:
+        if found.use == "ignored":
+            places = self.ignored.setdefault(found.reason, [])
+            if place not in places:
+                places.append(place)
+        elif found.use == "refused" and read != found.otherwise:
+            shown = "" if found.secret else f"found {_shown(read)}; "
+            only = f"; allowed: {_shown(found.otherwise)}" if found.default is not None else ""
+            self.mistakes.add(place, f"{shown}not supported: {found.reason}{only}")
+
+    def all_warnings(self) -> tuple[str, ...]:
+        """The warnings, one sentence each; keys that are ignored for one reason are one."""
+        ignored = [f"{', '.join(places)}: has no effect here: {reason}" for reason, places in self.ignored.items()]
+        return (*self.warnings, *ignored)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = repr(value)
+    return text if len(text) <= 100 else text[:100] + "…"
+
+
+def _outer(section: str) -> str:
+    return section.rpartition(".")[0]
+
+
+def _last(section: str) -> str:
+    return re.sub(r"\[\]$", "", section.rpartition(".")[2])
+
+
+__all__ = ["Entry", "Given"]

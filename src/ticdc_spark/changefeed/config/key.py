@@ -1,0 +1,84 @@
+"""What a key of the configuration is: where it may stand, how it is read, and what becomes of it."""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from ticdc_spark.changefeed.config.kinds import Kind
+
+Use: TypeAlias = Literal["used", "ignored", "refused"]
+"""``ignored``: accepted with a warning. ``refused``: any value but the default is an error."""
+
+FEED = ""
+FILTER = "filter"
+EVENTS = "filter.event-filters[]"
+SINK = "sink"
+DISPATCHERS = "sink.dispatchers[]"
+SELECTORS = "sink.column-selectors[]"
+KAFKA = "sink.kafka-config"
+CODEC = "sink.kafka-config.codec-config"
+LARGE = "sink.kafka-config.large-message-handle"
+GLUE = "sink.kafka-config.glue-schema-registry-config"
+URI = "sink URI"
+"""The section of keys that stand in a sink URI only."""
+OURS = "ticdc-spark"
+"""The section that TiCDC does not have."""
+
+
+class Key(msgspec.Struct, frozen=True, kw_only=True):
+    """One key."""
+
+    name: str
+    section: str
+    """Of TOML, by its dotted name; ``[]`` behind it: of each table in an array. Or ``URI``."""
+    uri: str | None = None
+    """Its name in a sink URI, where it may stand there."""
+    kind: Kind
+    default: object = None
+    """TiCDC's, as TOML has it; ``None``: there is none."""
+    meaning: str
+    use: Use = "used"
+    reason: str = ""
+    """Why it is ignored or refused."""
+    option: str | None = None
+    """The option of ``protocols.encoder_options.target_encoder`` that it gives."""
+    secret: bool = False
+
+    @property
+    def id(self) -> str:
+        """Its whole name: ``sink.kafka-config.partition-num``."""
+        return f"{self.section}.{self.name}" if self.section else self.name
+
+    @property
+    def place(self) -> str:
+        """Where it stands in the file: ``[sink.kafka-config] partition-num``."""
+        if not self.section or self.section == URI:
+            return f"{self.section} {self.name}".strip()
+        if self.section.endswith("[]"):
+            return f"[[{self.section[:-2]}]] {self.name}"
+        return f"[{self.section}] {self.name}"
+
+    @property
+    def otherwise(self) -> object:
+        """Its default as it is read."""
+        if self.default is None:
+            return None
+        return self.kind.read(list(self.default) if isinstance(self.default, tuple) else self.default)
+
+
+__all__ = [
+    "CODEC",
+    "DISPATCHERS",
+    "EVENTS",
+    "FEED",
+    "FILTER",
+    "GLUE",
+    "KAFKA",
+    "LARGE",
+    "OURS",
+    "SELECTORS",
+    "SINK",
+    "URI",
+    "Key",
+    "Use",
+]

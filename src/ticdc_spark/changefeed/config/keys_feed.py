@@ -1,0 +1,238 @@
+"""Keys of the changefeed as a whole, its filter, and those that only this project has."""
+
+from ticdc_spark.changefeed.config.key import EVENTS, FEED, FILTER, OURS, Key, Use
+from ticdc_spark.changefeed.config.kinds import (
+    Kind,
+    annotated,
+    boolean,
+    duration,
+    integer,
+    number,
+    path,
+    table,
+    text,
+    texts,
+    timestamps,
+    words,
+)
+from ticdc_spark.config.values import Zone
+
+_SPLIT = "it splits tables of TiKV into regions"
+_DATABASE = "it is for databases as sinks"
+_SPARK = "Spark has its own settings of memory and tasks"
+_BDR = "it needs TiDB's source id of each transaction"
+_PROCESS = "it steers the processes of TiCDC"
+
+
+def _key(name: str, section: str, kind: Kind, default: object, meaning: str, *, secret: bool = False) -> Key:
+    return Key(name=name, section=section, kind=kind, default=default, meaning=meaning, secret=secret)
+
+
+def _not(use: Use, reason: str, section: str, name: str, kind: Kind, default: object, meaning: str) -> Key:
+    return Key(name=name, section=section, kind=kind, default=default, meaning=meaning, use=use, reason=reason)
+
+
+FEED_KEYS = (
+    _key("sink-uri", FEED, text(), None, "The sink URI, where the command line has none.", secret=True),
+    _key("case-sensitive", FEED, boolean(), False, "Whether filter rules tell upper case from lower."),
+    _key(
+        "force-replicate",
+        FEED,
+        boolean(),
+        False,
+        "Send tables without a primary key or a unique key that is NOT NULL, too.",
+    ),
+    _not(
+        "ignored",
+        "such tables are always left out, and named",
+        FEED,
+        "ignore-ineligible-table",
+        boolean(),
+        False,
+        "Create the changefeed though it leaves tables out.",
+    ),
+    _not("ignored", _SPARK, FEED, "memory-quota", integer(0, 2**64 - 1), 1073741824, "Bytes of memory."),
+    _not(
+        "ignored",
+        "there is no TiKV whose old versions could be collected",
+        FEED,
+        "check-gc-safe-point",
+        boolean(),
+        True,
+        "Look at the GC safe point.",
+    ),
+    _not("refused", _DATABASE, FEED, "enable-sync-point", boolean(), False, "Write sync points."),
+    _not("ignored", _DATABASE, FEED, "sync-point-interval", duration(30, "30s"), "10m", "Between sync points."),
+    _not("ignored", _DATABASE, FEED, "sync-point-retention", duration(3600, "1h"), "24h", "How long they are kept."),
+    _not(
+        "ignored",
+        "DDL is parsed as MySQL's default SQL mode has it",
+        FEED,
+        "sql-mode",
+        text(),
+        None,
+        "In which DDL is parsed.",
+    ),
+    _not("refused", _BDR, FEED, "bdr-mode", boolean(), False, "Replication in both directions."),
+    _not(
+        "ignored",
+        "an error that may pass is tried again, any other ends the command",
+        FEED,
+        "changefeed-error-stuck-duration",
+        duration(1800, "30m"),
+        "30m",
+        "How long errors may last.",
+    ),
+    _not(
+        "ignored",
+        _PROCESS,
+        FEED,
+        "performance-mode",
+        words("throughput low-latency"),
+        "throughput",
+        "Throughput, or latency.",
+    ),
+    _not("ignored", _PROCESS, FEED, "enable-table-monitor", boolean(), False, "Metrics of each table."),
+    _not("refused", _BDR, FEED, "enable-active-active", boolean(), False, "Two clusters that both write."),
+    _not("ignored", _BDR, FEED, "active-active-progress-interval", duration(), "30m", "Of their progress."),
+    _not("ignored", _BDR, FEED, "active-active-sync-stats-interval", text(), "1m", "Of their statistics."),
+    _not("ignored", _PROCESS, FEED, "event-collector-batch-count", integer(0, 8192), None, "Events of one batch."),
+    _not("ignored", _PROCESS, FEED, "event-collector-batch-bytes", integer(0, 2**63 - 1), None, "Bytes of one batch."),
+    _not("ignored", _SPARK, "mounter", "worker-num", integer(0), 16, "Threads that decode rows."),
+    _not("ignored", _SPLIT, "scheduler", "enable-table-across-nodes", boolean(), False, "Split large tables."),
+    _not("ignored", _SPLIT, "scheduler", "region-threshold", integer(0, 2**63 - 1), 10000, "Regions of a large table."),
+    _not(
+        "ignored",
+        _SPLIT,
+        "scheduler",
+        "region-per-span",
+        integer(0, 2**63 - 1),
+        None,
+        "Older name of `region-count-per-span`.",
+    ),
+    _not("ignored", _SPLIT, "scheduler", "region-count-per-span", integer(0, 2**63 - 1), 100, "Regions of a part."),
+    _not("ignored", _SPLIT, "scheduler", "region-count-refresh-interval", duration(), None, "When they are counted."),
+    _not(
+        "ignored",
+        _SPLIT,
+        "scheduler",
+        "write-key-threshold",
+        integer(0, 2**63 - 1),
+        0,
+        "Rows a minute of a large table.",
+    ),
+    _not(
+        "ignored", _SPLIT, "scheduler", "scheduling-task-count-per-node", integer(0, 2**63 - 1), 20, "Tasks of a node."
+    ),
+    _not(
+        "ignored",
+        _SPLIT,
+        "scheduler",
+        "enable-splittable-check",
+        boolean(),
+        False,
+        "Look whether a table can be split.",
+    ),
+    _not("ignored", _SPLIT, "scheduler", "force-split", boolean(), False, "Split in any case."),
+    _not("ignored", _SPLIT, "scheduler", "balance-score-threshold", integer(0, 2**63 - 1), 20, "When parts move."),
+    _not("ignored", _SPLIT, "scheduler", "min-traffic-percentage", number(), 0.8, "When parts move."),
+    _not("ignored", _SPLIT, "scheduler", "max-traffic-percentage", number(), 1.25, "When parts move."),
+    _not(
+        "ignored",
+        _PROCESS,
+        "synced-status",
+        "synced-check-interval",
+        integer(0, 2**63 - 1),
+        300,
+        "Seconds without changes until a changefeed counts as synced.",
+    ),
+    _not(
+        "ignored",
+        _PROCESS,
+        "synced-status",
+        "checkpoint-interval",
+        integer(0, 2**63 - 1),
+        15,
+        "Seconds that its checkpoint may lag.",
+    ),
+    _not("ignored", _DATABASE, FEED, "consistent", table(), None, "The redo log."),
+    _key(
+        "integrity-check-level",
+        "integrity",
+        words("none correctness"),
+        "none",
+        "`correctness`: send each row's checksum, computed here. Not together with `column-selectors`.",
+    ),
+    _not(
+        "ignored",
+        "checksums are computed here, so no row can fail its own",
+        "integrity",
+        "corruption-handle-level",
+        words("warn error"),
+        "warn",
+        "What to do with a row that fails its checksum.",
+    ),
+    _key("rules", FILTER, texts(), ("*.*",), "Tables that are sent; the last rule that matches decides."),
+    _key(
+        "ignore-txn-start-ts",
+        FILTER,
+        timestamps(),
+        (),
+        "Transactions that are left out, by start_ts; a binlog has none.",
+    ),
+    _key("matcher", EVENTS, texts(), None, "Tables of this entry: filter rules. All entries that take a table count."),
+    _key("ignore-event", EVENTS, texts(), (), "Kinds of events that are left out ([names](#events))."),
+    _key("ignore-sql", EVENTS, texts(), (), "Regular expressions of DDL that is left out."),
+    _key("ignore-insert-value-expr", EVENTS, text(), None, "SQL condition of inserts that are left out."),
+    _key(
+        "ignore-update-old-value-expr",
+        EVENTS,
+        text(),
+        None,
+        "SQL condition on the old row of updates that are left out.",
+    ),
+    _key(
+        "ignore-update-new-value-expr",
+        EVENTS,
+        text(),
+        None,
+        "SQL condition on the new row of updates that are left out.",
+    ),
+    _key("ignore-delete-value-expr", EVENTS, text(), None, "SQL condition of deletes that are left out."),
+    _key("ignore-update-only-columns", EVENTS, texts(), (), "Updates that change no other columns are left out."),
+)
+_WORD = r"[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*"
+OUR_KEYS = (
+    _key(
+        "changefeed-id",
+        OURS,
+        text(_WORD, "letters and digits, in words that single `-` join"),
+        None,
+        "Name of the changefeed. Default: the name of the file, or the topic if there is none.",
+    ),
+    _key("sink-uri", OURS, text(), None, "The sink URI, where the command line has none.", secret=True),
+    _key("source", OURS, text(), None, "Where changes come from.", secret=True),
+    _key("state", OURS, path(), None, "Folder of the changefeed's progress."),
+    _key(
+        "time-zone",
+        OURS,
+        annotated(Zone),
+        "UTC",
+        "Time zone in which TIMESTAMP is written, as the option `tz` of a TiCDC server.",
+    ),
+    _key("start-ts", OURS, integer(1, 2**63 - 1), None, "commitTs (a TSO) from which changes are sent. Default: now."),
+    _key(
+        "target-ts",
+        OURS,
+        integer(1, 2**63 - 1),
+        None,
+        "commitTs up to which changes are sent; then the changefeed ends.",
+    ),
+    _key(
+        "cluster-id",
+        OURS,
+        text(r"[A-Za-z0-9_-]+", "letters, digits, `_` and `-`"),
+        "default",
+        "Name of the cluster in Debezium's messages, as the option `cluster-id` of a TiCDC server.",
+    ),
+)

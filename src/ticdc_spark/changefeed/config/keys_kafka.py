@@ -1,0 +1,148 @@
+"""Keys of the Kafka cluster and the producer."""
+
+from functools import partial
+
+from ticdc_spark.changefeed.config.key import GLUE, KAFKA, URI, Key
+from ticdc_spark.changefeed.config.kinds import (
+    Kind,
+    base64_text,
+    boolean,
+    duration,
+    integer,
+    one_of,
+    path,
+    text,
+    texts,
+    words,
+)
+
+_glue = partial(
+    Key, section=GLUE, use="refused", reason="AWS Glue is not supported; use a Confluent registry (`schema-registry`)"
+)
+
+
+def _key(
+    name: str,
+    kind: Kind,
+    default: object,
+    meaning: str,
+    *,
+    uri: bool = True,
+    secret: bool = False,
+    section: str = KAFKA,
+) -> Key:
+    place = name if uri else None
+    return Key(name=name, section=section, uri=place, kind=kind, default=default, meaning=meaning, secret=secret)
+
+
+KAFKA_KEYS = (
+    Key(
+        name="kafka-version",
+        section=KAFKA,
+        uri="kafka-version",
+        kind=text(r"v?[0-9]+\.[0-9]+\.[0-9]+(\.[0-9]+)?", 'a version such as "2.4.0"'),
+        meaning="Version of the protocol that is spoken with the brokers.",
+        use="ignored",
+        reason="the client finds out which versions the brokers speak",
+    ),
+    _key(
+        "kafka-client-id",
+        text(r"[A-Za-z0-9._-]+", "letters, digits, `.`, `_` and `-`"),
+        None,
+        "This client's name in brokers' logs and quotas. Default: `TiCDC_producer_<host>_default_<changefeed id>`.",
+    ),
+    _key(
+        "partition-num",
+        integer(1),
+        None,
+        "How many partitions of each topic are used. Default: all that a topic has; a topic that is created gets 3. "
+        "More than there are is an error.",
+    ),
+    _key(
+        "replication-factor",
+        integer(1, 2**15 - 1),
+        1,
+        "Of topics that are created. With `required-acks = -1` not below the brokers' `min.insync.replicas`.",
+    ),
+    Key(
+        name="max-message-bytes",
+        section=KAFKA,
+        uri="max-message-bytes",
+        kind=integer(1),
+        default=10_485_760,
+        meaning="Largest message: key, value and 36 bytes. The topic's own limit holds too.",
+        option="max-message-bytes",
+    ),
+    _key(
+        "required-acks",
+        one_of(-1, 0, 1),
+        -1,
+        "Who must have a message: -1 all replicas in sync, 1 the leader, 0 nobody.",
+    ),
+    _key("compression", words("none gzip snappy lz4 zstd"), "none", "Of what the producer sends."),
+    _key(
+        "auto-create-topic",
+        boolean(),
+        True,
+        "Whether topics that do not exist are created, those of `dispatchers` too.",
+    ),
+    _key("max-retry", integer(0), 5, "How often the producer sends again.", section=URI),
+    _key("dial-timeout", duration(), "10s", "For the connection to a broker."),
+    _key("read-timeout", duration(), "10s", "For a broker's answer."),
+    _key("write-timeout", duration(), "10s", "For sending to a broker."),
+    _key(
+        "enable-tls",
+        boolean(),
+        None,
+        "TLS to the brokers. Default: on with `ca`, `cert` and `key`, and with the scheme `kafka+ssl`.",
+    ),
+    _key(
+        "ca",
+        path(),
+        None,
+        "PEM file of the authority that signed the brokers' certificates; together with the next two.",
+    ),
+    _key("cert", path(), None, "PEM file of the client's certificate."),
+    _key("key", path(), None, "PEM file of the client's private key."),
+    _key("insecure-skip-verify", boolean(), False, "Take any certificate of a broker, where TLS is on."),
+    _key(
+        "sasl-mechanism",
+        words("plain scram-sha-256 scram-sha-512 gssapi oauthbearer", upper=True),
+        None,
+        "How the client shows who it is.",
+    ),
+    _key("sasl-user", text(), None, "For PLAIN and SCRAM."),
+    _key("sasl-password", text(), None, "For PLAIN and SCRAM.", secret=True),
+    _key("sasl-gssapi-auth-type", words("user keytab"), None, "Kerberos: by password or by keytab."),
+    _key("sasl-gssapi-keytab-path", path(), None, "Kerberos: the keytab."),
+    _key("sasl-gssapi-kerberos-config-path", path(), None, "Kerberos: krb5.conf."),
+    _key("sasl-gssapi-service-name", text(), None, "Kerberos: the brokers' service."),
+    _key("sasl-gssapi-user", text(), None, "Kerberos: the principal."),
+    _key("sasl-gssapi-password", text(), None, "Kerberos: its password.", secret=True),
+    _key("sasl-gssapi-realm", text(), None, "Kerberos: the realm."),
+    _key("sasl-gssapi-disable-pafxfast", boolean(), False, "Kerberos: without PA-FX-FAST."),
+    _key("sasl-oauth-client-id", text(), None, "OAUTHBEARER: the client.", uri=False),
+    _key("sasl-oauth-client-secret", base64_text(), None, "OAUTHBEARER: its secret.", uri=False, secret=True),
+    _key(
+        "sasl-oauth-token-url",
+        text(r"https?://\S+", "an http(s) URL"),
+        None,
+        "OAUTHBEARER: where tokens are.",
+        uri=False,
+    ),
+    _key("sasl-oauth-scopes", texts(), None, "OAUTHBEARER: scopes that are asked for.", uri=False),
+    _key("sasl-oauth-grant-type", text(), "client_credentials", "OAUTHBEARER: the grant.", uri=False),
+    _key("sasl-oauth-audience", text(), None, "OAUTHBEARER: the audience.", uri=False),
+    _key(
+        "output-raw-change-event",
+        boolean(),
+        False,
+        "Send an UPDATE that changes the primary or a unique key as one message, not as delete and insert.",
+        uri=False,
+    ),
+    _glue(name="registry-name", kind=text(), meaning="Name of a registry in AWS Glue."),
+    _glue(name="region", kind=text(), meaning="Its region."),
+    _glue(name="access-key", kind=text(), meaning="To sign in.", secret=True),
+    _glue(name="secret-access-key", kind=text(), meaning="To sign in.", secret=True),
+    _glue(name="token", kind=text(), meaning="To sign in.", secret=True),
+)

@@ -1,0 +1,122 @@
+"""A changefeed from its file and its sink URI: checked whole, before anything is started."""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ticdc_spark.changefeed.config.encoding import check_encoder, read_encoder, sends_watermarks
+from ticdc_spark.changefeed.config.given import Given
+from ticdc_spark.changefeed.config.kafka import read_kafka
+from ticdc_spark.changefeed.config.key import KAFKA, OURS
+from ticdc_spark.changefeed.config.keys import key
+from ticdc_spark.changefeed.config.settings import BootstrapCadence, Changefeed
+from ticdc_spark.changefeed.config.sink_uri import WHERE, SinkUri, parse_sink_uri
+from ticdc_spark.changefeed.config.tables import read_dispatchers, read_filter, read_selectors
+from ticdc_spark.config.secrets import redact
+from ticdc_spark.config.toml import Mistakes, read_toml
+from ticdc_spark.protocols import PROTOCOLS
+
+_NONE: Mapping[str, object] = {}
+
+
+def load_changefeed(
+    file: Path | str | None, sink_uri: str | None = None, overrides: Mapping[str, object] = _NONE
+) -> Changefeed:
+    """Read and check TiCDC's changefeed file and sink URI.
+
+    ``file``: TOML; may be left out. ``sink_uri`` goes over the one in the file, its parameters over the file's keys.
+    ``overrides``: keys of our own section ``[ticdc-spark]`` (``time-zone``, ``start-ts`` …), which go over the file;
+    ``None`` is as if it were not there.
+
+    Raises: UsageError that names the file, every key that is wrong, what was found and what is allowed.
+    """
+    path = None if file is None else Path(os.path.abspath(file))
+    mistakes = Mistakes(path or Path("command line"))
+    folder = path.parent if path else Path.cwd()
+    given = Given(mistakes, folder)
+    if path is not None:
+        given.read_file(read_toml(path, "changefeed file"))
+    given.read_overrides(overrides)
+    uri = _uri(given, sink_uri)
+    given.read_uri(uri.parameters)
+    changefeed = _changefeed(given, path, uri)
+    mistakes.stop_if_any()
+    assert changefeed is not None, "a protocol that could not be read is a mistake"
+    return changefeed
+
+
+def _uri(given: Given, sink_uri: str | None) -> SinkUri:
+    ours, theirs = f"{OURS}.sink-uri", "sink-uri"
+    if given.given(ours) and given.given(theirs):
+        given.mistake(theirs, f"given here and at {given.place(ours)}")
+    text = sink_uri or given.get(ours) or given.get(theirs)
+    if not text:
+        given.mistakes.add(WHERE, "missing; give it with --sink-uri, or as `sink-uri` in the file")
+        return SinkUri()
+    return parse_sink_uri(text, given.folder, given.mistakes)
+
+
+def _changefeed(given: Given, path: Path | None, uri: SinkUri) -> Changefeed | None:
+    """Everything is read, also after a mistake, so that all of them are found."""
+    name = _name(given, path, uri)
+    protocol = PROTOCOLS.get(given.get("sink.protocol") or "")
+    options: Mapping[str, str] = {}
+    if protocol is not None:
+        options = read_encoder(given, protocol)
+        check_encoder(given, protocol, options)
+    elif "sink.protocol" not in given.wrong:
+        given.mistake("sink.protocol", "missing; allowed: " + key("sink.protocol").kind.allowed)
+    start, target = given.get(f"{OURS}.start-ts"), given.get(f"{OURS}.target-ts")
+    if start is not None and target is not None and target <= start:
+        given.mistake(f"{OURS}.target-ts", f"found {target}, which is not after start-ts {start}")
+    parts: dict[str, Any] = {
+        "kafka": read_kafka(given, uri, name),
+        "filter": read_filter(given),
+        "dispatchers": read_dispatchers(given, protocol),
+        "column_selectors": read_selectors(given),
+    }
+    if protocol is None or given.mistakes.count:
+        return None
+    state = given.get(f"{OURS}.state")
+    return Changefeed(
+        id=name,
+        file=None if path is None else str(path),
+        protocol=protocol.name,
+        encoder=options,
+        schema_registry=given.get("sink.schema-registry"),
+        bootstrap=_bootstrap(given),
+        case_sensitive=given.get("case-sensitive"),
+        force_replicate=given.get("force-replicate"),
+        output_raw_change_event=given.get(f"{KAFKA}.output-raw-change-event"),
+        watermarks=sends_watermarks(protocol, options),
+        time_zone=given.get(f"{OURS}.time-zone"),
+        source=given.get(f"{OURS}.source"),
+        state=None if state is None else Path(os.path.abspath(given.folder / state.expanduser())),
+        start_ts=start,
+        target_ts=target,
+        warnings=tuple(map(redact, given.all_warnings())),
+        **parts,
+    )
+
+
+def _name(given: Given, path: Path | None, uri: SinkUri) -> str:
+    """The changefeed's id; by default one that stays the same, unlike TiCDC's, as its progress is found by it."""
+    found = given.get(f"{OURS}.changefeed-id")
+    if found is not None:
+        return str(found)
+    words = re.findall(r"[A-Za-z0-9]+", path.stem if path else uri.topic)
+    return "-".join(words) or "changefeed"
+
+
+def _bootstrap(given: Given) -> BootstrapCadence:
+    return BootstrapCadence(
+        interval=float(given.get("sink.send-bootstrap-interval-in-sec")),
+        messages=given.get("sink.send-bootstrap-in-msg-count"),
+        to_all_partitions=given.get("sink.send-bootstrap-to-all-partition"),
+        all_at_start=given.get("sink.send-all-bootstrap-at-start"),
+    )
+
+
+__all__ = ["load_changefeed"]

@@ -1,0 +1,141 @@
+"""Which tables, rows, columns and events are sent, and where to: ``[filter]``, dispatchers, column selectors."""
+
+import re
+from typing import Any
+
+from ticdc_spark.changefeed.config.given import Entry, Given
+from ticdc_spark.changefeed.config.key import DISPATCHERS, EVENTS, SELECTORS
+from ticdc_spark.changefeed.config.settings import ColumnSelector, DispatchRule, EventFilter, Filter
+from ticdc_spark.changefeed.config.sink_uri import is_topic
+from ticdc_spark.config.toml import nearest
+from ticdc_spark.protocols import WireProtocol
+
+EVENT_NAMES = (
+    "all dml", "all ddl", "insert", "update", "delete",
+    "create schema", "create database", "drop schema", "drop database", "modify schema charset and collate",
+    "create table", "drop table", "rename table", "truncate table", "recover table", "alter table",
+    "create view", "drop view",
+    "add table partition", "drop table partition", "truncate table partition", "exchange table partition",
+    "reorganize table partition", "alter table partitioning", "remove table partitioning",
+    "add column", "drop column", "modify column", "set default value", "rebase auto id",
+    "add primary key", "drop primary key", "create index", "drop index", "rename index", "alter index visibility",
+    "add foreign key", "drop foreign key", "add fulltext index", "create hybrid index",
+    "modify table comment", "modify table charset and collate", "alter ttl info", "alter ttl remove",
+    "multi schema change",
+)  # fmt: skip
+"""What ``ignore-event`` takes."""
+PARTITIONS = ("default", "table", "index-value", "columns", "ts")
+_EXPRESSION = re.compile(r"[A-Za-z0-9._-]*(\{schema\})?([A-Za-z0-9._-]*\{table\})?[A-Za-z0-9._-]*")
+
+
+def read_filter(given: Given) -> Filter:
+    """``[filter]`` and its event filters."""
+    rules = given.get("filter.rules")
+    if not rules:
+        given.mistake("filter.rules", 'found []; allowed: a list of filter rules such as "*.*", "!test.*"')
+    _check_rules(given, given, "filter.rules")
+    if given.get("filter.ignore-txn-start-ts"):
+        given.warn("filter.ignore-txn-start-ts", "has no effect where the source has no start_ts, such as a binlog")
+    filters = tuple(_event_filter(given, entry) for entry in given.entries.get("filter.event-filters", ()))
+    return Filter(rules=rules, ignore_txn_start_ts=given.get("filter.ignore-txn-start-ts"), event_filters=filters)
+
+
+def _event_filter(given: Given, entry: Entry) -> EventFilter:
+    def get(name: str) -> Any:
+        return entry.get(f"{EVENTS}.{name}")
+
+    for event in get("ignore-event"):
+        if event not in EVENT_NAMES:
+            near = nearest(event, EVENT_NAMES) or "; allowed: " + ", ".join(EVENT_NAMES)
+            given.mistakes.add(entry.place(f"{EVENTS}.ignore-event"), f"found {event!r}, which is no event{near}")
+    return EventFilter(
+        matcher=_matcher(given, entry, EVENTS),
+        ignore_event=get("ignore-event"),
+        ignore_sql=get("ignore-sql"),
+        ignore_insert_value_expr=get("ignore-insert-value-expr") or "",
+        ignore_update_old_value_expr=get("ignore-update-old-value-expr") or "",
+        ignore_update_new_value_expr=get("ignore-update-new-value-expr") or "",
+        ignore_delete_value_expr=get("ignore-delete-value-expr") or "",
+        ignore_update_only_columns=get("ignore-update-only-columns"),
+    )
+
+
+def read_dispatchers(given: Given, protocol: WireProtocol[Any] | None) -> tuple[DispatchRule, ...]:
+    """``sink.dispatchers``."""
+    one_table = protocol is not None and protocol.traits.registry
+    entries = given.entries.get("sink.dispatchers", ())
+    return tuple(_dispatcher(given, entry, one_table) for entry in entries)
+
+
+def _dispatcher(given: Given, entry: Entry, one_table: bool) -> DispatchRule:
+    """``one_table``: a topic can have one table only, as its schemas are registered under the topic's name."""
+    topic, index, columns = (entry.get(f"{DISPATCHERS}.{name}") for name in ("topic", "index", "columns"))
+    partition = _partition(given, entry)
+    if topic and not is_topic(topic):
+        if not _EXPRESSION.fullmatch(topic) or len(topic) > 249:
+            allowed = "letters, digits, `.`, `_`, `-`, and {schema} before {table}, each once at most"
+            given.mistakes.add(entry.place(f"{DISPATCHERS}.topic"), f"found {topic!r}; allowed: {allowed}")
+        elif one_table and not ("{schema}" in topic and "{table}" in topic):
+            allowed = "an expression with {schema} and {table}: with a schema registry a topic can have one table only"
+            given.mistakes.add(entry.place(f"{DISPATCHERS}.topic"), f"found {topic!r}; allowed: {allowed}")
+    if index and partition != "index-value":
+        where = entry.place(f"{DISPATCHERS}.index")
+        given.warnings.append(f'{where}: has an effect with partition = "index-value" only; found {partition!r}')
+    if partition == "columns" and not columns:
+        given.mistakes.add(entry.place(f"{DISPATCHERS}.columns"), 'missing; partition = "columns" needs it')
+    elif columns and partition != "columns":
+        where = entry.place(f"{DISPATCHERS}.columns")
+        given.warnings.append(f'{where}: has an effect with partition = "columns" only; found {partition!r}')
+    return DispatchRule(
+        matcher=_matcher(given, entry, DISPATCHERS), topic=topic, partition=partition, index=index, columns=columns
+    )
+
+
+def _partition(given: Given, entry: Entry) -> str:
+    new, old = f"{DISPATCHERS}.partition", f"{DISPATCHERS}.dispatcher"
+    if entry.given(new) and entry.given(old):
+        given.mistakes.add(entry.place(old), "`dispatcher` and `partition` are the same; allowed: `partition` alone")
+    name = old if entry.given(old) and not entry.given(new) else new
+    wanted = str(entry.get(name))
+    found = {"rowid": "index-value"}.get(wanted.lower(), wanted.lower())
+    if found not in PARTITIONS:
+        known = ", ".join(f'"{word}"' for word in PARTITIONS)
+        near = nearest(found, PARTITIONS)
+        given.warnings.append(
+            f'{entry.place(name)}: {wanted!r} is not known and taken for "default", as in TiCDC; known: {known}{near}'
+        )
+        return PARTITIONS[0]
+    return found
+
+
+def read_selectors(given: Given) -> tuple[ColumnSelector, ...]:
+    """``sink.column-selectors``."""
+    return tuple(_selector(given, entry) for entry in given.entries.get("sink.column-selectors", ()))
+
+
+def _selector(given: Given, entry: Entry) -> ColumnSelector:
+    columns = entry.get(f"{SELECTORS}.columns")
+    if not columns:
+        where = entry.place(f"{SELECTORS}.columns")
+        given.mistakes.add(where, 'missing; allowed: a list of columns such as "*", "!secret"')
+    return ColumnSelector(matcher=_matcher(given, entry, SELECTORS), columns=columns or ())
+
+
+def _matcher(given: Given, entry: Entry, section: str) -> tuple[str, ...]:
+    name = f"{section}.matcher"
+    matcher: tuple[str, ...] = entry.get(name) or ()
+    if not matcher:
+        given.mistakes.add(entry.place(name), 'missing; allowed: a list of filter rules such as "*.*", "test.t?"')
+    _check_rules(given, entry, name)
+    return matcher
+
+
+def _check_rules(given: Given, entry: Entry, name: str) -> None:
+    """A first look at filter rules; ``changefeed.filter`` compiles them."""
+    for rule in entry.get(name) or ():
+        text = rule.strip().removeprefix("!")
+        if text and not text.startswith(("#", "@")) and "." not in text:
+            given.mistakes.add(entry.place(name), f'found {rule!r}; allowed: "<schema>.<table>", such as "test.t*"')
+
+
+__all__ = ["EVENT_NAMES", "PARTITIONS", "read_dispatchers", "read_filter", "read_selectors"]

@@ -1,0 +1,1 @@
+"""Where a changefeed sends it: topics and partitions, as TiCDC chooses them."""

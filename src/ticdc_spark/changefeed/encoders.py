@@ -1,0 +1,56 @@
+"""How a changefeed's messages are written: its encoders, and what its protocol means for the sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TypeAlias
+
+import msgspec
+
+from ticdc_spark.changefeed.actions import Cadence
+from ticdc_spark.changefeed.config.settings import Changefeed
+from ticdc_spark.clients.registry_file import open_registry
+from ticdc_spark.protocols import protocol
+from ticdc_spark.protocols.base import Encoder, Registry
+from ticdc_spark.protocols.encoder_options import target_encoder
+
+EncoderFor: TypeAlias = Callable[[int], Encoder]
+"""From a limit of a message's size in bytes to the encoder that keeps it."""
+
+
+def cadence(changefeed: Changefeed) -> Cadence:
+    """What a changefeed's protocol and options mean for the sequence."""
+    traits = protocol(changefeed.protocol).traits
+    return Cadence(
+        watermarks=changefeed.watermarks and traits.watermarks != "never",
+        ddl_to_first_partition=traits.ddl_to_first_partition,
+        bootstrap=changefeed.bootstrap if traits.versioned_tables else None,
+    )
+
+
+@contextmanager
+def encoders(changefeed: Changefeed) -> Iterator[EncoderFor]:
+    """What makes the encoders of a changefeed, with its registry open."""
+    with ExitStack() as stack:
+        where = changefeed.schema_registry if protocol(changefeed.protocol).traits.registry else None
+        registry: Registry | None = None
+        if where is not None:
+            opened = open_registry(where, create=True)
+            stack.callback(opened.close)
+            registry = opened
+
+        yield lambda limit: _encoder(changefeed, registry, limit)
+
+
+def _encoder(changefeed: Changefeed, registry: Registry | None, limit: int) -> Encoder:
+    fields = {field.name for field in msgspec.structs.fields(protocol(changefeed.protocol).config_type())}
+    options = dict(changefeed.encoder)
+    if "max_message_bytes" in fields:
+        options["max-message-bytes"] = str(limit)
+    if "time_zone" in fields:
+        options.setdefault("time-zone", changefeed.time_zone)
+    return target_encoder(changefeed.protocol, options, registry)
+
+
+__all__ = ["EncoderFor", "cadence", "encoders"]

@@ -1,0 +1,87 @@
+"""The source, read by a thread of its own, so that watermarks and acknowledgements do not wait for it."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Generator, Iterator
+from contextlib import closing
+
+from ticdc_spark.capture.base import Capture, Captured, CaptureState, Resolved
+
+_CHUNK = 512
+"""Elements that are handed over at once."""
+_WAIT = 0.05
+
+
+class End:
+    """The source has no more."""
+
+
+class Feed:
+    """The source, read by a thread of its own, so that watermarks do not wait for it."""
+
+    def __init__(self, capture: Capture, state: CaptureState) -> None:
+        self._capture, self._state = capture, state
+        self._queue: queue.Queue[list[Captured] | End | BaseException] = queue.Queue(8)
+        self._chunk: Iterator[Captured] = iter(())
+        self._closed = False
+        self._thread = threading.Thread(target=self._read, name="capture", daemon=True)
+
+    def __enter__(self) -> Feed:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closed = True
+        self._thread.join(10)
+
+    def next(self, timeout: float) -> Captured | End | None:
+        """The next element; ``None`` if there is none yet. Raises: what the source raises."""
+        found = next(self._chunk, None)
+        if found is not None:
+            return found
+        try:
+            got = self._queue.get(timeout=timeout) if timeout else self._queue.get_nowait()
+        except queue.Empty:
+            return None
+        if isinstance(got, BaseException):
+            raise got
+        if isinstance(got, End):
+            return got
+        self._chunk = iter(got)
+        return next(self._chunk, None)
+
+    def _read(self) -> None:
+        last: End | BaseException = End()
+        try:
+            chunk: list[Captured] = []
+            since = time.monotonic()
+            with closing(self._elements()) as elements:
+                for captured in elements:
+                    chunk.append(captured)
+                    # a source that waits has given a Resolved first
+                    if len(chunk) >= _CHUNK or isinstance(captured, Resolved) or time.monotonic() - since > _WAIT:
+                        if not self._put(chunk):
+                            return
+                        chunk, since = [], time.monotonic()
+            self._put(chunk)
+        except BaseException as error:  # noqa: BLE001  raised again where the elements are taken
+            last = error
+        self._put(last)
+
+    def _elements(self) -> Generator[Captured, None, None]:
+        yield from self._capture.read(self._state)
+
+    def _put(self, what: list[Captured] | End | BaseException) -> bool:
+        while not self._closed:
+            try:
+                self._queue.put(what, timeout=_WAIT)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+
+__all__ = ["End", "Feed"]

@@ -1,0 +1,129 @@
+"""The Kafka producer: messages to partitions, in order, and what came of them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from ticdc_spark.changefeed.clients import producing
+from ticdc_spark.changefeed.config.settings import KafkaTarget
+from ticdc_spark.errors import SinkFault, UnsendableChange, UsageError
+
+Delivered: TypeAlias = Callable[[Any, Any], None]
+_LOG = logging.getLogger(__name__)
+_CLIENT = _LOG.getChild("client")
+"""What librdkafka logs: some twenty lines a second while a broker does not answer."""
+_CLIENT.addFilter(lambda record: _CLIENT.isEnabledFor(logging.DEBUG))
+_SAY_AGAIN = 30.0
+
+
+class ProducerLost(SinkFault):
+    """The producer has given up; a new one can go on from what is stored."""
+
+
+class KafkaProducer:
+    """Sends; keeps the order of each partition. To be used from one thread."""
+
+    def __init__(self, kafka: KafkaTarget) -> None:
+        """Connects to nothing yet. Raises: UsageError for options that librdkafka does not take."""
+        try:
+            import confluent_kafka
+        except ModuleNotFoundError as error:
+            raise UsageError("a changefeed needs the Kafka client: pip install 'ticdc-spark[changefeed]'") from error
+        self._kafka: Any = confluent_kafka
+        self._where = ",".join(kafka.servers)
+        self._failed: Any = None
+        self._failed_topic = ""
+        self._heard = ""
+        self._said = float("-inf")
+        try:
+            self._producer: Any = confluent_kafka.Producer({**producing(kafka), "error_cb": self._hear}, logger=_CLIENT)
+        except (confluent_kafka.KafkaException, ValueError, TypeError) as error:
+            raise UsageError(f"the Kafka producer cannot be made: {_text(error)}") from error
+
+    def send(self, topic: str, partition: int, key: bytes | None, value: bytes | None, receipt: Receipt) -> None:
+        """Queue a message; waits where the queue is full. Raises: SinkFault"""
+        while True:
+            try:
+                self._producer.produce(topic, value, key, partition, on_delivery=receipt)
+                return
+            except BufferError:
+                self.poll(0.1)
+            except self._kafka.KafkaException as error:
+                raise self._fault(error.args[0], topic) from error
+
+    def poll(self, timeout: float) -> None:
+        """Take acknowledgements. Raises: SinkFault for a message that was given up; UnsendableChange if too large."""
+        self._producer.poll(timeout)
+        if self._failed is not None:
+            raise self._fault(self._failed, self._failed_topic)
+
+    def receipt(self, ticket: int, messages: int, into: list[int]) -> Receipt:
+        """What takes the acknowledgements of a ticket's messages, and puts it into a list when it has them all."""
+        return Receipt(self, ticket, messages, into)
+
+    def fail(self, error: Any, topic: str) -> None:
+        """Note that a message was given up."""
+        if self._failed is None:
+            self._failed, self._failed_topic = error, topic
+
+    @property
+    def heard(self) -> str:
+        """The last error of a connection, for messages."""
+        return self._heard
+
+    def close(self, *, drop: bool) -> None:
+        """Give up the connections; ``drop``: and what is queued."""
+        if drop:
+            self._producer.purge(in_queue=True, in_flight=True, blocking=False)
+        self._producer.flush(5)
+
+    def _fault(self, error: Any, topic: str) -> Exception:
+        kafka = self._kafka.KafkaError
+        if error.code() == kafka.MSG_SIZE_TOO_LARGE:
+            return UnsendableChange(f"topic {topic!r}: the broker refuses a message as too large: {error.str()}")
+        if error.code() in (kafka.UNKNOWN_TOPIC_OR_PART, kafka._UNKNOWN_TOPIC, kafka._UNKNOWN_PARTITION):
+            return SinkFault(
+                f"topic {topic!r} at {self._where}: {error.str()}; was it deleted, or made again with fewer partitions?"
+            )
+        if error.code() in (kafka.TOPIC_AUTHORIZATION_FAILED, kafka.CLUSTER_AUTHORIZATION_FAILED):
+            return SinkFault(f"topic {topic!r} at {self._where}: {error.str()}")
+        return ProducerLost(f"Kafka at {self._where}, topic {topic!r}: {error.str()}")
+
+    def _hear(self, error: Any) -> None:
+        kafka = self._kafka.KafkaError
+        if error.fatal():
+            self.fail(error, "")
+        if error.code() != kafka._ALL_BROKERS_DOWN:
+            self._heard = error.str()
+        now = time.monotonic()
+        if now - self._said > _SAY_AGAIN:
+            self._said = now
+            _LOG.warning("Kafka at %s: %s; trying again", self._where, error.str())
+
+
+class Receipt:
+    """Counts acknowledgements of the messages of one ticket."""
+
+    __slots__ = ("_into", "_left", "_producer", "_ticket")
+
+    def __init__(self, producer: KafkaProducer, ticket: int, messages: int, into: list[int]) -> None:
+        self._producer, self._ticket, self._left, self._into = producer, ticket, messages, into
+
+    def __call__(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self._producer.fail(error, message.topic())
+            return
+        self._left -= 1
+        if not self._left:
+            self._into.append(self._ticket)
+
+
+def _text(error: Exception) -> str:
+    first = error.args[0] if error.args else error
+    return first.str() if hasattr(first, "str") else str(first)
+
+
+__all__ = ["KafkaProducer", "ProducerLost", "Receipt"]

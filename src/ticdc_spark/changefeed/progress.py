@@ -1,0 +1,188 @@
+"""The state folder of a changefeed: how far it is, stored only after the broker has acknowledged it.
+
+- ``progress.json``: the changefeed's identity, the source's position and commitTs. Replaced whole, about each second.
+- ``schemas-N.json``: the tables at that position. A new one is written when a DDL changes them, before the
+  ``progress.json`` that names it; the old one goes after.
+- ``lock``: locked by the process that owns the changefeed, with a line about it. The lock goes with the process,
+  however it ends.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Self, TypeVar
+
+import msgspec
+
+from ticdc_spark import failpoints
+from ticdc_spark.capture.base import CaptureState
+from ticdc_spark.errors import DecisionNeeded, EnvironmentFault, LeaseHeld
+from ticdc_spark.model import Table
+
+_FORMAT = 1
+T = TypeVar("T")
+
+
+class Stored(msgspec.Struct, frozen=True, kw_only=True):
+    """``progress.json``."""
+
+    format: int = _FORMAT
+    changefeed: str
+    target: str
+    """Servers' topic of the sink URI: another one is another changefeed."""
+    source: str
+    position: str
+    commit_ts: int
+    schemas: str
+    """The file with the tables."""
+    partitions: Mapping[str, int] = {}
+    """Of each topic that was used."""
+    saved_at: float = 0.0
+    """Seconds since the epoch."""
+    rows: int = 0
+    """Sent since the changefeed was made, repetitions included."""
+
+
+class Owner(msgspec.Struct, frozen=True, kw_only=True):
+    """What the lock file says of its owner."""
+
+    changefeed: str
+    host: str
+    pid: int
+    since: float
+
+
+class StateFolder:
+    """The folder; to be entered before anything is sent."""
+
+    def __init__(self, path: Path, *, changefeed: str, target: str, source: str) -> None:
+        self.path = path
+        self._changefeed, self._target, self._source = changefeed, target, source
+        self._lock: IO[bytes] | None = None
+        self._tables: tuple[Table, ...] | None = None
+        self._schemas = ""
+        self._number = 0
+        self._rows = 0
+
+    def __enter__(self) -> Self:
+        """Own it. Raises: LeaseHeld naming who does; EnvironmentFault."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = (self.path / "lock").open("a+b")
+        except OSError as error:
+            raise EnvironmentFault(f"state folder {self.path}: {error.strerror or error}") from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            owner = read_owner(self.path)
+            lock.close()
+            who = f"process {owner.pid} on {owner.host}" if owner is not None else "another process"
+            raise LeaseHeld(f"changefeed {self._changefeed!r} is run by {who} (state folder {self.path})") from error
+        owner = Owner(changefeed=self._changefeed, host=socket.gethostname(), pid=os.getpid(), since=time.time())
+        lock.truncate(0)
+        lock.write(msgspec.json.encode(owner))
+        lock.flush()
+        self._lock = lock
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._lock is not None:
+            self._lock.truncate(0)
+            self._lock.close()
+            self._lock = None
+
+    def load(self) -> tuple[CaptureState, Stored] | None:
+        """What is stored; ``None`` for a new changefeed.
+
+        Raises: DecisionNeeded for the folder of another changefeed, source or topic; EnvironmentFault for files that
+        cannot be read.
+        """
+        stored = read_stored(self.path)
+        if stored is None:
+            return None
+        for what, was, now in (
+            ("changefeed", stored.changefeed, self._changefeed),
+            ("topic", stored.target, self._target),
+            ("source", stored.source, self._source),
+        ):
+            if was != now:
+                raise DecisionNeeded(
+                    f"state folder {self.path} belongs to {what} {was!r}, and this is {now!r}: name another folder "
+                    "with --state, or delete it to begin anew"
+                )
+        tables = _read(self.path / stored.schemas, tuple[Table, ...])
+        self._tables, self._schemas, self._rows = tables, stored.schemas, stored.rows
+        self._number = int(stored.schemas.removeprefix("schemas-").removesuffix(".json"))
+        return CaptureState(position=stored.position, commit_ts=stored.commit_ts, tables=tables), stored
+
+    def save(self, state: CaptureState, partitions: Mapping[str, int], rows: int) -> None:
+        """Store progress; ``rows``: sent by this process. Raises: EnvironmentFault"""
+        assert self._lock is not None, "the folder is owned"
+        failpoints.point("save")
+        old = self._schemas
+        try:
+            if self._tables is None or (state.tables is not self._tables and state.tables != self._tables):
+                self._number += 1
+                self._schemas = f"schemas-{self._number}.json"
+                _replace(self.path / self._schemas, msgspec.json.encode(state.tables))
+            self._tables = state.tables
+            stored = Stored(
+                changefeed=self._changefeed,
+                target=self._target,
+                source=self._source,
+                position=state.position,
+                commit_ts=state.commit_ts,
+                schemas=self._schemas,
+                partitions=partitions,
+                saved_at=time.time(),
+                rows=self._rows + rows,
+            )
+            _replace(self.path / "progress.json", msgspec.json.encode(stored))
+            if old and old != self._schemas:
+                (self.path / old).unlink(missing_ok=True)
+        except OSError as error:
+            raise EnvironmentFault(f"state folder {self.path}: {error.strerror or error}") from error
+        failpoints.point("saved")
+
+
+def read_stored(path: Path) -> Stored | None:
+    """What a state folder says, without owning it. Raises: EnvironmentFault for a file that cannot be read."""
+    file = path / "progress.json"
+    return _read(file, Stored) if file.exists() else None
+
+
+def read_owner(path: Path) -> Owner | None:
+    """Who owned a state folder last; ``None`` where nobody does, or it ended in order."""
+    try:
+        return msgspec.json.decode((path / "lock").read_bytes(), type=Owner)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def _read(path: Path, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (OSError, msgspec.DecodeError) as error:
+        raise EnvironmentFault(f"the changefeed's state cannot be read: {path}: {error}") from error
+
+
+def _replace(path: Path, data: bytes) -> None:
+    draft = path.with_suffix(".tmp")
+    with draft.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+__all__ = ["Owner", "StateFolder", "Stored", "read_owner", "read_stored"]

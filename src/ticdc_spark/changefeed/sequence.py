@@ -1,0 +1,332 @@
+"""In which order what is sent, and when: decided here, without clock, broker or files.
+
+The rules, whose source is TiCDC's documents:
+
+- A partition gets rows in the order of their commitTs.
+- A DDL is sent when every row before it is acknowledged, wherever it went, and what follows when the DDL is.
+- A WATERMARK W says that everything with a commitTs below W has been sent. It goes to every partition of the topics of
+  all tables, and of the default topic, each second. It never passes what is acknowledged, and never what is saved: so
+  what is repeated after a restart lies above every watermark that was sent, and watermarks do not go back.
+- A BOOTSTRAP goes before the first row of a table in this process, and of a version that no DDL announced; then by
+  interval or count, until the table has had no rows for half an hour.
+- Progress is what may be saved: the state after the last element before which everything is acknowledged.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import msgspec
+
+from ticdc_spark.capture.base import Captured, CapturedDdl, CaptureState, Resolved, follow
+from ticdc_spark.changefeed.actions import (
+    Action,
+    Cadence,
+    Layout,
+    Place,
+    Routed,
+    Save,
+    SendBootstrap,
+    SendDdl,
+    SendRows,
+    SendWatermark,
+)
+from ticdc_spark.model import RowChange, SchemaChange, Table
+
+BOOTSTRAP_IDLE = 1800.0
+"""Seconds without rows after which a table gets no more BOOTSTRAPs, until it has one."""
+
+BOOTSTRAP_LOOK = 5.0
+"""Seconds between two looks at which tables are due again."""
+
+
+class _Told(msgspec.Struct):
+    """What readers of a topic know of a table."""
+
+    table: Table
+    at: float
+    rows: int = 0
+    last_row: float = 0.0
+
+
+class Sequencer:
+    """Takes routed elements, the time and acknowledgements; gives actions, to be done in their order."""
+
+    def __init__(self, state: CaptureState, layout: Layout, cadence: Cadence, now: float) -> None:
+        """``state``: as stored; nothing up to it is sent again."""
+        self._layout = layout
+        self._cadence = cadence
+        self._state = state
+        self._saved = state
+        self._saving = False
+        self._buffer: dict[Place, list[RowChange]] = {}
+        self._buffered = 0
+        self._dirty = False
+        self._ddl: Routed | None = None
+        self._ddl_sent = False
+        self._save_now = False
+        self._hold = 0
+        """The source goes on when the saved state has reached this."""
+        self._ended = False
+        self._tickets = 0
+        self._open: dict[int, int] = {}
+        """Tickets that are not acknowledged, and how many rows they have, the oldest first."""
+        self._in_flight = 0
+        self._points: deque[tuple[int, CaptureState]] = deque()
+        """After which ticket everything up to a state has been given out."""
+        self._watermark_ticket: int | None = None
+        self._next_tick = now
+        self._next_save = now
+        self._next_look = now
+        self._last_watermark = 0
+        self._told: dict[tuple[str, str, str], _Told] = {}
+        self._extra: set[str] = set()
+        """Topics of rows whose tables the source's state does not have."""
+        self._places: tuple[Place, ...] | None = None
+        self._known: set[tuple[str, str]] = {(table.schema, table.name) for table in state.tables}
+        self._greeted = False
+        self._covered: CaptureState | None = None
+
+    @property
+    def state(self) -> CaptureState:
+        """The state after the last element that was taken."""
+        return self._state
+
+    @property
+    def saved_state(self) -> CaptureState:
+        """The state that is stored."""
+        return self._saved
+
+    @property
+    def waiting(self) -> int:
+        """How many rows are taken and not acknowledged."""
+        return self._buffered + self._in_flight
+
+    def wants(self) -> bool:
+        """Whether another element may be offered."""
+        held = self._saved.commit_ts < self._hold
+        return self._ddl is None and not held and not self._ended and self.waiting < self._cadence.rows_in_flight
+
+    def offer(self, routed: Routed) -> None:
+        """Take the next element of the source; only where ``wants``."""
+        assert self.wants()
+        captured = routed.captured
+        self._dirty = True
+        if isinstance(captured, CapturedDdl):
+            if routed.ddls:
+                self._ddl = routed
+            else:
+                self._follow(captured)
+            return
+        for place, change in routed.rows:
+            rows = self._buffer.get(place)
+            if rows is None:
+                rows = self._buffer[place] = []
+            rows.append(change)
+        self._buffered += len(routed.rows)
+        self._follow(captured)
+        if isinstance(captured, Resolved) and captured.from_clock:
+            # what follows has a commit_ts that stands only once this is stored
+            self._hold, self._save_now = captured.commit_ts, True
+
+    def end(self) -> None:
+        """No more elements come; the last progress and watermark are still sent."""
+        self._ended = True
+
+    def acknowledge(self, ticket: int) -> None:
+        """Every message of an action is acknowledged by the broker."""
+        if ticket == self._watermark_ticket:
+            self._watermark_ticket = None
+        else:
+            self._in_flight -= self._open.pop(ticket)
+
+    def saved(self, state: CaptureState) -> None:
+        """Progress is stored."""
+        self._saving = False
+        self._saved = state
+
+    @property
+    def done(self) -> bool:
+        """Whether all is sent, acknowledged and stored, after ``end``."""
+        return (
+            self._ended
+            and self._ddl is None
+            and not self._buffered
+            and not self._open
+            and self._watermark_ticket is None
+            and _same(self._saved, self._state)
+            and not self._owes_watermark()
+        )
+
+    def actions(self, now: float) -> list[Action]:
+        """What is to be done now. To be called again after acknowledgements, and each 0.1 s or so."""
+        out: list[Action] = []
+        self._greet(out, now)
+        self._flush(out, now)
+        self._advance_ddl(out, now)
+        self._save(out, now)
+        self._mark(out, now)
+        self._repeat_bootstraps(out, now)
+        return out
+
+    def _ticket(self, rows: int = 0) -> int:
+        self._tickets += 1
+        self._open[self._tickets] = rows
+        self._in_flight += rows
+        return self._tickets
+
+    def _follow(self, captured: Captured) -> None:
+        before = self._state.tables
+        self._state = follow(self._state, captured)
+        if self._state.tables is not before:
+            self._places = None
+            self._known = {(table.schema, table.name) for table in self._state.tables}
+
+    def _greet(self, out: list[Action], now: float) -> None:
+        """The bootstraps of all tables, where these are sent at the start."""
+        if self._greeted:
+            return
+        self._greeted = True
+        bootstraps = self._cadence.bootstraps
+        if bootstraps is None or not bootstraps.all_at_start:
+            return
+        for table in self._state.tables:
+            topic = self._layout.topic_of(table)
+            if topic is not None:
+                self._bootstrap(out, topic, table, self._state.commit_ts, now)
+
+    def _flush(self, out: list[Action], now: float) -> None:
+        """Give out the rows that were taken, and note what they cover."""
+        if not self._dirty:
+            return
+        self._dirty = False
+        if self._buffered:
+            for place, changes in self._buffer.items():
+                self._announce(out, place[0], changes, now)
+            for place, changes in self._buffer.items():
+                out.append(SendRows(self._ticket(len(changes)), place, changes))
+            self._buffer = {}
+            self._buffered = 0
+        self._points.append((self._tickets, self._state))
+
+    def _announce(self, out: list[Action], topic: str, changes: list[RowChange], now: float) -> None:
+        """Send the schemas that readers of these rows do not have."""
+        bootstraps = self._cadence.bootstraps
+        last: Table | None = None
+        told: _Told | None = None
+        for change in changes:
+            table = change.table
+            if table is not last:
+                last = table
+                if (table.schema, table.name) not in self._known and topic not in self._extra:
+                    self._extra.add(topic)
+                    self._places = None
+                if bootstraps is None:
+                    continue
+                told = self._told.get((topic, table.schema, table.name))
+                if told is None or (told.table is not table and told.table != table):
+                    told = self._bootstrap(out, topic, table, change.commit_ts, now)
+                told.table = table
+                told.last_row = now
+            if told is not None:
+                told.rows += 1
+                if bootstraps is not None and told.rows > bootstraps.messages:
+                    told = self._bootstrap(out, topic, table, change.commit_ts, now)
+
+    def _bootstrap(self, out: list[Action], topic: str, table: Table, ts: int, now: float) -> _Told:
+        bootstraps = self._cadence.bootstraps
+        assert bootstraps is not None
+        count = self._layout.partitions(topic) if bootstraps.to_all_partitions else 1
+        places = tuple((topic, number) for number in range(count))
+        out.append(SendBootstrap(self._ticket(), places, table, ts))
+        told = self._told[topic, table.schema, table.name] = _Told(table, now, last_row=now)
+        return told
+
+    def _repeat_bootstraps(self, out: list[Action], now: float) -> None:
+        bootstraps = self._cadence.bootstraps
+        if bootstraps is None or self._ended or self._ddl is not None or now < self._next_look:
+            return
+        self._next_look = now + min(BOOTSTRAP_LOOK, bootstraps.interval)
+        for key, told in [*self._told.items()]:
+            if now - told.last_row > BOOTSTRAP_IDLE:
+                del self._told[key]
+            elif now - told.at >= bootstraps.interval:
+                last_row = told.last_row
+                self._bootstrap(out, key[0], told.table, self._state.commit_ts, now).last_row = last_row
+
+    def _advance_ddl(self, out: list[Action], now: float) -> None:
+        routed = self._ddl
+        if routed is None or self._open:
+            return  # what is before it, or the DDL itself, is not acknowledged
+        if not self._ddl_sent:
+            for topic, change in routed.ddls:
+                count = 1 if self._cadence.ddl_to_first_partition else self._layout.partitions(topic)
+                places = tuple((topic, number) for number in range(count))
+                out.append(SendDdl(self._ticket(), places, change))
+            self._ddl_sent = True
+            return
+        self._ddl, self._ddl_sent, self._save_now = None, False, True
+        self._follow(routed.captured)
+        for topic, change in routed.ddls:
+            self._learn(topic, change)
+        self._points.append((self._tickets, self._state))
+
+    def _learn(self, topic: str, change: SchemaChange) -> None:
+        """A DDL announces the table after it to the readers of its topic."""
+        before, after = change.pre_table, change.table
+        if before is not None and (after is None or (before.schema, before.name) != (after.schema, after.name)):
+            for key in [key for key in self._told if key[1:] == (before.schema, before.name)]:
+                del self._told[key]
+        if after is not None and (told := self._told.get((topic, after.schema, after.name))) is not None:
+            told.table = after
+        if change.kind == "drop database":
+            for key in [key for key in self._told if key[1] == change.schema]:
+                del self._told[key]
+
+    def _save(self, out: list[Action], now: float) -> None:
+        first = next(iter(self._open), self._tickets + 1)
+        covered: CaptureState | None = None
+        while self._points and self._points[0][0] < first:
+            covered = self._points.popleft()[1]
+        if covered is not None:
+            self._covered = covered
+        else:
+            covered = self._covered
+        if self._saving or covered is None or _same(covered, self._saved):
+            return
+        if now >= self._next_save or self._save_now or (self._ended and covered is self._state):
+            self._next_save = now + self._cadence.interval
+            self._save_now = False
+            self._saving = True
+            out.append(Save(covered))
+
+    def _owes_watermark(self) -> bool:
+        return self._cadence.watermarks and self._saved.commit_ts > 0 and self._last_watermark <= self._saved.commit_ts
+
+    def _mark(self, out: list[Action], now: float) -> None:
+        if not self._cadence.watermarks or self._saved.commit_ts <= 0 or self._watermark_ticket is not None:
+            return
+        last = self._ended and _same(self._saved, self._state) and self._owes_watermark()
+        if now < self._next_tick and not last:
+            return
+        # from tick to tick, not from now: the rounds do not drift
+        self._next_tick = max(self._next_tick + self._cadence.interval, now)
+        self._last_watermark = self._saved.commit_ts + 1
+        if self._places is None:
+            topics = dict.fromkeys((*self._layout.topics(self._state.tables), *sorted(self._extra)))
+            self._places = tuple(
+                (topic, number) for topic in topics for number in range(self._layout.partitions(topic))
+            )
+        self._tickets += 1
+        self._watermark_ticket = self._tickets
+        out.append(SendWatermark(self._tickets, self._places, self._last_watermark))
+
+
+def _same(one: CaptureState, other: CaptureState) -> bool:
+    """Whether two states are equal, without a look at each of their tables."""
+    return one is other or (
+        one.commit_ts == other.commit_ts and one.position == other.position and one.tables is other.tables
+    )
+
+
+__all__ = ["Sequencer"]

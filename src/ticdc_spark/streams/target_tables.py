@@ -1,0 +1,91 @@
+"""What events lack that a target protocol needs: versions of tables, their details, the tables of a DDL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from ticdc_spark.model import Bootstrap, RowChange, SchemaChange, Table
+from ticdc_spark.protocols.shared.ddl_words import ddl_word
+from ticdc_spark.protocols.wire_protocol import Traits
+from ticdc_spark.streams.sql_details import SqlDetails
+
+TablesOf: TypeAlias = Callable[[SchemaChange], tuple[Table | None, Table | None]]
+"""The table before and after a DDL that has none itself."""
+
+
+class TargetTables:
+    """Completes events for a target. Its memory is bounded by the number of tables."""
+
+    def __init__(self, target: Traits) -> None:
+        self._target = target
+        self._details = SqlDetails() if target.needs_details else None
+        self._versions: dict[tuple[str, str], tuple[Table, int]] = {}
+
+    def learn(self, event: SchemaChange | Bootstrap) -> None:
+        """Take what a DDL or BOOTSTRAP shows of its table, before it is written."""
+        if self._details is None:
+            return
+        if isinstance(event, Bootstrap):
+            self._details.learn(event.table)
+        elif event.table or event.pre_table:
+            self._details.follow(event)
+
+    def row(self, change: RowChange) -> RowChange:
+        """A row with what the target needs of its table; an ``upsert`` becomes an insert where it has no such thing."""
+        if change.op == "upsert" and not self._target.upserts:
+            change = replace(change, op="insert")
+        table = self.table(change.table, change.commit_ts)
+        return change if table is change.table else replace(change, table=table)
+
+    def table(self, table: Table, ts: int) -> Table:
+        """A table as the target's messages have it, first seen or changed at ``ts``."""
+        if self._details is not None:
+            table = self._details.complete(table)
+        if self._target.versioned_tables and table.version is None:
+            table = self._versioned(table, ts)
+        return table
+
+    def ddl(self, change: SchemaChange, tables_of: TablesOf) -> SchemaChange:
+        """A DDL with the target's word for its kind and with tables, where the target sends these.
+
+        Raises: MessageError for SQL that cannot be read.
+        """
+        if not self._target.ddl_has_tables:
+            return change
+        if change.table is not None or change.pre_table is not None:
+            return change if self._details is None else self._complete(change, self._details)
+        before, after = tables_of(change)
+        if self._target.versioned_tables:
+            before, after = (table and self._versioned(table, change.commit_ts) for table in (before, after))
+        return replace(change, kind=ddl_word(change.query), table=after, pre_table=before)
+
+    def captured_ddl(self, change: SchemaChange) -> SchemaChange:
+        """A DDL as a source of changes gives it, whose tables are there and whose kind is that of ``ddl.effect.Kind``.
+
+        Raises: MessageError for SQL that cannot be read.
+        """
+        if not self._target.ddl_has_tables:
+            return change
+        ts = change.commit_ts
+        before, after = (table and self.table(table, ts) for table in (change.pre_table, change.table))
+        if change.kind == "drop table":
+            after = before  # TiCDC sends a dropped table as the one after it too
+        return replace(change, kind=ddl_word(change.query), table=after, pre_table=before)
+
+    def _versioned(self, table: Table, ts: int) -> Table:
+        """The table with a version, which is the commit ts at which it was first seen as it is."""
+        name = (table.schema, table.name)
+        known = self._versions.get(name)
+        if known is None or known[0] != table:
+            known = self._versions[name] = (table, ts)
+        return replace(table, version=known[1])
+
+    def _complete(self, change: SchemaChange, details: SqlDetails) -> SchemaChange:
+        before, after = (table and details.complete(table) for table in (change.pre_table, change.table))
+        return replace(change, pre_table=before, table=after)
+
+
+__all__ = ["TablesOf", "TargetTables"]

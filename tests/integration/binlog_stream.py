@@ -1,0 +1,79 @@
+"""Reading a source of a real server until a marked end, and folding what comes in plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+from tests.mariadb_server import Server
+from ticdc_spark.capture.base import Captured, CapturedDdl, CaptureState, Resolved, Transaction
+from ticdc_spark.capture.binlog import BinlogCapture
+from ticdc_spark.model import Row, Table, Value
+from ticdc_spark.mysql import handle_key
+
+OPTIONS = (
+    "--log-bin=binlog",
+    "--binlog-format=ROW",
+    "--binlog-row-metadata=FULL",
+    "--server-id=7",
+    "--sync-binlog=0",
+    "--innodb-flush-log-at-trx-commit=0",
+)
+_ENDS = count(1)
+
+
+def captured(server: Server, state: CaptureState, uri: str = "") -> list[Captured]:
+    """Everything from ``state`` to now, without ``Resolved``."""
+    return [one for one in captured_with_resolved(server, state, uri) if not isinstance(one, Resolved)]
+
+
+def captured_with_resolved(server: Server, state: CaptureState, uri: str = "") -> Iterator[Captured]:
+    """The same with it."""
+    end = f"the_end_{next(_ENDS)}"
+    server.execute(f"CREATE DATABASE {end}", f"DROP DATABASE {end}")
+    source = BinlogCapture(uri or server.uri)
+    try:
+        for one in source.read(state):
+            schemas = {change.schema for change in one.changes} if isinstance(one, CapturedDdl) else set()
+            if not any(schema.startswith("the_end_") for schema in schemas):
+                yield one
+            elif isinstance(one, CapturedDdl) and end in schemas and one.changes[0].kind == "drop database":
+                return
+    finally:
+        source.close()
+
+
+Rows = dict[tuple[str, str], dict[tuple[Value, ...], Row]]
+
+
+def fold_rows(rows: Rows, one: Captured) -> None:
+    """What an element does to the rows of tables with a primary key. A row that is not there is an error."""
+    if isinstance(one, CapturedDdl):
+        _fold_ddl(rows, one)
+    elif isinstance(one, Transaction):
+        for change in one.changes:
+            there = rows.setdefault((change.table.schema, change.table.name), {})
+            if change.before is not None:
+                assert there.pop(_key(change.table, change.before)) == change.before
+            if change.after is not None:
+                key = _key(change.table, change.after)
+                assert key not in there
+                there[key] = change.after
+
+
+def _fold_ddl(rows: Rows, ddl: CapturedDdl) -> None:
+    moved: Rows = {}
+    for change in ddl.changes:
+        before, after = change.pre_table, change.table
+        if before is None and after is None:
+            for name in [name for name in rows if name[0] == change.schema and change.kind == "drop database"]:
+                del rows[name]
+            continue
+        old = {} if before is None else rows.pop((before.schema, before.name), {})
+        if after is not None:
+            moved[after.schema, after.name] = {} if change.kind == "truncate table" else old
+    rows.update(moved)
+
+
+def _key(table: Table, row: Row) -> tuple[Value, ...]:
+    return tuple(row[name] for name in handle_key(table))
