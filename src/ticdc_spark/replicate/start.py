@@ -90,7 +90,7 @@ def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: Pr
             if table.behind and not table.quarantined
         ),
         unproven=tuple(sorted(place for place, first in beginning.items() if first > 0)),
-        whole=tuple(sorted(place for place, first in beginning.items() if not first)),
+        whole=() if any(beginning.values()) else tuple(sorted(beginning)),
     )
 
 

@@ -10,6 +10,7 @@ from tests.unit.test_holes.shop import SCHEMA, Shop
 from ticdc_spark.config.job import SchemaFiles
 from ticdc_spark.config.values import SkipDdl
 from ticdc_spark.errors import DecisionNeeded, SourceChanged
+from ticdc_spark.model import SchemaChange
 from ticdc_spark.protocols.base import Encoded
 
 MARKS = ("diverged", "quarantined")
@@ -257,6 +258,45 @@ def test_topics_that_were_made_anew_after_the_state_was_lost_stop_the_job() -> N
     shop.watermark()
     with pytest.raises(SourceChanged, match="no topic reaches back"):
         shop.run()
+
+
+def test_a_view_is_no_table_that_a_lost_state_lacks() -> None:
+    shop = table()
+    shop.sql("CREATE TABLE u (id INT PRIMARY KEY)")
+    view = SchemaChange(
+        commit_ts=shop.tick(), query="CREATE VIEW v AS SELECT 1", kind="CREATE", schema=SCHEMA, name="v"
+    )
+    shop.send_ddl(view)
+    shop.insert("t", id="2", v="b")
+    shop.watermark()
+    shop.run()
+    shop.insert("t", id="3", v="c")
+    shop.watermark()
+    shop.run()
+    shop.lose_state()
+    shop.run()
+    assert {name: one.condition for name, one in shop.lab.view().tables.items()} == {
+        (SCHEMA, "t"): "clean",
+        (SCHEMA, "u"): "clean",
+    }
+
+
+def test_a_partition_that_was_added_is_no_topic_made_anew() -> None:
+    """The other one has lost its first messages by retention, and reaches back."""
+    shop = table()
+    for number in ("2", "3"):
+        shop.insert("t", id=number, v="b")
+        shop.watermark()
+        shop.run()
+    shop.lose_state()
+    shop.broker.trim(("cdc", 0), 2)
+    shop.broker.add_partition("cdc")
+    shop.insert("t", id="4", v="b")
+    shop.bootstrap("t")
+    shop.watermark()
+    shop.send(shop.encoder.watermark(shop.tick()), "cdc", 1)
+    shop.run()
+    assert shop.condition("t") == "clean"
 
 
 def test_a_changefeed_that_was_made_anew_from_an_older_start_goes_on() -> None:

@@ -9,7 +9,10 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from ticdc_spark.replicate.plan.evolve import DropDatabase, action
+from ticdc_spark.ddl.parse import parse
+from ticdc_spark.ddl.statements import AlterTable, CreateTable, DatabaseDdl, DropTables, RenameTables, TruncateTable
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import SchemaChange
 from ticdc_spark.replicate.plan.names import tables_before_and_after
 from ticdc_spark.replicate.state.progress import PastName, Progress, TableState
 from ticdc_spark.sinks.base import TableName
@@ -24,17 +27,28 @@ def with_past(progress: Progress, controls: Sequence[ControlEvent]) -> Progress:
     for event in controls:
         if not isinstance(event, DdlRead) or event.change.commit_ts > progress.replay_below:
             continue
-        change, ts = event.change, event.change.commit_ts
-        act = action(change)
-        before, after = tables_before_and_after(change)
-        taken = {(act.name, "")} if isinstance(act, DropDatabase) else before - after
-        for name in taken:
+        ts = event.change.commit_ts
+        before, after = _names(event.change)
+        for name in before - after:
             old = found.get(name) or PastName(schema=name[0], name=name[1])
             found[name] = msgspec.structs.replace(old, gone=max(old.gone, ts))
         for name in after:
             old = found.get(name) or PastName(schema=name[0], name=name[1])
             found[name] = msgspec.structs.replace(old, born=max(old.born, ts))
     return msgspec.structs.replace(progress, past=tuple(found.values()))
+
+
+def _names(change: SchemaChange) -> tuple[set[TableName], set[TableName]]:
+    """The tables that a DDL names before it and after it; a database that is dropped has no name of a table."""
+    try:
+        statement = parse(change.query)
+    except MessageError:
+        return set(), set()
+    if isinstance(statement, DatabaseDdl):
+        return ({(statement.name or change.schema, "")} if statement.what == "drop" else set()), set()
+    if not isinstance(statement, CreateTable | AlterTable | RenameTables | TruncateTable | DropTables):
+        return set(), set()  # a view
+    return tables_before_and_after(change)
 
 
 def mark_missing(progress: Progress, wanted: Callable[[str, str], bool]) -> Progress:

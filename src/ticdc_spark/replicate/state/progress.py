@@ -271,8 +271,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """After the state was lost: partitions whose first messages were removed, which may have lacked no row only if
     what is left of them reaches back to ``replay_below``."""
     whole: tuple[Partition, ...] = ()
-    """After the state was lost: partitions that begin at offset 0, until one of them reaches back to ``replay_below``.
-    Where none does, the topics were created anew."""
+    """After the state was lost, where every partition begins at offset 0: those not looked at, until one reaches back
+    to what tables had applied. Where none does, the topics were created anew."""
     batch_times: tuple[BatchTime, ...] = ()
     """Some of the batches and when they were committed, for the retention of the change log."""
 
