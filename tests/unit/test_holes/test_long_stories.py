@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from tests.simulator.faults import Died
 from tests.unit.test_holes.shop import SCHEMA, Shop
 from ticdc_spark.config.job import SchemaFiles
 from ticdc_spark.config.values import SkipDdl
@@ -68,6 +70,52 @@ def test_a_truncate_clears_the_mark_of_rows_that_were_left_out() -> None:
     shop.watermark()
     shop.run()
     assert shop.condition("t") == "clean"
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("point", ["change columns", "set column", "save the progress"])
+@pytest.mark.parametrize(
+    "ddl", ["ADD COLUMN n INT DEFAULT 5", "MODIFY COLUMN v DATETIME", "DROP COLUMN v, ADD COLUMN n INT"]
+)
+def test_a_ddl_that_is_skipped_when_it_is_half_done_leaves_a_table_that_goes_on(
+    ddl: str, point: str, after: bool
+) -> None:
+    shop = Shop()
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v DATE)")
+    shop.insert("t", id="1", v="2024-01-01")
+    shop.watermark()
+    shop.run()
+    ts = shop.sql(f"ALTER TABLE t {ddl}")
+    shop.watermark()
+    shop.faults.at, shop.faults.happens_first = point, after
+    with suppress(Died):
+        shop.run()
+    shop.configure(skip_ddl=(SkipDdl(ts, "*"),))
+    shop.run()
+    assert "_ticdc_old" not in shop.columns("t")
+    shop.sql("ALTER TABLE t ADD COLUMN m INT")
+    shop.insert("t", id="2", m="7")
+    shop.watermark()
+    shop.run()
+    found = shop.lake("t")
+    assert found is not None
+    assert sorted((row["id"], row["m"]) for row in found.rows) == [(1, None), (2, 7)]
+
+
+def test_a_skipped_type_change_gives_the_old_values_back() -> None:
+    shop = Shop()
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v TIME)")
+    shop.insert("t", id="1", v="10:00:00")
+    shop.watermark()
+    shop.run()
+    ts = shop.sql("ALTER TABLE t MODIFY COLUMN v TIME(3)")
+    shop.watermark()
+    shop.dies("set column")
+    assert shop.rows("t") == [(1, None, "10:00:00")]
+    shop.configure(skip_ddl=(SkipDdl(ts, "*"),))
+    shop.run()
+    assert shop.rows("t") == [(1, "10:00:00")]
+    assert shop.condition("t") == "diverged"
 
 
 # ---- the lake in other hands
