@@ -7,6 +7,7 @@ already is broken, too. One whose words are not there any more says so, and is t
 from __future__ import annotations
 
 import inspect
+import os
 import textwrap
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,6 +18,7 @@ from types import FunctionType
 from typing import Any
 
 import msgspec
+import pytest
 
 from tests.simulator.draw import draw
 from tests.simulator.runner import quietly
@@ -46,6 +48,8 @@ class Mutation(msgspec.Struct, frozen=True):
     needs: tuple[str, ...] = ()
     """What a story must have for it: kinds of moves and of faults, schema changes, see ``features``. Others are not
     told, which would only take time."""
+    found_by: str = ""
+    """A test that finds it, where it takes a combination that random stories rarely draw."""
 
 
 @contextmanager
@@ -74,6 +78,20 @@ def _edited(where: str, edits: list[Edit]) -> Iterator[None]:
         yield
     finally:
         function.__code__ = before
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """As a plugin of pytest (``-p tests.simulator.mutate``): run tests with the mutation that ``MUTATION`` names."""
+    from tests.simulator.mutations import MUTATIONS
+
+    (mutation,) = (one for one in MUTATIONS if one.name == os.environ["MUTATION"])
+    session.config.add_cleanup(_apply_for_good(mutation).close)
+
+
+def _apply_for_good(mutation: Mutation) -> ExitStack:
+    stack = ExitStack()
+    stack.enter_context(applied(mutation))
+    return stack
 
 
 def function_of(where: str) -> FunctionType:
@@ -127,6 +145,6 @@ def catch(mutation: Mutation, seeds: Iterable[int], lab: LabMaker, most: int) ->
     return None
 
 
-def one(name: str, where: str, old: str, new: str, *needs: str) -> Mutation:
+def one(name: str, where: str, old: str, new: str, *needs: str, found_by: str = "") -> Mutation:
     """A mutation of one edit."""
-    return Mutation(name, (Edit(where, old, new),), needs)
+    return Mutation(name, (Edit(where, old, new),), needs, found_by)

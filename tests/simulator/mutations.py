@@ -5,6 +5,10 @@ from __future__ import annotations
 from tests.simulator.mutate import Edit, Mutation, one
 
 _APPLY, _PLAN, _MODES = "replicate.apply", "replicate.plan", "replicate.modes"
+_RARE = "tests/unit/test_holes/test_combinations.py"
+_SKIP_DDL = "tests/unit/test_holes/test_skip_ddl.py"
+_SKIPS = "tests/unit/test_skip_messages.py"
+_READS = "tests/unit/test_read_rows.py"
 
 MARKS = (
     one(
@@ -26,6 +30,7 @@ MARKS = (
         "for name, stamp in []:",
         "lose_state",
         "continue",
+        found_by=f"{_SKIPS}::test_a_message_that_can_be_read_marks_its_table_only",
     ),
     one("a CREATE is done again after a restart", f"{_APPLY}.ddl:_create", "if now >= mark:", "if False:"),
     one(
@@ -36,13 +41,14 @@ MARKS = (
         "fault",
         "ddl rename_table",
     ),
-    one(
+    Mutation(
         "rows are appended though old ones may be there",
-        f"{_APPLY}.rows:apply_rows",
-        "is_new = state.clean and not redo",
-        "is_new = not redo",
-        "mangle",
-        "continue",
+        (
+            Edit(f"{_APPLY}.rows:apply_rows", "is_new = state.clean and not redo", "is_new = not redo"),
+            Edit(f"{_APPLY}.rows:apply_rows", "changes.new_keys and now.clean", "changes.new_keys"),
+        ),
+        ("mangle", "continue"),
+        found_by=f"{_RARE}::test_a_key_whose_delete_was_rejected_is_not_appended_a_second_time",
     ),
     Mutation(
         "a table that was set back is not noticed",
@@ -138,6 +144,7 @@ STEPS = (
         "for topic, partition in ():",
         "lose_state",
         "trim_topic",
+        found_by=f"{_RARE}::test_a_topic_that_lost_unread_messages_while_the_state_was_lost_stops_the_job",
     ),
     one(
         "batches that the log lacks are not missed",
@@ -162,6 +169,7 @@ STEPS = (
         "lose_state",
         "quarantine",
         "corrupt",
+        found_by=f"{_RARE}::test_a_quarantined_table_is_where_it_stood_still_once_the_state_was_lost",
     ),
 )
 TIME = (
@@ -212,6 +220,7 @@ TIME = (
         "hang",
         "apply-if-newest",
         "ddl truncate_table",
+        found_by=f"{_RARE}::test_a_late_row_from_before_a_truncate_does_not_come_back",
     ),
 )
 DDL = (
@@ -255,6 +264,7 @@ DDL = (
         "replay_below=0",
         "lose_state",
         "ddl drop_table",
+        found_by=f"{_SKIPS}::test_what_a_person_cleared_wins_over_what_the_table_says_and_is_written_there",
     ),
     one("a replayed DDL is applied again", f"{_MODES}.watermark:_is_replay", "if ts > progress.applied:", "if True:"),
     one(
@@ -263,6 +273,7 @@ DDL = (
         "min(resolved, refused.change.commit_ts - 1)",
         "resolved",
         "exchange_partition",
+        found_by=f"{_RARE}::test_rows_behind_a_refused_ddl_wait_for_the_decision",
     ),
     one(
         "a held DDL holds no other table",
@@ -300,6 +311,7 @@ DDL = (
         "\n",
         "skip_any_ddl",
         "ddl drop_table",
+        found_by=f"{_SKIP_DDL}::test_a_skipped_drop_keeps_the_rows_before_an_alter",
     ),
     one(
         "a TRUNCATE is not done on a table that the progress lacks",
@@ -348,20 +360,13 @@ ROWS = (
         "hang",
         "apply-if-newest",
         "ddl add_column",
+        found_by=f"{_READS}::test_each_row_is_read_by_its_own_version",
     ),
     one(
         "the delete of an update that changes the key is lost",
         "spark.decode.versions:moved_rows",
         'return [at for at in sorted(moved) if letters[at] == "u"]',
         "return []",
-    ),
-    one(
-        "columns are added by what the table says, not by what the lake has",
-        f"{_APPLY}.rows:_prepare_table",
-        "{key.casefold() for key in batch.sink.columns(name)}",
-        "{key.name.casefold() for key in table.columns}",
-        "ddl silent_column",
-        "die_after",
     ),
     one(
         "rows are read by the newest schema",

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from tests.simulator.job_lab import JobLab
@@ -23,7 +27,21 @@ def test_a_mutation_can_be_made(mutation: Mutation) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+@pytest.mark.parametrize("mutation", [one for one in MUTATIONS if not one.found_by], ids=lambda mutation: mutation.name)
 def test_a_mutation_is_found(mutation: Mutation) -> None:
     caught = catch(mutation, SEEDS, JobLab, STORIES)
     assert caught is not None, f"{STORIES} stories do not find it"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutation", [one for one in MUTATIONS if one.found_by], ids=lambda mutation: mutation.name)
+def test_a_rare_mutation_is_found_by_its_test(mutation: Mutation) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.simulator.mutate"]
+    done = subprocess.run(
+        [*command, mutation.found_by],
+        env={**os.environ, "MUTATION": mutation.name},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout

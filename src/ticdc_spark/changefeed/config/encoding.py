@@ -1,5 +1,6 @@
 """What the protocol's encoder is given, and what its options need of each other."""
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,6 +9,7 @@ import msgspec
 from ticdc_spark.changefeed.config.given import Given
 from ticdc_spark.changefeed.config.key import CODEC, KAFKA, LARGE, OURS, Key
 from ticdc_spark.changefeed.config.keys import KEYS, key
+from ticdc_spark.config.paths import location
 from ticdc_spark.errors import UsageError
 from ticdc_spark.protocols import PROTOCOLS, WireProtocol
 from ticdc_spark.protocols.encoder_options import target_encoder
@@ -29,8 +31,10 @@ def read_encoder(given: Given, protocol: WireProtocol[Any]) -> Mapping[str, str]
     for found in KEYS:
         if found.option is None:
             continue
-        if _takes(protocol, fields, found.option):
+        if takes(protocol, found.option):
             value = given.get(found.id)
+            if found.id == STORAGE and value is not None:
+                value = location(given.folder / "any", value, bare_path=True)
             if value is not None:
                 options[found.option] = _text(value)
         elif found.section != KAFKA and given.given(found.id) and given.get(found.id) != found.otherwise:
@@ -73,6 +77,13 @@ def check_encoder(given: Given, protocol: WireProtocol[Any], options: Mapping[st
             given.mistakes.add("", str(error))
 
 
+def takes(protocol: WireProtocol[Any], option: str) -> bool:
+    """Whether a protocol's encoder has an option, which has TiCDC's name."""
+    if option in _CLAIM_CHECK:
+        return protocol.traits.claim_check
+    return _FIELDS.get(option, option) in _fields(protocol)
+
+
 def sends_watermarks(protocol: WireProtocol[Any], options: Mapping[str, str]) -> bool:
     """Whether the encoder writes watermarks."""
     if protocol.traits.watermarks != "optional":
@@ -108,6 +119,8 @@ def _check_large(given: Given, protocol: WireProtocol[Any], options: Mapping[str
         given.mistake(HANDLE, f"found {handle!r}; it needs enable-tidb-extension = true with {protocol.name}")
     if handle == "claim-check" and not given.get(STORAGE):
         given.mistake(STORAGE, "missing; `claim-check` needs it")
+    elif handle == "claim-check" and "?" in given.get(STORAGE):
+        given.mistake(STORAGE, "settings behind ? are not read; allowed: a path or a URI without them")
 
 
 def _check_checksum(given: Given, protocol: WireProtocol[Any], options: Mapping[str, str]) -> None:
@@ -135,19 +148,14 @@ def _hides_old_values(protocol: WireProtocol[Any], options: Mapping[str, str]) -
 
 
 def _has_no_effect(given: Given, found: Key, protocol: WireProtocol[Any]) -> None:
-    able = [name for name, other in sorted(PROTOCOLS.items()) if _takes(other, _fields(other), found.option or "")]
+    able = [name for name, other in sorted(PROTOCOLS.items()) if takes(other, found.option or "")]
     if found.id != HANDLE:  # that one is an error
         given.warn(found.id, f"has no effect with protocol {protocol.name}; it is for {', '.join(able)}")
 
 
+@functools.cache
 def _fields(protocol: WireProtocol[Any]) -> frozenset[str]:
     return frozenset(field.name.replace("_", "-") for field in msgspec.structs.fields(protocol.config_type()))
-
-
-def _takes(protocol: WireProtocol[Any], fields: frozenset[str], option: str) -> bool:
-    if option in _CLAIM_CHECK:
-        return protocol.traits.claim_check
-    return _FIELDS.get(option, option) in fields
 
 
 def _text(value: object) -> str:
@@ -161,4 +169,4 @@ class _NoRegistry:
         raise AssertionError(subject)
 
 
-__all__ = ["check_encoder", "read_encoder", "sends_watermarks"]
+__all__ = ["check_encoder", "read_encoder", "sends_watermarks", "takes"]

@@ -1,6 +1,5 @@
 """What is given for each key: by the file, the sink URI over it, and the command line over both."""
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,10 +8,11 @@ from ticdc_spark.changefeed.config.key import OURS, Key
 from ticdc_spark.changefeed.config.keys import BY_ID, BY_URI, SECTIONS, key
 from ticdc_spark.changefeed.config.sink_uri import WHERE, Parameter, remember_secret
 from ticdc_spark.config.secrets import ReferenceFault, is_secret_key
-from ticdc_spark.config.toml import Mistakes, nearest, references
+from ticdc_spark.config.toml import Mistakes, nearest, read_options, references
 
 _RAW = {"sink-uri", f"{OURS}.sink-uri"}
 """Their references are resolved once they are parted."""
+REGISTRY_OPTIONS = f"{OURS}.schema-registry"
 _LAST = "sink.debezium.include-start-ts"
 """The one switch that a URI can turn off although the file turns it on, as in TiCDC."""
 
@@ -56,6 +56,7 @@ class Given(Entry):
         """Places, by the reason."""
         self.wrong: set[str] = set()
         """Ids of keys whose value could not be read."""
+        self.registry_options: dict[str, str] = {}
 
     def mistake(self, name: str, what: str) -> None:
         """Note a mistake at a key."""
@@ -71,13 +72,15 @@ class Given(Entry):
         for name, value in raw.items():
             inner = f"{section}.{name}" if section else name
             found = BY_ID.get(inner) or BY_ID.get(inner.lower())
-            if found is not None:
+            if inner == REGISTRY_OPTIONS and isinstance(value, Mapping):
+                self.registry_options = read_options(value, inner, self.mistakes)
+            elif found is not None:
                 self._take_toml(found, value, entry)
             elif inner in SECTIONS:
                 if isinstance(value, Mapping):
                     self.read_file(value, inner)
                 else:
-                    self.mistakes.add(f"[{inner}]", f"found {value!r}; allowed: a section")
+                    self.mistakes.add(f"[{inner}]", "allowed: a section")
             elif f"{inner}[]" in SECTIONS:
                 self._read_entries(inner, value)
             else:
@@ -98,7 +101,7 @@ class Given(Entry):
         near = nearest(name, here)
         if not near:
             elsewhere = sorted(known.place for known in BY_ID.values() if name.lower() in (known.name, known.uri))
-            sections = sorted(f"[{inner}]".replace("[]]", "]]") for inner in SECTIONS if _last(inner) == name)
+            sections = sorted(_title(inner) for inner in SECTIONS if _title(inner).strip("[]").endswith(f".{name}"))
             near = "; it belongs to " + " or ".join(elsewhere + sections) if elsewhere or sections else ""
         self.mistakes.add(where, f"unknown key `{name}`{near or '; allowed: ' + ', '.join(sorted(here))}")
 
@@ -122,10 +125,10 @@ class Given(Entry):
         for parameter in parameters:
             found = BY_URI.get(parameter.name)
             if found is None:
-                near = nearest(parameter.name, BY_URI)
-                ours = [known.place for known in BY_ID.values() if known.name == parameter.name]
-                file = f"; it stands in the file: {ours[0]}" if ours else f"; allowed: {', '.join(sorted(BY_URI))}"
-                self.mistakes.add(WHERE, f"unknown key `{parameter.name}`{near or file}")
+                inside = [known.place for known in BY_ID.values() if known.name == parameter.name]
+                hint = f"; it belongs to the file: {inside[0]}" if inside else nearest(parameter.name, BY_URI)
+                allowed = f"; allowed: {', '.join(sorted(BY_URI))}"
+                self.mistakes.add(WHERE, f"unknown key `{parameter.name}`{hint or allowed}")
                 continue
             self._take(found, parameter.value, f"{WHERE} {parameter.name}", self, from_text=True, over=True)
 
@@ -145,7 +148,7 @@ class Given(Entry):
         if value == "" and found.kind.parse is str:
             return  # as if it were not there, as in TiCDC
         if isinstance(value, str) and (found.secret or is_secret_key(found.name)):
-            remember_secret(value)
+            remember_secret(value, url=found.url)
         try:
             parsed = found.kind.parse(value) if from_text and isinstance(value, str) else value
             read = found.kind.read(parsed)
@@ -203,8 +206,8 @@ def _outer(section: str) -> str:
     return section.rpartition(".")[0]
 
 
-def _last(section: str) -> str:
-    return re.sub(r"\[\]$", "", section.rpartition(".")[2])
+def _title(section: str) -> str:
+    return f"[[{section[:-2]}]]" if section.endswith("[]") else f"[{section}]"
 
 
 __all__ = ["Entry", "Given"]

@@ -13,6 +13,7 @@ from ticdc_spark.changefeed.config.sink_uri import SinkUri
 
 _FILES = ("ca", "cert", "key")
 _OAUTH = ("sasl-oauth-client-id", "sasl-oauth-client-secret", "sasl-oauth-token-url")
+_PREFIX = {"GSSAPI": "sasl-gssapi-", "OAUTHBEARER": "sasl-oauth-"}
 _BY_PASSWORD = {"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
 
 
@@ -94,7 +95,7 @@ def _sasl(given: Given) -> Sasl | None:
                 given.mistake(f"{KAFKA}.{name}", f"missing; sasl-mechanism {mechanism} needs it")
     if mechanism == "GSSAPI":
         _check_gssapi(given)
-    return Sasl(mechanism=mechanism, user=user, password=password, options=_options(given))
+    return Sasl(mechanism=mechanism, user=user, password=password, options=_options(given, _PREFIX.get(mechanism, "")))
 
 
 def _check_gssapi(given: Given) -> None:
@@ -109,18 +110,18 @@ def _check_gssapi(given: Given) -> None:
             _existing(given, f"{KAFKA}.sasl-gssapi-{name}")
 
 
-def _options(given: Given) -> dict[str, str]:
-    """The keys of GSSAPI and OAUTHBEARER that are given, as text; paths are absolute, scopes parted by spaces."""
+def _options(given: Given, prefix: str) -> dict[str, str]:
+    """The keys of the mechanism, as text; paths are absolute, scopes parted by spaces."""
     options = {}
     for found in KEYS:
-        if found.section != KAFKA or not found.name.startswith(("sasl-gssapi-", "sasl-oauth-")):
+        if not prefix or found.section != KAFKA or not found.name.startswith(prefix):
             continue
         value = given.get(found.id)
         if isinstance(value, Path):
             value = str(given.folder / value.expanduser())
         if isinstance(value, tuple):
             value = " ".join(value)
-        if value is not None and (given.given(found.id)):
+        if value is not None:
             options[found.name] = str(value).lower() if isinstance(value, bool) else str(value)
     return options
 

@@ -43,6 +43,8 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     option: str | None = None
     """The option of ``protocols.encoder_options.target_encoder`` that it gives."""
     secret: bool = False
+    """The value, or the password in it where it is a URL, is never shown."""
+    url: bool = False
 
     @property
     def id(self) -> str:

@@ -24,8 +24,12 @@ _BDR = "it needs TiDB's source id of each transaction"
 _PROCESS = "it steers the processes of TiCDC"
 
 
-def _key(name: str, section: str, kind: Kind, default: object, meaning: str, *, secret: bool = False) -> Key:
-    return Key(name=name, section=section, kind=kind, default=default, meaning=meaning, secret=secret)
+def _key(name: str, section: str, kind: Kind, default: object, meaning: str) -> Key:
+    return Key(name=name, section=section, kind=kind, default=default, meaning=meaning)
+
+
+def _url(name: str, section: str, meaning: str) -> Key:
+    return Key(name=name, section=section, kind=text(), meaning=meaning, secret=True, url=True)
 
 
 def _not(use: Use, reason: str, section: str, name: str, kind: Kind, default: object, meaning: str) -> Key:
@@ -33,8 +37,14 @@ def _not(use: Use, reason: str, section: str, name: str, kind: Kind, default: ob
 
 
 FEED_KEYS = (
-    _key("sink-uri", FEED, text(), None, "The sink URI, where the command line has none.", secret=True),
-    _key("case-sensitive", FEED, boolean(), False, "Whether filter rules tell upper case from lower."),
+    _url("sink-uri", FEED, "The sink URI, where the command line has none."),
+    _key(
+        "case-sensitive",
+        FEED,
+        boolean(),
+        False,
+        "Whether upper and lower case differ in filter rules, dispatchers and selectors.",
+    ),
     _key(
         "force-replicate",
         FEED,
@@ -210,8 +220,8 @@ OUR_KEYS = (
         None,
         "Name of the changefeed. Default: the name of the file, or the topic if there is none.",
     ),
-    _key("sink-uri", OURS, text(), None, "The sink URI, where the command line has none.", secret=True),
-    _key("source", OURS, text(), None, "Where changes come from.", secret=True),
+    _url("sink-uri", OURS, "The sink URI, where the command line has none."),
+    _url("source", OURS, "Where changes come from."),
     _key("state", OURS, path(), None, "Folder of the changefeed's progress."),
     _key(
         "time-zone",
@@ -227,6 +237,13 @@ OUR_KEYS = (
         integer(1, 2**63 - 1),
         None,
         "commitTs up to which changes are sent; then the changefeed ends.",
+    ),
+    _key(
+        "schema-registry",
+        OURS,
+        table(),
+        None,
+        'A table of options of the registry\'s client, by its own names: `"ssl.ca.location"`, `timeout` …',
     ),
     _key(
         "cluster-id",

@@ -61,8 +61,9 @@ SINK_KEYS = (
         section=SINK,
         uri="schema-registry",
         kind=annotated(RegistryUrl),
-        meaning="Schema registry of the protocols that need one: a URL, with `user:password@` if it asks for them.",
+        meaning="Schema registry of the protocols that need one: a URL, with `user:password@` where it needs them.",
         secret=True,
+        url=True,
     ),
     _key(
         "only-output-updated-columns",

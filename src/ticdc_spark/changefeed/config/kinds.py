@@ -81,7 +81,7 @@ def number() -> Kind:
 
 
 def words(allowed: str, *, upper: bool = False) -> Kind:
-    """One of the words in ``allowed``, which spaces part, in any case; the empty text is the first of them.
+    """One of the words in ``allowed``, which spaces part, in any case.
 
     ``upper``: the value is in upper case.
     """

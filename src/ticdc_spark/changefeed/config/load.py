@@ -14,6 +14,7 @@ from ticdc_spark.changefeed.config.keys import key
 from ticdc_spark.changefeed.config.settings import BootstrapCadence, Changefeed
 from ticdc_spark.changefeed.config.sink_uri import WHERE, SinkUri, parse_sink_uri
 from ticdc_spark.changefeed.config.tables import read_dispatchers, read_filter, read_selectors
+from ticdc_spark.config.paths import location
 from ticdc_spark.config.secrets import redact
 from ticdc_spark.config.toml import Mistakes, read_toml
 from ticdc_spark.protocols import PROTOCOLS
@@ -85,7 +86,8 @@ def _changefeed(given: Given, path: Path | None, uri: SinkUri) -> Changefeed | N
         file=None if path is None else str(path),
         protocol=protocol.name,
         encoder=options,
-        schema_registry=given.get("sink.schema-registry"),
+        schema_registry=_registry(given),
+        schema_registry_options=given.registry_options,
         bootstrap=_bootstrap(given),
         case_sensitive=given.get("case-sensitive"),
         force_replicate=given.get("force-replicate"),
@@ -108,6 +110,11 @@ def _name(given: Given, path: Path | None, uri: SinkUri) -> str:
         return str(found)
     words = re.findall(r"[A-Za-z0-9]+", path.stem if path else uri.topic)
     return "-".join(words) or "changefeed"
+
+
+def _registry(given: Given) -> str | None:
+    found: str | None = given.get("sink.schema-registry")
+    return location(given.folder / "any", found) if found is not None else None
 
 
 def _bootstrap(given: Given) -> BootstrapCadence:

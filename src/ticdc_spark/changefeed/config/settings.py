@@ -124,6 +124,8 @@ class Changefeed(msgspec.Struct, frozen=True, kw_only=True):
     encoder: Mapping[str, str] = {}
     """Options of ``protocols.encoder_options.target_encoder``."""
     schema_registry: str | None = None
+    schema_registry_options: Mapping[str, str] = {}
+    """Of the registry's client, by its own names."""
     filter: Filter = Filter()
     dispatchers: tuple[DispatchRule, ...] = ()
     column_selectors: tuple[ColumnSelector, ...] = ()

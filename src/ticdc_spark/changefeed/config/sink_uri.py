@@ -111,7 +111,7 @@ class _Parser:
         pairs = [pair.partition("=") for pair in query.split("&") if pair]
         for raw, _, value in pairs:
             if self._is_secret(raw):
-                remember_secret(self._unmasked(value))
+                remember_secret(self._unmasked(value), url=self._is_url(raw))
         for raw, _, value in pairs:
             name = self._decoded("", raw)
             if name is None:
@@ -122,7 +122,7 @@ class _Parser:
             if text is None:
                 continue
             if secret:
-                remember_secret(text)
+                remember_secret(text, url=self._is_url(name))
             if name in found and found[name].value != text:
                 self._add(name, "given twice, with different values")
             found.setdefault(name, Parameter(name, text, secret))
@@ -131,6 +131,9 @@ class _Parser:
     def _is_secret(self, name: str) -> bool:
         key = BY_URI.get(name)
         return key.secret if key else is_secret_key(name)
+
+    def _is_url(self, name: str) -> bool:
+        return name in BY_URI and BY_URI[name].url
 
     def _decoded(self, name: str, text: str, secret: bool = False) -> str | None:
         shown = "" if secret else f"found {self._unmasked(text)!r}; "
@@ -168,17 +171,14 @@ def is_topic(name: str) -> bool:
     return re.fullmatch(r"[A-Za-z0-9._-]{1,249}", name) is not None and name not in (".", "..")
 
 
-def remember_secret(text: str) -> None:
-    """Keep a secret out of all that is printed; also the password in a URL, but not the whole of it."""
-    if "://" in text:
-        user, at, _ = text.partition("://")[2].partition("/")[0].rpartition("@")
-        password = user.partition(":")[2] if at else ""
-        words = [password, urllib.parse.unquote(password)]
-    else:
-        words = [text, urllib.parse.unquote_plus(text)]
-    for word in words:
-        if len(word) > 1 and word not in ("true", "false"):
-            remember(word)
+def remember_secret(text: str, *, url: bool = False) -> None:
+    """Keep a secret out of all that is printed; of a ``url`` what may be its password."""
+    for form in {text, urllib.parse.unquote_plus(text)}:
+        words = re.findall(r"(?:^|//|,)[^:/@,]*:(.+)@", form) if url else [form]
+        for word in words:
+            for secret in {word, urllib.parse.unquote(word)}:
+                if len(secret) > 1 and secret not in ("true", "false"):
+                    remember(secret)
 
 
-__all__ = ["WHERE", "Parameter", "SinkUri", "is_topic", "parse_sink_uri"]
+__all__ = ["WHERE", "Parameter", "SinkUri", "is_topic", "parse_sink_uri", "remember_secret"]

@@ -1,13 +1,19 @@
 """Which tables, rows, columns and events are sent, and where to: ``[filter]``, dispatchers, column selectors."""
 
 import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from ticdc_spark.changefeed.config.given import Entry, Given
 from ticdc_spark.changefeed.config.key import DISPATCHERS, EVENTS, SELECTORS
 from ticdc_spark.changefeed.config.settings import ColumnSelector, DispatchRule, EventFilter, Filter
 from ticdc_spark.changefeed.config.sink_uri import is_topic
+from ticdc_spark.config.matcher import compile_column_matcher, compile_matcher
+from ticdc_spark.config.rules import regex
 from ticdc_spark.config.toml import nearest
+from ticdc_spark.errors import UsageError
 from ticdc_spark.protocols import WireProtocol
 
 EVENT_NAMES = (
@@ -30,10 +36,9 @@ _EXPRESSION = re.compile(r"[A-Za-z0-9._-]*(\{schema\})?([A-Za-z0-9._-]*\{table\}
 
 def read_filter(given: Given) -> Filter:
     """``[filter]`` and its event filters."""
-    rules = given.get("filter.rules")
-    if not rules:
+    if not given.get("filter.rules"):
         given.mistake("filter.rules", 'found []; allowed: a list of filter rules such as "*.*", "!test.*"')
-    _check_rules(given, given, "filter.rules")
+    rules = _rules(given, given, "filter.rules")
     if given.get("filter.ignore-txn-start-ts"):
         given.warn("filter.ignore-txn-start-ts", "has no effect where the source has no start_ts, such as a binlog")
     filters = tuple(_event_filter(given, entry) for entry in given.entries.get("filter.event-filters", ()))
@@ -48,6 +53,8 @@ def _event_filter(given: Given, entry: Entry) -> EventFilter:
         if event not in EVENT_NAMES:
             near = nearest(event, EVENT_NAMES) or "; allowed: " + ", ".join(EVENT_NAMES)
             given.mistakes.add(entry.place(f"{EVENTS}.ignore-event"), f"found {event!r}, which is no event{near}")
+    for pattern in get("ignore-sql"):
+        _try(given, entry, f"{EVENTS}.ignore-sql", partial(regex, pattern, f"found {pattern!r}"))
     return EventFilter(
         matcher=_matcher(given, entry, EVENTS),
         ignore_event=get("ignore-event"),
@@ -72,7 +79,7 @@ def _dispatcher(given: Given, entry: Entry, one_table: bool) -> DispatchRule:
     topic, index, columns = (entry.get(f"{DISPATCHERS}.{name}") for name in ("topic", "index", "columns"))
     partition = _partition(given, entry)
     if topic and not is_topic(topic):
-        if not _EXPRESSION.fullmatch(topic) or len(topic) > 249:
+        if "{" not in topic or not _EXPRESSION.fullmatch(topic):
             allowed = "letters, digits, `.`, `_`, `-`, and {schema} before {table}, each once at most"
             given.mistakes.add(entry.place(f"{DISPATCHERS}.topic"), f"found {topic!r}; allowed: {allowed}")
         elif one_table and not ("{schema}" in topic and "{table}" in topic):
@@ -118,24 +125,36 @@ def _selector(given: Given, entry: Entry) -> ColumnSelector:
     if not columns:
         where = entry.place(f"{SELECTORS}.columns")
         given.mistakes.add(where, 'missing; allowed: a list of columns such as "*", "!secret"')
+    for rule in columns or ():
+        _try(given, entry, f"{SELECTORS}.columns", partial(compile_column_matcher, [rule], folder=given.folder))
     return ColumnSelector(matcher=_matcher(given, entry, SELECTORS), columns=columns or ())
 
 
 def _matcher(given: Given, entry: Entry, section: str) -> tuple[str, ...]:
     name = f"{section}.matcher"
-    matcher: tuple[str, ...] = entry.get(name) or ()
-    if not matcher:
+    if not entry.get(name):
         given.mistakes.add(entry.place(name), 'missing; allowed: a list of filter rules such as "*.*", "test.t?"')
-    _check_rules(given, entry, name)
-    return matcher
+    return _rules(given, entry, name)
 
 
-def _check_rules(given: Given, entry: Entry, name: str) -> None:
-    """A first look at filter rules; ``changefeed.filter`` compiles them."""
-    for rule in entry.get(name) or ():
-        text = rule.strip().removeprefix("!")
-        if text and not text.startswith(("#", "@")) and "." not in text:
-            given.mistakes.add(entry.place(name), f'found {rule!r}; allowed: "<schema>.<table>", such as "test.t*"')
+def _rules(given: Given, entry: Entry, name: str) -> tuple[str, ...]:
+    """The filter rules of a key, checked. Files that they name get absolute paths."""
+    rules = tuple(_anchored(rule, given.folder) for rule in entry.get(name) or ())
+    for rule in rules:
+        _try(given, entry, name, partial(compile_matcher, [rule], case_sensitive=True))
+    return rules
+
+
+def _anchored(rule: str, folder: Path) -> str:
+    text = rule.strip(" \t")
+    return f"@{folder / text[1:]}" if text.startswith("@") else rule
+
+
+def _try(given: Given, entry: Entry, name: str, check: Callable[[], object]) -> None:
+    try:
+        check()
+    except UsageError as error:
+        given.mistakes.add(entry.place(name), str(error))
 
 
 __all__ = ["EVENT_NAMES", "PARTITIONS", "read_dispatchers", "read_filter", "read_selectors"]
