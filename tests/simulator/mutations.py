@@ -139,7 +139,7 @@ STEPS = (
     ),
     one(
         "first messages that are gone are not missed once the state was lost",
-        "replicate.decide:_proven",
+        "replicate.proof:proven",
         "for topic, partition in progress.unproven:",
         "for topic, partition in ():",
         "lose_state",

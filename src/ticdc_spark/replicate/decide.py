@@ -7,12 +7,12 @@ import msgspec
 
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.table_filter import table_filter
-from ticdc_spark.errors import EnvironmentFault, RejectedMessage, SourceChanged, UsageError
+from ticdc_spark.errors import EnvironmentFault, RejectedMessage, UsageError
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.apply.columns import diverged
 from ticdc_spark.replicate.apply.ddl import is_skipped
 from ticdc_spark.replicate.apply.rejects import log_rejects
-from ticdc_spark.replicate.modes.arrival import advance_arrived, position
+from ticdc_spark.replicate.modes.arrival import advance_arrived
 from ticdc_spark.replicate.modes.base import Advanced, LandedBatch, ModeName, Rules
 from ticdc_spark.replicate.modes.choose import as_read, hides, refuse_hidden, without_ddl
 from ticdc_spark.replicate.modes.filters import at_the_filter, judge_left_out, leave_out, skip_to_known
@@ -21,14 +21,15 @@ from ticdc_spark.replicate.modes.watermark import advance, due
 from ticdc_spark.replicate.plan.evolve import ENTERS, LEAVES, Refused, action
 from ticdc_spark.replicate.plan.past import mark_missing
 from ticdc_spark.replicate.plan.timeline import identity
+from ticdc_spark.replicate.proof import proven
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.schemas.sql_ddl import named_after, with_schemas
 from ticdc_spark.replicate.schemas.upstream import with_asked_schemas
 from ticdc_spark.replicate.skips import STAGE, mark, skip_line, skipped_of
-from ticdc_spark.replicate.state.progress import Partition, Plan, Progress, QueuedDdl, TableState, UnreadNote
+from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl, TableState, UnreadNote
 from ticdc_spark.replicate.unread import names_in
 from ticdc_spark.sinks.changelog_base import ChangeLog
-from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, MessageSkipped, RowsRead, WatermarkRead, reject_of
+from ticdc_spark.spark.decode.control import ControlEvent, MessageSkipped, WatermarkRead, reject_of
 
 log = logging.getLogger(__name__)
 _ANY_TIME = 2**63 - 1
@@ -79,7 +80,7 @@ class Decider:
         )
         controls, skipped = skipped_of(landed.controls)
         wanted = msgspec.structs.replace(landed, controls=leave_out(controls, self.job.tables))
-        mode, advanced = self._advance(_proven(progress, landed), mode, wanted, rules)
+        mode, advanced = self._advance(proven(progress, landed), mode, wanted, rules)
         if mode != "arrival":
             found = mark_missing(advanced.progress, table_filter(self.job.tables))
             advanced = msgspec.structs.replace(advanced, progress=found)
@@ -228,64 +229,6 @@ class Decider:
         """A table of a topic with an unreadable message, which may have been this table's last change."""
         quarantined = (table.quarantined or reason) if self.job.on_reject == "quarantine" else table.quarantined
         return msgspec.structs.replace(diverged(table, table.applied, reason), quarantined=quarantined)
-
-
-def _proven(progress: Progress, landed: LandedBatch) -> Progress:
-    """After the state was lost, what is left of a partition must reach back to what had been applied.
-
-    Raises: SourceChanged
-    """
-    if not progress.unproven and not progress.whole:
-        return progress
-    left = []
-    whole = _whole(progress, landed)
-    for topic, partition in progress.unproven:
-        oldest = _oldest((topic, partition), landed)
-        if any(ts <= progress.replay_below + 1 for ts in oldest):
-            continue
-        if oldest:
-            raise SourceChanged(
-                f"topic {topic}, partition {partition}: its first messages were removed, and what is left begins at "
-                f"{min(oldest)}, after {progress.replay_below}, up to which the tables had applied everything before "
-                "the state was lost: rows between them may be missing. Begin a new job with a new lake, or restore the "
-                "state folder"
-            )
-        left.append((topic, partition))
-    return msgspec.structs.replace(progress, unproven=tuple(left), whole=whole)
-
-
-def _whole(progress: Progress, landed: LandedBatch) -> tuple[Partition, ...]:
-    """The partitions that begin at offset 0 and have not been looked at, until one of them reaches back.
-
-    Raises: SourceChanged where none does: they are not those that the tables came from
-    """
-    reached = max(progress.replay_below, max((table.mark[0] for table in progress.tables), default=0))
-    if reached < position(progress.generation + 1, 0):
-        return ()  # In arrival mode marks are no commit_ts.
-    found = {place: _oldest(place, landed) for place in progress.whole}
-    if any(ts <= reached + 1 for oldest in found.values() for ts in oldest):
-        return ()
-    later = [ts for oldest in found.values() for ts in oldest]
-    left = tuple(place for place, oldest in found.items() if not oldest)
-    if not later or any(landed.latest.get(place, 0) > 0 for place in left):
-        return left
-    raise SourceChanged(
-        f"no topic reaches back to {reached}, which a table had applied before the state was lost: what is there "
-        f"begins at {min(later)}. The topics were created again, and changes between may be missing. Create the "
-        "changefeed again with a --start-ts at or below that, into empty topics; or restore the state folder; or begin "
-        "a new job with a new lake"
-    )
-
-
-def _oldest(place: Partition, landed: LandedBatch) -> list[int]:
-    """What shows how far back a partition reaches, in a batch that read its first messages."""
-    here = [event for event in landed.controls if (event.topic, event.partition) == place]
-    oldest = [event.commit_ts for event in here if isinstance(event, WatermarkRead)]
-    oldest += [event.change.commit_ts for event in here if isinstance(event, DdlRead)]
-    for event in here:
-        if isinstance(event, RowsRead):
-            oldest.append(0 if event.summary.replays else event.summary.min_ts)
-    return oldest
 
 
 __all__ = ["Decided", "Decider"]

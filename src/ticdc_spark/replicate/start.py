@@ -1,8 +1,9 @@
 """The start of a run: what the job knows is compared with what its tables, its change log and its source are now."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import msgspec
 
@@ -26,6 +27,7 @@ from ticdc_spark.sinks.changelog_base import ChangeLog
 from ticdc_spark.spark.sources.base import Source
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 def begin(
@@ -131,12 +133,14 @@ def _look(
     tables = [table for table in progress.tables if table.mark != NO_MARK and (not table.dropped or table.kept)]
     arrival = progress.mode == "arrival"
 
-    def look(table: TableState) -> Looked:
-        return look_at(sink, job, (table.schema, table.name), table, arrival=arrival)
+    def look(table: TableState) -> tuple[Looked, str]:
+        looked = look_at(sink, job, (table.schema, table.name), table, arrival=arrival)
+        as_left = looked.stamp is not None and looked.stamp.mark == table.mark and not arrival
+        return looked, columns_gone(sink, table) if as_left and table.diverged_since is None else ""
 
     redo: list[Pending] = []
     worse: dict[TableName, TableState] = {}
-    for table, looked in zip(tables, _each(job, look, tables), strict=True):
+    for table, (looked, gone) in zip(tables, _each(job, look, tables), strict=True):
         name = (table.schema, table.name)
         if looked.stamp is None:
             if not interrupted:
@@ -149,12 +153,10 @@ def _look(
             worse[name] = _set_back(table, looked)
         elif looked.state is not None and looked.state.diverged_since is not None and table.diverged_since is None:
             worse[name] = diverged(table, looked.state.diverged_since, looked.state.diverged_why)
-        if looked.stamp is not None and looked.stamp.mark == table.mark and not arrival:
-            gone = "" if table.diverged_since is not None else columns_gone(sink, table)
-            if gone:
-                log.warning("`%s`.`%s`: %s", *name, gone)
-                marked = diverged(worse.get(name, table), table.applied, gone)
-                worse[name] = msgspec.structs.replace(marked, misshapen=True)
+        if gone:
+            log.warning("`%s`.`%s`: %s", *name, gone)
+            marked = diverged(worse.get(name, table), table.applied, gone)
+            worse[name] = msgspec.structs.replace(marked, misshapen=True)
     worse |= {} if arrival else _come_back(job, sink, progress)
     known = tuple(worse.get((table.schema, table.name), table) for table in progress.tables)
     return msgspec.structs.replace(progress, tables=known), tuple(redo)
@@ -165,9 +167,8 @@ def _come_back(job: Job, sink: Sink, progress: Progress) -> dict[TableName, Tabl
     them. They stay, as tables that were dropped and kept."""
     gone = [table for table in progress.tables if table.dropped and not table.kept]
     found = {}
-    for table in gone:
+    for table, there in zip(gone, _each(job, lambda table: sink.find((table.schema, table.name)), gone), strict=True):
         name = (table.schema, table.name)
-        there = sink.find(name)
         stamp = None if there is None else there.stamp
         if stamp is None or stamp.job != job.name or stamp.mark[0] >= table.ddl_ts:
             continue
@@ -186,8 +187,7 @@ def _set_back(table: TableState, looked: Looked) -> TableState:
     return diverged(back, state.diverged_since, state.diverged_why)
 
 
-def _each(job: Job, look: object, tables: list[TableState]) -> Iterable[Looked]:
-    assert callable(look)
+def _each(job: Job, look: Callable[[TableState], T], tables: list[TableState]) -> Iterable[T]:
     if len(tables) <= 1 or job.parallel_tables == 1:
         return [look(table) for table in tables]
     with ThreadPoolExecutor(job.parallel_tables, "look") as pool:
