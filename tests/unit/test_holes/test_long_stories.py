@@ -383,3 +383,16 @@ def test_rows_before_an_alter_wait_for_the_file_with_their_schema(rows: int, tmp
     shop.run(rows, again=True)
     assert shop.rows("t") == [(1, None), (2, 5)]
     assert shop.condition("t") == "unverified"
+
+
+def test_rows_before_a_truncate_wait_for_the_file_with_their_schema(tmp_path: Path) -> None:
+    shop = Shop("open")
+    shop.change("CREATE TABLE t (id INT PRIMARY KEY)")
+    shop.insert("t", id="1")
+    shop.sql("TRUNCATE TABLE t")
+    shop.watermark()
+    shop.run()
+    assert "waits for the schema" in shop.lab.view().hold
+    shop.configure(schema=SchemaFiles(file=(Path(create(tmp_path / "t.sql")),)))
+    shop.run(again=True)
+    assert (shop.rows("t"), shop.condition("t")) == ([], "clean")

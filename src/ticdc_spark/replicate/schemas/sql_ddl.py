@@ -9,7 +9,7 @@ import msgspec
 
 from ticdc_spark.ddl import apply_ddl, ddl_tables, fold
 from ticdc_spark.ddl.parse import parse
-from ticdc_spark.ddl.statements import AlterTable, CreateTable
+from ticdc_spark.ddl.statements import AlterTable, CreateTable, TruncateTable
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import SchemaChange, Table
 from ticdc_spark.protocols.shared.avro_names import sanitized
@@ -110,7 +110,7 @@ def _filled(change: SchemaChange, tables: dict[TableName, Table]) -> tuple[Schem
 def named_after(ddls: Sequence[QueuedDdl]) -> frozenset[TableName]:
     """The tables that queued DDLs leave behind: rows of these need not wait for a schema.
 
-    One whose first DDL changes it is not among them: that DDL needs the schema that the rows before it do.
+    One whose first DDL changes or empties it is not among them: that DDL needs the schema that the rows before it do.
     """
     names: set[TableName] = set()
     changed: set[TableName] = set()
@@ -118,7 +118,7 @@ def named_after(ddls: Sequence[QueuedDdl]) -> frozenset[TableName]:
     for ddl in sorted(ddls, key=lambda ddl: ddl.change.commit_ts):
         try:
             before, after = ddl_tables(ddl.change.query, ddl.change.schema)
-            alters = isinstance(parse(ddl.change.query), AlterTable)
+            alters = isinstance(parse(ddl.change.query), AlterTable | TruncateTable)
         except MessageError:
             continue
         if alters:
