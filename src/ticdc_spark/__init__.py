@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         SourceChanged,
         SourceFault,
         TicdcSparkError,
+        UnsendableChange,
         UnsupportedDdl,
         UsageError,
     )
@@ -81,6 +82,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "SourceChanged",
         "SourceFault",
         "TicdcSparkError",
+        "UnsendableChange",
         "UnsupportedDdl",
         "UsageError",
     ),
@@ -211,6 +213,7 @@ __all__ = [
     "Tables",
     "TicdcSparkError",
     "Traits",
+    "UnsendableChange",
     "UnsupportedDdl",
     "UsageError",
     "Value",

@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from tests.changefeed_files import SERVER, load, load_text, sink_uri
+from ticdc_spark.changefeed.clients import producing
 from ticdc_spark.changefeed.config.key import CODEC, DISPATCHERS, KAFKA, LARGE, OURS
 from ticdc_spark.changefeed.config.load import load_changefeed
 from ticdc_spark.changefeed.config.settings import BootstrapCadence, Filter, Tls
@@ -188,7 +190,7 @@ def test_oauth(tmp_path: Path) -> None:
     assert sasl is not None and sasl.mechanism == "OAUTHBEARER"
     assert sasl.options == {
         "sasl-oauth-client-id": "me",
-        "sasl-oauth-client-secret": "the secret",
+        "sasl-oauth-client-secret": "dGhlIHNlY3JldA==",
         "sasl-oauth-token-url": "https://t/",
         "sasl-oauth-scopes": "a b",
         "sasl-oauth-grant-type": "client_credentials",
@@ -230,3 +232,30 @@ def test_sink_uris(uri: str, servers: tuple[str, ...], topic: str) -> None:
 
 def test_names_of_keys_may_be_in_any_case_in_the_file_as_in_go(tmp_path: Path) -> None:
     assert load_text(tmp_path, 'Case-Sensitive = true\n[sink]\nProtocol = "simple"\n').case_sensitive
+
+
+def test_rules_that_let_no_table_in_are_warned_of(tmp_path: Path) -> None:
+    assert "nothing is sent" in load(tmp_path, {**SIMPLE, "filter.rules": ["!a.b", " !c.*"]}).warnings[0]
+    assert load(tmp_path, {**SIMPLE, "filter.rules": ["*.*", "!a.b"]}).warnings == ()
+
+
+def test_files_of_older_versions(tmp_path: Path) -> None:
+    assert load(tmp_path, {**SIMPLE, "enable-old-value": True}).warnings == ()
+    with pytest.raises(UsageError, match="enable-old-value: found false; not supported"):
+        load(tmp_path, {**SIMPLE, "enable-old-value": False})
+
+
+@pytest.mark.parametrize("timeout", ["1ns", "10s", "100h"])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"compression": "zstd", "required_acks": 0},
+        {"sasl_mechanism": "plain", "sasl_user": "u", "sasl_password": "pass"},
+        {"sasl_mechanism": "scram-sha-256", "sasl_user": "u", "sasl_password": "pass", "enable_tls": True},
+    ],
+)
+def test_the_client_takes_what_is_allowed(timeout: str, more: dict[str, object]) -> None:
+    """The client refuses options when it is made, which is too late."""
+    uri = sink_uri(protocol="simple", dial_timeout=timeout, read_timeout=timeout, write_timeout=timeout, **more)
+    assert Producer({**producing(load_changefeed(None, uri).kafka), "log_level": 0}) is not None

@@ -7,6 +7,7 @@ import pytest
 
 from tests.changefeed_files import load, sink_uri
 from tests.unit.test_changefeed_config_wrong import refused
+from ticdc_spark.changefeed.config.key import KAFKA
 from ticdc_spark.changefeed.config.load import load_changefeed
 from ticdc_spark.config.secrets import forget
 from ticdc_spark.errors import UsageError
@@ -77,3 +78,16 @@ def test_a_whole_uri_from_the_environment(tmp_path: Path, monkeypatch: pytest.Mo
         load_changefeed(None, "${env:SINK}")
     monkeypatch.setenv("SINK", "kafka://b:1/t?protocol=simple&partition-num=4")
     assert load_changefeed(None, "${env:SINK}").kafka.partition_num == 4
+
+
+def test_what_is_in_base64_is_a_secret_too(tmp_path: Path) -> None:
+    encoded = "dGhlIGRlY29kZWQgb25l"
+    values = {
+        "sink.protocol": "simple",
+        f"{KAFKA}.sasl-oauth-client-secret": encoded,
+        f"{KAFKA}.compression": "the decoded one",
+    }
+    with pytest.raises(UsageError) as error:
+        load(tmp_path, values)
+    assert "compression" in str(error.value)
+    assert encoded not in str(error.value) and "the decoded one" not in str(error.value)

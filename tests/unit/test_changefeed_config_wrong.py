@@ -78,6 +78,8 @@ FILES = [
         "[sink.kafka-config]\nsasl-oauth-client-secret = 'plain text'",
         "sasl-oauth-client-secret: allowed: text in base64",
     ),
+    ("[sink.kafka-config]\nsasl-gssapi-auth-type = 'user'", "sasl-gssapi-auth-type: found 'user'; allowed: \"keytab\""),
+    ("[sink.kafka-config]\nsasl-oauth-grant-type = 'password'", "[sink.kafka-config] sasl-oauth-grant-type"),
     ("[sink.kafka-config]\nsasl-gssapi-auth-type = 'both'", "sasl-gssapi-auth-type"),
     ("[sink.kafka-config]\nca = 'nowhere.pem'", "[sink.kafka-config] ca: found 'nowhere.pem', but there is no file"),
     ("[sink.kafka-config]\nca = 'feed.toml'", "[sink.kafka-config] cert: missing"),

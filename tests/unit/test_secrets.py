@@ -35,6 +35,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.parametrize("path", ["~nobody-of-that-name/x", "a\0b", "\udc80"])
+def test_files_that_cannot_be(path: str, tmp_path: Path) -> None:
+    with pytest.raises(ReferenceFault, match="cannot be read"):
+        resolve(f"${{file:{path}}}", tmp_path)
+
+
 def test_references_are_resolved(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIVEN", "value")
     monkeypatch.setenv("EMPTY", "")

@@ -27,8 +27,8 @@ def connection(kafka: KafkaTarget) -> dict[str, Any]:
         "bootstrap.servers": ",".join(kafka.servers),
         "client.id": kafka.client_id,
         "security.protocol": secure,
-        "socket.connection.setup.timeout.ms": max(1000, int(kafka.dial_timeout * 1000)),
-        "socket.timeout.ms": max(10, int(max(kafka.read_timeout, kafka.write_timeout) * 1000)),
+        "socket.connection.setup.timeout.ms": _milliseconds(kafka.dial_timeout, 1000, 2**31 - 1),
+        "socket.timeout.ms": _milliseconds(max(kafka.read_timeout, kafka.write_timeout), 10, 300_000),
         "reconnect.backoff.max.ms": 2000,
         "topic.metadata.refresh.interval.ms": 60_000,
         "allow.auto.create.topics": False,
@@ -53,7 +53,7 @@ def producing(kafka: KafkaTarget) -> dict[str, Any]:
         # without idempotence only one request at a time keeps the order when it is retried
         "max.in.flight.requests.per.connection": 5 if idempotent else 1,
         "message.timeout.ms": 0,
-        "request.timeout.ms": max(1, int(kafka.write_timeout * 1000)),
+        "request.timeout.ms": _milliseconds(kafka.write_timeout, 1, 900_000),
         "retry.backoff.max.ms": 2000,
         "compression.type": kafka.compression,
         "linger.ms": 5,
@@ -61,6 +61,11 @@ def producing(kafka: KafkaTarget) -> dict[str, Any]:
         "queue.buffering.max.messages": 500_000,
         "queue.buffering.max.kbytes": 262_144,
     }
+
+
+def _milliseconds(seconds: float, low: int, high: int) -> int:
+    """A timeout, as near as librdkafka takes it."""
+    return min(high, max(low, int(seconds * 1000)))
 
 
 def _tls(tls: Tls) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def encoders(changefeed: Changefeed) -> Iterator[EncoderFor]:
         where = changefeed.schema_registry if protocol(changefeed.protocol).traits.registry else None
         registry: Registry | None = None
         if where is not None:
-            opened = open_registry(where, create=True)
+            opened = open_registry(where, changefeed.schema_registry_options, create=True)
             stack.callback(opened.close)
             registry = opened
 

@@ -8,7 +8,8 @@ from ticdc_spark.config.toml import Mistakes
 
 def absolute(file: Path, text: str) -> Path:
     """A path of the job file ``file``, made absolute."""
-    return Path(os.path.abspath(file.parent / Path(text).expanduser()))
+    home = os.path.expanduser(text)  # noqa: PTH111  Path.expanduser fails for a user that there is not
+    return Path(os.path.abspath(file.parent / home))
 
 
 def existing(file: Path, text: str, where: str, mistakes: Mistakes) -> Path:

@@ -120,13 +120,15 @@ def _environment(rest: str) -> str:
 
 
 def _file(rest: str, folder: Path) -> str:
-    path = folder / Path(rest).expanduser()
+    path = folder / os.path.expanduser(rest)  # noqa: PTH111  Path.expanduser fails for a user that there is not
     try:
         return path.read_text(encoding="utf-8").rstrip("\r\n")
     except OSError as error:
         raise ReferenceFault(f"file {path} of ${{file:{rest}}} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ReferenceFault(f"file {path} of ${{file:{rest}}} is not UTF-8 text") from error
+    except ValueError as error:
+        raise ReferenceFault(f"file {path} of ${{file:{rest}}} cannot be read: {error}") from error
 
 
 def _parts(value: str) -> Iterable[str]:

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from ticdc_spark.changefeed.config.given import Given
-from ticdc_spark.changefeed.config.key import KAFKA, URI
+from ticdc_spark.changefeed.config.key import KAFKA
 from ticdc_spark.changefeed.config.keys import KEYS
 from ticdc_spark.changefeed.config.settings import KafkaTarget, Sasl, Tls
 from ticdc_spark.changefeed.config.sink_uri import SinkUri
+from ticdc_spark.config.paths import absolute
 
 _FILES = ("ca", "cert", "key")
 _OAUTH = ("sasl-oauth-client-id", "sasl-oauth-client-secret", "sasl-oauth-token-url")
@@ -32,7 +33,6 @@ def read_kafka(given: Given, uri: SinkUri, changefeed: str) -> KafkaTarget:
         required_acks=get("required-acks"),
         compression=get("compression"),
         auto_create_topic=get("auto-create-topic"),
-        max_retry=given.get(f"{URI}.max-retry"),
         client_id=get("kafka-client-id") or _client_id(changefeed),
         dial_timeout=get("dial-timeout"),
         read_timeout=get("read-timeout"),
@@ -67,7 +67,7 @@ def _tls(given: Given, scheme: str) -> Tls | None:
 
 
 def _existing(given: Given, name: str) -> str:
-    path = given.folder / Path(given.get(name)).expanduser()
+    path = absolute(given.folder / "any", str(given.get(name)))
     if not path.is_file():
         given.mistake(name, f"found {str(given.get(name))!r}, but there is no file {path}")
     return str(path)
@@ -99,26 +99,23 @@ def _sasl(given: Given) -> Sasl | None:
 
 
 def _check_gssapi(given: Given) -> None:
-    kind = given.get(f"{KAFKA}.sasl-gssapi-auth-type")
-    needed = ["auth-type", "kerberos-config-path", "service-name", "user", "realm"]
-    needed += {"user": ["password"], "keytab": ["keytab-path"]}.get(kind, [])
-    for name in needed:
+    for name in ("auth-type", "service-name", "user", "keytab-path"):
         if not given.given(f"{KAFKA}.sasl-gssapi-{name}"):
             given.mistake(f"{KAFKA}.sasl-gssapi-{name}", "missing; sasl-mechanism GSSAPI needs it")
-    for name in ("kerberos-config-path", "keytab-path"):
-        if given.given(f"{KAFKA}.sasl-gssapi-{name}"):
-            _existing(given, f"{KAFKA}.sasl-gssapi-{name}")
+    keytab = f"{KAFKA}.sasl-gssapi-keytab-path"
+    if given.given(keytab):
+        _existing(given, keytab)
 
 
 def _options(given: Given, prefix: str) -> dict[str, str]:
     """The keys of the mechanism, as text; paths are absolute, scopes parted by spaces."""
     options = {}
     for found in KEYS:
-        if not prefix or found.section != KAFKA or not found.name.startswith(prefix):
+        if not prefix or found.section != KAFKA or found.use != "used" or not found.name.startswith(prefix):
             continue
         value = given.get(found.id)
         if isinstance(value, Path):
-            value = str(given.folder / value.expanduser())
+            value = absolute(given.folder / "any", str(value))
         if isinstance(value, tuple):
             value = " ".join(value)
         if value is not None:

@@ -4,7 +4,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from ticdc_spark.changefeed.config.kinds import Kind
+from ticdc_spark.changefeed.config.kinds import Kind, text
 
 Use: TypeAlias = Literal["used", "ignored", "refused"]
 """``ignored``: accepted with a warning. ``refused``: any value but the default is an error."""
@@ -68,6 +68,11 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
         return self.kind.read(list(self.default) if isinstance(self.default, tuple) else self.default)
 
 
+def url_key(name: str, section: str, meaning: str) -> Key:
+    """A key for a URL, which may hold a password."""
+    return Key(name=name, section=section, kind=text(), meaning=meaning, secret=True, url=True)
+
+
 __all__ = [
     "CODEC",
     "DISPATCHERS",
@@ -83,4 +88,5 @@ __all__ = [
     "URI",
     "Key",
     "Use",
+    "url_key",
 ]

@@ -1,11 +1,12 @@
 """The one table of all keys: what reads, checks and documents them goes through it."""
 
 from ticdc_spark.changefeed.config.key import URI, Key
-from ticdc_spark.changefeed.config.keys_feed import FEED_KEYS, OUR_KEYS
+from ticdc_spark.changefeed.config.keys_feed import FEED_KEYS
+from ticdc_spark.changefeed.config.keys_filter import FILTER_KEYS, OUR_KEYS
 from ticdc_spark.changefeed.config.keys_kafka import KAFKA_KEYS
 from ticdc_spark.changefeed.config.keys_sink import SINK_KEYS
 
-KEYS: tuple[Key, ...] = (*SINK_KEYS, *KAFKA_KEYS, *FEED_KEYS, *OUR_KEYS)
+KEYS: tuple[Key, ...] = (*SINK_KEYS, *KAFKA_KEYS, *FILTER_KEYS, *FEED_KEYS, *OUR_KEYS)
 BY_ID: dict[str, Key] = {key.id: key for key in KEYS}
 BY_URI: dict[str, Key] = {(key.uri or key.name): key for key in KEYS if key.uri or key.section == URI}
 BY_OPTION: dict[str, tuple[Key, ...]] = {}

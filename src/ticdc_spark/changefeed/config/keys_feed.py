@@ -1,21 +1,16 @@
-"""Keys of the changefeed as a whole, its filter, and those that only this project has."""
+"""Keys of the changefeed as a whole, most of which steer what only TiCDC has."""
 
-from ticdc_spark.changefeed.config.key import EVENTS, FEED, FILTER, OURS, Key, Use
+from ticdc_spark.changefeed.config.key import FEED, Key, Use, url_key
 from ticdc_spark.changefeed.config.kinds import (
     Kind,
-    annotated,
     boolean,
     duration,
     integer,
     number,
-    path,
     table,
     text,
-    texts,
-    timestamps,
     words,
 )
-from ticdc_spark.config.values import Zone
 
 _SPLIT = "it splits tables of TiKV into regions"
 _DATABASE = "it is for databases as sinks"
@@ -28,22 +23,27 @@ def _key(name: str, section: str, kind: Kind, default: object, meaning: str) -> 
     return Key(name=name, section=section, kind=kind, default=default, meaning=meaning)
 
 
-def _url(name: str, section: str, meaning: str) -> Key:
-    return Key(name=name, section=section, kind=text(), meaning=meaning, secret=True, url=True)
-
-
 def _not(use: Use, reason: str, section: str, name: str, kind: Kind, default: object, meaning: str) -> Key:
     return Key(name=name, section=section, kind=kind, default=default, meaning=meaning, use=use, reason=reason)
 
 
 FEED_KEYS = (
-    _url("sink-uri", FEED, "The sink URI, where the command line has none."),
+    url_key("sink-uri", FEED, "The sink URI, where the command line has none."),
     _key(
         "case-sensitive",
         FEED,
         boolean(),
         False,
         "Whether upper and lower case differ in filter rules, dispatchers and selectors.",
+    ),
+    _not(
+        "refused",
+        "old rows are always read; `output-old-value` and the like leave them out",
+        FEED,
+        "enable-old-value",
+        boolean(),
+        True,
+        "Read old rows; TiCDC had this key up to v7.1.",
     ),
     _key(
         "force-replicate",
@@ -181,75 +181,5 @@ FEED_KEYS = (
         words("warn error"),
         "warn",
         "What to do with a row that fails its checksum.",
-    ),
-    _key("rules", FILTER, texts(), ("*.*",), "Tables that are sent; the last rule that matches decides."),
-    _key(
-        "ignore-txn-start-ts",
-        FILTER,
-        timestamps(),
-        (),
-        "Transactions that are left out, by start_ts; a binlog has none.",
-    ),
-    _key("matcher", EVENTS, texts(), None, "Tables of this entry: filter rules. All entries that take a table count."),
-    _key("ignore-event", EVENTS, texts(), (), "Kinds of events that are left out ([names](#events))."),
-    _key("ignore-sql", EVENTS, texts(), (), "Regular expressions of DDL that is left out."),
-    _key("ignore-insert-value-expr", EVENTS, text(), None, "SQL condition of inserts that are left out."),
-    _key(
-        "ignore-update-old-value-expr",
-        EVENTS,
-        text(),
-        None,
-        "SQL condition on the old row of updates that are left out.",
-    ),
-    _key(
-        "ignore-update-new-value-expr",
-        EVENTS,
-        text(),
-        None,
-        "SQL condition on the new row of updates that are left out.",
-    ),
-    _key("ignore-delete-value-expr", EVENTS, text(), None, "SQL condition of deletes that are left out."),
-    _key("ignore-update-only-columns", EVENTS, texts(), (), "Updates that change no other columns are left out."),
-)
-_WORD = r"[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*"
-OUR_KEYS = (
-    _key(
-        "changefeed-id",
-        OURS,
-        text(_WORD, "letters and digits, in words that single `-` join"),
-        None,
-        "Name of the changefeed. Default: the name of the file, or the topic if there is none.",
-    ),
-    _url("sink-uri", OURS, "The sink URI, where the command line has none."),
-    _url("source", OURS, "Where changes come from."),
-    _key("state", OURS, path(), None, "Folder of the changefeed's progress."),
-    _key(
-        "time-zone",
-        OURS,
-        annotated(Zone),
-        "UTC",
-        "Time zone in which TIMESTAMP is written, as the option `tz` of a TiCDC server.",
-    ),
-    _key("start-ts", OURS, integer(1, 2**63 - 1), None, "commitTs (a TSO) from which changes are sent. Default: now."),
-    _key(
-        "target-ts",
-        OURS,
-        integer(1, 2**63 - 1),
-        None,
-        "commitTs up to which changes are sent; then the changefeed ends.",
-    ),
-    _key(
-        "schema-registry",
-        OURS,
-        table(),
-        None,
-        'A table of options of the registry\'s client, by its own names: `"ssl.ca.location"`, `timeout` …',
-    ),
-    _key(
-        "cluster-id",
-        OURS,
-        text(r"[A-Za-z0-9_-]+", "letters, digits, `_` and `-`"),
-        "default",
-        "Name of the cluster in Debezium's messages, as the option `cluster-id` of a TiCDC server.",
     ),
 )

@@ -35,6 +35,19 @@ def _key(
     return Key(name=name, section=section, uri=place, kind=kind, default=default, meaning=meaning, secret=secret)
 
 
+def _kerberos(name: str, kind: Kind, meaning: str, reason: str, *, secret: bool = False) -> Key:
+    return Key(
+        name=name,
+        section=KAFKA,
+        uri=name,
+        kind=kind,
+        meaning=f"Kerberos: {meaning}",
+        use="ignored",
+        reason=reason,
+        secret=secret,
+    )
+
+
 KAFKA_KEYS = (
     Key(
         name="kafka-version",
@@ -86,7 +99,15 @@ KAFKA_KEYS = (
         True,
         "Whether topics that do not exist are created, those of `dispatchers` too.",
     ),
-    _key("max-retry", integer(0), 5, "How often the producer sends again.", section=URI),
+    Key(
+        name="max-retry",
+        section=URI,
+        kind=integer(0),
+        default=5,
+        meaning="How often the producer sends a message again.",
+        use="ignored",
+        reason="a message is sent again until it is acknowledged",
+    ),
     _key("dial-timeout", duration(), "10s", "For the connection to a broker."),
     _key("read-timeout", duration(), "10s", "For a broker's answer."),
     _key("write-timeout", duration(), "10s", "For sending to a broker."),
@@ -113,14 +134,18 @@ KAFKA_KEYS = (
     ),
     _key("sasl-user", text(), None, "For PLAIN and SCRAM."),
     _key("sasl-password", text(), None, "For PLAIN and SCRAM.", secret=True),
-    _key("sasl-gssapi-auth-type", words("user keytab"), None, "Kerberos: by password or by keytab."),
+    _key("sasl-gssapi-auth-type", words("keytab"), None, "Kerberos: how to sign in; here by keytab only."),
     _key("sasl-gssapi-keytab-path", path(), None, "Kerberos: the keytab."),
-    _key("sasl-gssapi-kerberos-config-path", path(), None, "Kerberos: krb5.conf."),
+    _kerberos(
+        "sasl-gssapi-kerberos-config-path", path(), "krb5.conf.", "KRB5_CONFIG of the environment names krb5.conf"
+    ),
     _key("sasl-gssapi-service-name", text(), None, "Kerberos: the brokers' service."),
-    _key("sasl-gssapi-user", text(), None, "Kerberos: the principal."),
-    _key("sasl-gssapi-password", text(), None, "Kerberos: its password.", secret=True),
-    _key("sasl-gssapi-realm", text(), None, "Kerberos: the realm."),
-    _key("sasl-gssapi-disable-pafxfast", boolean(), False, "Kerberos: without PA-FX-FAST."),
+    _key(
+        "sasl-gssapi-user", text(), None, "Kerberos: the principal, with `@` and its realm if that is not the default."
+    ),
+    _kerberos("sasl-gssapi-password", text(), "the password.", "Kerberos signs in by keytab here", secret=True),
+    _kerberos("sasl-gssapi-realm", text(), "the realm.", "the realm is part of `sasl-gssapi-user`, or krb5.conf's"),
+    _kerberos("sasl-gssapi-disable-pafxfast", boolean(), "without PA-FX-FAST.", "the Kerberos library decides that"),
     _key("sasl-oauth-client-id", text(), None, "OAUTHBEARER: the client.", uri=False),
     _key("sasl-oauth-client-secret", base64_text(), None, "OAUTHBEARER: its secret.", uri=False, secret=True),
     _key(
@@ -131,7 +156,9 @@ KAFKA_KEYS = (
         uri=False,
     ),
     _key("sasl-oauth-scopes", texts(), None, "OAUTHBEARER: scopes that are requested.", uri=False),
-    _key("sasl-oauth-grant-type", text(), "client_credentials", "OAUTHBEARER: the grant.", uri=False),
+    _key(
+        "sasl-oauth-grant-type", words("client_credentials"), "client_credentials", "OAUTHBEARER: the grant.", uri=False
+    ),
     _key("sasl-oauth-audience", text(), None, "OAUTHBEARER: the audience.", uri=False),
     _key(
         "output-raw-change-event",

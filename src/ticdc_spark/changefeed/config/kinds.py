@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from ticdc_spark.config.secrets import remember
 from ticdc_spark.config.toml import nearest, reads_of
 from ticdc_spark.protocols import PROTOCOLS, WireProtocol
 
@@ -150,13 +151,15 @@ def duration(low: float = 0.0, least: str = "") -> Kind:
 
 
 def base64_text() -> Kind:
-    """Text in base64, decoded."""
+    """Text in base64; what it holds is a secret, and the value stays as it is."""
 
     def read(value: object) -> str:
         try:
-            return base64.b64decode(value if isinstance(value, str) else "-", validate=True).decode()
-        except (binascii.Error, UnicodeError):
+            text = str(value) if isinstance(value, str) else "-"
+            remember(base64.b64decode(text, validate=True).decode())
+        except (binascii.Error, UnicodeError, ValueError):
             raise ValueError from None
+        return text
 
     return Kind(read, "text in base64")
 

@@ -14,7 +14,7 @@ from ticdc_spark.changefeed.config.keys import key
 from ticdc_spark.changefeed.config.settings import BootstrapCadence, Changefeed
 from ticdc_spark.changefeed.config.sink_uri import WHERE, SinkUri, parse_sink_uri
 from ticdc_spark.changefeed.config.tables import read_dispatchers, read_filter, read_selectors
-from ticdc_spark.config.paths import location
+from ticdc_spark.config.paths import absolute, location
 from ticdc_spark.config.secrets import redact
 from ticdc_spark.config.toml import Mistakes, read_toml
 from ticdc_spark.protocols import PROTOCOLS
@@ -95,7 +95,7 @@ def _changefeed(given: Given, path: Path | None, uri: SinkUri) -> Changefeed | N
         watermarks=sends_watermarks(protocol, options),
         time_zone=given.get(f"{OURS}.time-zone"),
         source=given.get(f"{OURS}.source"),
-        state=None if state is None else Path(os.path.abspath(given.folder / state.expanduser())),
+        state=None if state is None else absolute(given.folder / "any", str(state)),
         start_ts=start,
         target_ts=target,
         warnings=tuple(map(redact, given.all_warnings())),

@@ -32,7 +32,7 @@ class Sasl(msgspec.Struct, frozen=True, kw_only=True):
     user: str | None = None
     password: str | None = None
     options: Mapping[str, str] = {}
-    """The other ``sasl-…`` keys of GSSAPI and OAUTHBEARER, by TiCDC's names; a client secret is decoded."""
+    """The other ``sasl-…`` keys of GSSAPI and OAUTHBEARER, by TiCDC's names and as TiCDC has them."""
 
     def __repr__(self) -> str:
         return (
@@ -54,7 +54,6 @@ class KafkaTarget(msgspec.Struct, frozen=True, kw_only=True):
     required_acks: Literal[-1, 0, 1] = -1
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
     auto_create_topic: bool = True
-    max_retry: int = 5
     client_id: str
     dial_timeout: float = 10.0
     read_timeout: float = 10.0

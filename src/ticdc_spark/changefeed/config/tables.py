@@ -39,6 +39,8 @@ def read_filter(given: Given) -> Filter:
     if not given.get("filter.rules"):
         given.mistake("filter.rules", 'found []; allowed: a list of filter rules such as "*.*", "!test.*"')
     rules = _rules(given, given, "filter.rules")
+    if rules and all(rule.strip().startswith("!") for rule in rules):
+        given.warn("filter.rules", 'no rule lets a table in, so nothing is sent; begin with "*.*"')
     if given.get("filter.ignore-txn-start-ts"):
         given.warn("filter.ignore-txn-start-ts", "has no effect where the source has no start_ts, such as a binlog")
     filters = tuple(_event_filter(given, entry) for entry in given.entries.get("filter.event-filters", ()))

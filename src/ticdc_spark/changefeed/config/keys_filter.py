@@ -1,0 +1,83 @@
+"""Keys of the filter, and those that only this project has."""
+
+from ticdc_spark.changefeed.config.key import EVENTS, FILTER, OURS, Key, url_key
+from ticdc_spark.changefeed.config.kinds import Kind, annotated, integer, path, table, text, texts, timestamps
+from ticdc_spark.config.values import Zone
+
+
+def _key(name: str, section: str, kind: Kind, default: object, meaning: str) -> Key:
+    return Key(name=name, section=section, kind=kind, default=default, meaning=meaning)
+
+
+FILTER_KEYS = (
+    _key("rules", FILTER, texts(), ("*.*",), "Tables that are sent; the last rule that matches decides."),
+    _key(
+        "ignore-txn-start-ts",
+        FILTER,
+        timestamps(),
+        (),
+        "Transactions that are left out, by start_ts; a binlog has none.",
+    ),
+    _key("matcher", EVENTS, texts(), None, "Tables of this entry: filter rules. All entries that take a table count."),
+    _key("ignore-event", EVENTS, texts(), (), "Kinds of events that are left out ([names](#events))."),
+    _key("ignore-sql", EVENTS, texts(), (), "Regular expressions of DDL that is left out."),
+    _key("ignore-insert-value-expr", EVENTS, text(), None, "SQL condition of inserts that are left out."),
+    _key(
+        "ignore-update-old-value-expr",
+        EVENTS,
+        text(),
+        None,
+        "SQL condition on the old row of updates that are left out.",
+    ),
+    _key(
+        "ignore-update-new-value-expr",
+        EVENTS,
+        text(),
+        None,
+        "SQL condition on the new row of updates that are left out.",
+    ),
+    _key("ignore-delete-value-expr", EVENTS, text(), None, "SQL condition of deletes that are left out."),
+    _key("ignore-update-only-columns", EVENTS, texts(), (), "Updates that change no other columns are left out."),
+)
+_WORD = r"[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*"
+OUR_KEYS = (
+    _key(
+        "changefeed-id",
+        OURS,
+        text(_WORD, "letters and digits, in words that single `-` join"),
+        None,
+        "Name of the changefeed. Default: the name of the file, or the topic if there is none.",
+    ),
+    url_key("sink-uri", OURS, "The sink URI, where the command line has none."),
+    url_key("source", OURS, "Where changes come from."),
+    _key("state", OURS, path(), None, "Folder of the changefeed's progress."),
+    _key(
+        "time-zone",
+        OURS,
+        annotated(Zone),
+        "UTC",
+        "Time zone in which TIMESTAMP is written, as the option `tz` of a TiCDC server.",
+    ),
+    _key("start-ts", OURS, integer(1, 2**63 - 1), None, "commitTs (a TSO) from which changes are sent. Default: now."),
+    _key(
+        "target-ts",
+        OURS,
+        integer(1, 2**63 - 1),
+        None,
+        "commitTs up to which changes are sent; then the changefeed ends.",
+    ),
+    _key(
+        "schema-registry",
+        OURS,
+        table(),
+        None,
+        'A table of options of the registry\'s client, by its own names: `"ssl.ca.location"`, `timeout` …',
+    ),
+    _key(
+        "cluster-id",
+        OURS,
+        text(r"[A-Za-z0-9_-]+", "letters, digits, `_` and `-`"),
+        "default",
+        "Name of the cluster in Debezium's messages, as the option `cluster-id` of a TiCDC server.",
+    ),
+)
