@@ -13,12 +13,12 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
-from ticdc_spark.model import ColumnType, Table
+from ticdc_spark.model import ColumnType, Offsets, Table
 from ticdc_spark.mysql import handle_key, is_bytes
 from ticdc_spark.sinks.base import OP_COLUMN, MarkFound
 from ticdc_spark.sinks.iceberg.faults import quote
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
-from ticdc_spark.spark.sources.base import Offsets, Source
+from ticdc_spark.spark.sources.base import Source
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, lake_columns
 
 THREADS = 4

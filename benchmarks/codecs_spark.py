@@ -119,7 +119,14 @@ class Bench:
         events = [event for one in messages for event in reader.open_message(one.key, one.value)]
         keys = {event.schema_key for event in events if isinstance(event, Envelope)}
         landing = LandingPlan(
-            protocol=protocol, generation=1, batch=1, slots=1, floors={}, watermarks={}, arrival=True, schemas=schemas
+            protocol=protocol,
+            generation=1,
+            batch=1,
+            buckets=1,
+            table_replay_below={},
+            watermarks={},
+            arrival=True,
+            schemas=schemas,
         )
         reading = ReadPlan(
             protocol=protocol,

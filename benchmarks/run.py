@@ -35,10 +35,10 @@ from ticdc_spark.sinks.iceberg.kind import EXTENSIONS
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
 from ticdc_spark.spark.decode.envelopes import LOG_DDL, LandingPlan, land
 from ticdc_spark.spark.decode.log_files import LogScan
-from ticdc_spark.spark.decode.log_schema import SLOTS
+from ticdc_spark.spark.decode.log_schema import BUCKETS
 from ticdc_spark.spark.decode.rows import ReadPlan, read_rows, rows_ddl
 from ticdc_spark.spark.session.session import coordinates, cores, open_session
-from ticdc_spark.spark.sources.files import FileSource
+from ticdc_spark.spark.sources.files import RecordedTopicSource
 from ticdc_spark.spark.types import LakeOptions
 
 JOB = """\
@@ -65,7 +65,7 @@ class Bench:
         self.topic = topic
         self.batch_rows = batch_rows
         self.folder = folder
-        self.source = FileSource(spark, topic.path)
+        self.source = RecordedTopicSource(spark, topic.path)
         self.bounds = list(self._bounds())
         self.found: dict[str, Measured] = {}
         self.phases: dict[str, float] = defaultdict(float)
@@ -73,7 +73,7 @@ class Bench:
 
     def _bounds(self) -> Iterator[tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]]:
         """The batches that the job cuts, for those that are not the job."""
-        start, ends = self.source.beginning(), self.source.ends()
+        start, ends = self.source.beginning_offsets(), self.source.end_offsets()
         while any(start[place] < end for place, end in ends.items()):
             cut = self.source.cap(start, ends, self.batch_rows, 64 << 30)
             yield start, cut
@@ -115,7 +115,7 @@ class Bench:
         self.baseline("tuned", baselines.tuned)
 
     def steps(self) -> None:
-        every = self.source.read(self.source.beginning(), self.source.ends())
+        every = self.source.read(self.source.beginning_offsets(), self.source.end_offsets())
         with self.measure("scan"):
             every.select(sf.sum(sf.length("value"))).collect()
         with self.measure("envelopes: ours"):
@@ -125,7 +125,7 @@ class Bench:
             _drain(every.select(sf.from_json(sf.col("value").cast("string"), envelope).alias("m")).select("m.*"))
 
         sink = self.sink("steps")
-        log, source = sink.changelog("bench"), FileSource(sink.spark, self.topic.path)
+        log, source = sink.changelog("bench"), RecordedTopicSource(sink.spark, self.topic.path)
         with self.measure("landing"):
             for batch, (start, end) in enumerate(self.bounds, 1):
                 log.land(source.read(start, end), self.plan(batch))
@@ -138,7 +138,9 @@ class Bench:
         shutil.rmtree(self.folder / "steps")
 
     def plan(self, batch: int) -> LandingPlan:
-        return LandingPlan(protocol="simple", generation=1, batch=batch, slots=SLOTS, floors={}, watermarks={})
+        return LandingPlan(
+            protocol="simple", generation=1, batch=batch, buckets=BUCKETS, table_replay_below={}, watermarks={}
+        )
 
     def typed_rows(self, log: IcebergChangeLog, sink: IcebergSink) -> Iterator[tuple[DataFrame, DataFrame]]:
         """The landed rows of each table, typed by us and by ``from_json``."""
@@ -185,7 +187,7 @@ class Bench:
         sink = self.sink(name)
         baselines.create(sink, self.topic.tables)
         with self.measure(f"whole job: {name}"):
-            run(FileSource(sink.spark, self.topic.path), sink, self.topic.tables, self.bounds)
+            run(RecordedTopicSource(sink.spark, self.topic.path), sink, self.topic.tables, self.bounds)
         self.check(name, sink)
         shutil.rmtree(self.folder / name)
 

@@ -21,7 +21,7 @@ from ticdc_spark.protocols.open import decode as open_protocol
 from ticdc_spark.protocols.open.frames import split_values
 from ticdc_spark.protocols.simple import decode as simple
 from ticdc_spark.protocols.simple.avro.types import BRANCHES
-from ticdc_spark.protocols.simple.avro.types import form as avro_form
+from ticdc_spark.protocols.simple.avro.types import codec_for as avro_codec
 from ticdc_spark.spark.types import LakeOptions, lake_type
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "types.md"
@@ -71,7 +71,7 @@ def page() -> str:
 
 def _row(name: str, kind: ColumnType, value: Value) -> str:
     shown = value.hex() if isinstance(value, bytes) else value or ""
-    branch = BRANCHES[avro_form(kind).write(kind, ZONE, b"")(value)[0] // 2]
+    branch = BRANCHES[avro_codec(kind).write(kind, ZONE, b"")(value)[0] // 2]
     wire = wire_type(kind, decimal_string=False, unsigned_string=False)
     lake = lake_type(kind, LakeOptions())
     cells = [name.removesuffix(" charset utf8mb4"), shown, *_sent(kind, value)]

@@ -1,4 +1,4 @@
-"""One local Spark for every test that wants one, in whatever folder."""
+"""One local Spark for every test that needs one, in whatever folder."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ def allow_open_sockets(config: pytest.Config) -> None:
 
 @contextmanager
 def shared_session() -> Iterator[SparkSession]:
-    """The session, with every jar that a test may want; the last of its users stops it."""
+    """The session, with every jar that a test may need; the last of its users stops it."""
     global _users
     session = open_session("tests", QUICK, coordinates("iceberg", "sqlite", "kafka"))
     _users += 1

@@ -1,4 +1,4 @@
-"""Tables and rows for properties: every MySQL type, values in normal form, and what each protocol says of them.
+"""Tables and rows for properties: every MySQL type, values in normal form, and what each protocol makes of them.
 
 ``WIRES`` has a line a protocol and form: how it is sent, which values it brings back (``values``), and what of
 a change is read again (``seen``). ``test_round_trips.py`` holds each to it, ``test_fuzz.py`` damages what they send.
@@ -215,15 +215,15 @@ class OfRegistry(avro.AvroDecoder):
         self.texts = texts
 
     def tables(self, sent: Encoded) -> dict[tuple[str, str, str], Table]:
-        """The table that a message's schemas tell, if it names any that are known."""
+        """The table that a message's schemas describe, if it names any that are known."""
         texts = [
             next((self.texts[number] for number in avro.schema_ids(None, part) if number in self.texts), None)
             for part in (sent.key, sent.value)
         ]
         if texts == [None, None]:
             return {}
-        told = avro.table_from_schemas(*texts)
-        return {(told.schema, told.name, str(number)): told for number in self.texts}
+        described = avro.table_from_schemas(*texts)
+        return {(described.schema, described.name, str(number)): described for number in self.texts}
 
 
 class _Ids:
@@ -358,7 +358,7 @@ WIRES = (
 
 @st.composite
 def tables(draw: st.DrawFn) -> Table:
-    """A table of up to six columns, the first of which is its key, under any names (that Avro tells apart)."""
+    """A table of up to six columns, the first of which is its key, under any names (that Avro distinguishes)."""
     names = draw(st.lists(NAMES, min_size=1, max_size=6, unique_by=lambda name: sanitized(name).casefold()))
     kinds = [mysql.parse_type(draw(st.sampled_from(TYPES))) for _ in names]
     return Table(

@@ -1,7 +1,7 @@
 """Reads the golden vectors: messages made by TiCDC's own encoders, with the truth beside them.
 
 The folder is ``$TICDC_SPARK_VECTORS``, else ``../shared/vectors`` beside the repository. Its README and the two
-NOTES.md say what the files hold. Tests that use it skip when there is no such folder, and only then.
+NOTES.md describe what the files hold. Tests that use it skip when there is no such folder, and only then.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Config:
 
     @cached_property
     def options(self) -> Mapping[str, Any]:
-        """What the changefeed and its encoder were told; the encoder's options of both producers at the top."""
+        """The configuration of the changefeed and its encoder; the encoder's options of both producers at the top."""
         read: dict[str, Any] = json.loads((self.case.path / f"{self.name}.config.json").read_text())
         return {**read, **read.get("codec_config", {})}
 
@@ -175,7 +175,7 @@ def configs(protocol: str, **options: object) -> list[Config]:
 
 
 def same_row(table: Table, left: Row | None, right: Row | None) -> bool:
-    """Whether two images are equal. ENUM and SET compare by name: the truth cannot tell index 0 from a member ''."""
+    """Whether two images are equal. ENUM and SET compare by name: in the truth index 0 is as a member ''."""
     return named(table, left) == named(table, right)
 
 
@@ -195,7 +195,7 @@ def _named(column_type: ColumnType, value: Value) -> Value:
 
 
 def truth_table(event: Mapping[str, Any], columns: list[dict[str, Any]]) -> Table:
-    """The table of an event, as far as the event tells it: of the indexes only the primary key."""
+    """The table of an event, as far as the event has it: of the indexes only the primary key."""
     key = tuple(column["name"] for column in columns if column["pk"])
     primary = Index(name="primary", unique=True, primary=True, nullable=False, columns=key)
     return Table(

@@ -12,6 +12,11 @@ import msgspec
 Value: TypeAlias = str | bytes | None
 Row: TypeAlias = Mapping[str, Value]
 Op: TypeAlias = Literal["insert", "update", "delete", "upsert"]
+TableName: TypeAlias = tuple[str, str]
+"""(schema, table), as in the source."""
+TopicPartition: TypeAlias = tuple[str, int]
+Offsets: TypeAlias = dict[TopicPartition, int]
+"""Of each partition one offset, or one count."""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):

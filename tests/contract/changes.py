@@ -19,8 +19,8 @@ class ChangesContract:
     """See ``sinks.base.Changes``."""
 
     @pytest.mark.parametrize("new_keys", [True, False])
-    @pytest.mark.parametrize("said", [{}, MANY], ids=["few", "many"])
-    def test_each_key_has_its_last_image(self, member: Member, new_keys: bool, said: dict[str, int]) -> None:
+    @pytest.mark.parametrize("message", [{}, MANY], ids=["few", "many"])
+    def test_each_key_has_its_last_image(self, member: Member, new_keys: bool, message: dict[str, int]) -> None:
         member.fill(1, 2, 3, 4)
         of = member.of
         changes = [
@@ -38,7 +38,7 @@ class ChangesContract:
         ]
         stamp = member.stamp(40)
         appended = msgspec.structs.replace(stamp, mark=(40, 1))
-        member.apply(changes, 40, batch=2, stamp=stamp, appended=appended, new_keys=new_keys, above=20, **said)
+        member.apply(changes, 40, batch=2, stamp=stamp, appended=appended, new_keys=new_keys, above=20, **message)
         assert member.rows() == [
             row(1, v=12),
             {"id": 2, "v": 22, "w": None},
@@ -48,7 +48,7 @@ class ChangesContract:
         ]
         found = member.found()
         assert found.stamp is not None
-        assert (found.stamp.mark, found.stamp.floor, found.changed_by) == ((40, 2), 39, "")
+        assert (found.stamp.mark, found.stamp.applied_before, found.changed_by) == ((40, 2), 39, "")
 
     def test_only_what_the_scan_means_is_applied(self, member: Member) -> None:
         member.create()
@@ -83,21 +83,21 @@ class ChangesContract:
         assert found.stamp is not None
         assert (found.stamp.mark, found.changed_by) == ((40, 2), "")
 
-    @pytest.mark.parametrize("said", [{}, MANY], ids=["few", "many"])
-    def test_one_unreadable_row_keeps_all_out(self, member: Member, said: dict[str, int]) -> None:
+    @pytest.mark.parametrize("message", [{}, MANY], ids=["few", "many"])
+    def test_one_unreadable_row_keeps_all_out(self, member: Member, message: dict[str, int]) -> None:
         member.fill(1)
         before = member.found()
         bad = insert(member.of, 31, id="77", v="seventy", w=None)
         controls = member.land([insert(member.of, 30, **source(2)), bad, update(member.of, 32, source(1), v="9")], 2)
         stamp = member.stamp(40, about="after")
         appended = msgspec.structs.replace(stamp, mark=(40, 1))
-        net = member.net(controls, 40, 2, above=20, stamp=stamp, appended=appended, new_keys=True, **said)
+        net = member.net(controls, 40, 2, above=20, stamp=stamp, appended=appended, new_keys=True, **message)
         with pytest.raises(UnreadableRows):
             member.sink.apply_net_changes(net)
         found = member.found()
         assert found.stamp is not None
         assert before.stamp is not None
-        if not said:
+        if not message:
             assert (found.stamp, found.snapshot, member.rows()) == (before.stamp, before.snapshot, [row(1)])
         assert found.stamp.mark < (40, 2)
         (reject,) = member.sink.unreadable_rows(net.scan, net.plan, 10)
@@ -107,7 +107,7 @@ class ChangesContract:
         assert member.rows() == [row(1, v=9), row(2)]
         assert member.found().stamp.mark == (40, 2)  # type: ignore[union-attr]
 
-    def test_a_row_that_cannot_be_read_is_told_once(self, member: Member) -> None:
+    def test_a_row_that_cannot_be_read_is_reported_once(self, member: Member) -> None:
         member.fill(1, 2)
         moved = update(member.of, 30, source(1), id="9", v="nine")
         both = update(member.of, 31, source(2), id="8", v="eight")

@@ -1,4 +1,4 @@
-"""The fence: it is asked before each commit, and where it closes nothing more is written."""
+"""The fence: it is checked before each commit, and where it closes nothing more is written."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class FenceContract:
         began(member)
         act = KINDS.get(kind, _both)
         was = (mark(member), member.rows())
-        told = member.found()
+        reported = member.found()
         states = [was]
         for calls in range(1, 9):
             stamp = member.stamp(40, 5)
@@ -45,7 +45,7 @@ class FenceContract:
                 now = (mark(member), member.rows())
                 assert member.found().changed_by == ""
                 if calls == 1:
-                    assert (member.found(), now) == (told, was)
+                    assert (member.found(), now) == (reported, was)
                 if now != states[-1]:
                     assert now[0] > states[-1][0], "rows change with their mark"
                     states.append(now)
@@ -54,9 +54,9 @@ class FenceContract:
             finally:
                 member.guard.open()
         else:
-            pytest.fail("the fence is asked without end")
+            pytest.fail("the fence is checked without end")
         assert mark(member) == (40, 5)
-        assert calls > 1, "the fence was asked"
+        assert calls > 1, "the fence was checked"
 
     @pytest.mark.parametrize("act", ["create", "drop", "rename", "create_database", "drop_database"])
     def test_tables_come_and_go_by_the_fence(self, member: Member, act: str) -> None:
@@ -132,7 +132,7 @@ class FenceContract:
 
 
 def _landing_calls(kind: str) -> int:
-    """How often the fence is asked to land the rows that a kind of commit applies."""
+    """How often the fence is checked to land the rows that a kind of commit applies."""
     return 1 if kind in {"merge", "append", "newest", "append and merge"} else 0
 
 

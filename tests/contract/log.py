@@ -21,9 +21,14 @@ class LogContract:
         member.land(first)
         member.offset = 0
         controls = member.land(first[:1])
-        (told,) = (one for one in controls if isinstance(one, RowsRead))
-        assert (told.summary.rows, told.summary.inserts) == (1, 1)
-        assert (told.schema, told.table, told.summary.min_ts, told.summary.max_ts) == (member.schema, "t", 20, 20)
+        (reported,) = (one for one in controls if isinstance(one, RowsRead))
+        assert (reported.summary.rows, reported.summary.inserts) == (1, 1)
+        assert (reported.schema, reported.table, reported.summary.min_ts, reported.summary.max_ts) == (
+            member.schema,
+            "t",
+            20,
+            20,
+        )
         member.sink.apply_net_changes(member.net(controls, 20, above=10, stamp=member.stamp(20), new_keys=True))
         assert member.rows() == [row(1)]
 
@@ -65,13 +70,13 @@ class LogContract:
             insert(of, 44, **source(5)),
             insert(of, 70, **source(6)),
         ]
-        floors, watermarks = {table_id_key(member.schema, "t"): 50}, {partition_key("topic", 0): 40}
-        controls = member.land(late, 2, floors=floors, watermarks=watermarks)
-        told = [one for one in controls if isinstance(one, RowsRead)]
-        counts = [(one.summary.rows, one.summary.replays, one.summary.late) for one in told]
+        replay_below, watermarks = {table_id_key(member.schema, "t"): 50}, {partition_key("topic", 0): 40}
+        controls = member.land(late, 2, table_replay_below=replay_below, watermarks=watermarks)
+        reported = [one for one in controls if isinstance(one, RowsRead)]
+        counts = [(one.summary.rows, one.summary.replays, one.summary.late) for one in reported]
         assert [sum(count) for count in zip(*counts, strict=True)] == [1, 1, 3]
         (found,) = member.log.late_rows(member.generation, 2)
-        assert (found.schema, found.table, found.schema_key) == (member.schema, "t", told[0].schema_key)
+        assert (found.schema, found.table, found.schema_key) == (member.schema, "t", reported[0].schema_key)
         assert (found.rows, found.commit_ts, found.topic, found.partition, found.offset) == (2, 44, "topic", 0, 5)
 
     def test_rejects_replace_those_of_their_batch_and_stage(self, member: Member) -> None:

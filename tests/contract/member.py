@@ -10,16 +10,16 @@ import msgspec
 
 from tests.spark.simple_topic import ID, INT, KEY
 from ticdc_spark.errors import LeaseHeld
-from ticdc_spark.model import Change, Column, Message, Row, RowChange, Table
+from ticdc_spark.model import Change, Column, Message, Row, RowChange, Table, TableName
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.protocols.simple.decode import SimpleConfig, encoder
-from ticdc_spark.sinks.base import NetChanges, Sink, Stamp, TableFound, TableName
+from ticdc_spark.sinks.base import NetChanges, Sink, Stamp, TableFound
 from ticdc_spark.sinks.changelog_base import ChangeLog
 from ticdc_spark.spark.decode.control import ControlEvent, RowsRead
 from ticdc_spark.spark.decode.envelopes import LandingPlan
 from ticdc_spark.spark.decode.log_files import LogScan
-from ticdc_spark.spark.decode.log_schema import SLOTS
+from ticdc_spark.spark.decode.log_schema import BUCKETS
 from ticdc_spark.spark.decode.rows import ReadPlan
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, lake_columns
 
@@ -72,7 +72,7 @@ class Others(Protocol):
 
 @dataclass
 class Member:
-    """One sink under test, with a change log and a namespace that nobody else uses."""
+    """One sink under test, with a change log and a namespace of its own."""
 
     sink: Sink
     log: ChangeLog
@@ -110,8 +110,8 @@ class Member:
         """A stamp after a look at the table."""
         found = self.sink.find(self.name)
         seen = None if found is None else found.snapshot
-        said = f'{{"at": {ts}}}' if about is None else about
-        return Stamp(**({"job": JOB, "mark": (ts, step), "floor": ts - 1, "about": said, "seen": seen} | more))
+        text = f'{{"at": {ts}}}' if about is None else about
+        return Stamp(**({"job": JOB, "mark": (ts, step), "applied_before": ts - 1, "about": text, "seen": seen} | more))
 
     def create(self) -> Stamp:
         """The table, at (10, 0), with nothing in it."""
@@ -142,11 +142,11 @@ class Member:
         self, controls: Sequence[ControlEvent], upto: int, batch: int = 1, *, above: int = 0, stamp: Stamp, **more: Any
     ) -> NetChanges:
         """The changes of the table in one batch, ``above`` < commit_ts <= ``upto``."""
-        told = [one for one in controls if isinstance(one, RowsRead)]
-        inserts, rows = sum(one.summary.inserts for one in told), sum(one.summary.rows for one in told)
+        reported = [one for one in controls if isinstance(one, RowsRead)]
+        inserts, rows = sum(one.summary.inserts for one in reported), sum(one.summary.rows for one in reported)
         plan = ReadPlan(
             protocol="simple",
-            tables={one.schema_key: self.of for one in told},
+            tables={one.schema_key: self.of for one in reported},
             columns=self.columns,
             options=ReadOptions(),
             lake=LakeOptions(),
@@ -176,8 +176,8 @@ def columns_of(table: Table) -> tuple[LakeColumn, ...]:
 
 
 def landing(generation: int, batch: int, **more: Any) -> LandingPlan:
-    given = {"floors": {}, "watermarks": {}} | more
-    return LandingPlan(protocol="simple", generation=generation, batch=batch, slots=SLOTS, **given)
+    given = {"table_replay_below": {}, "watermarks": {}} | more
+    return LandingPlan(protocol="simple", generation=generation, batch=batch, buckets=BUCKETS, **given)
 
 
 def insert(of: Table, ts: int, **row: str | None) -> RowChange:
@@ -193,7 +193,7 @@ def delete(of: Table, ts: int, **row: str | None) -> RowChange:
 
 
 def row(key: int, v: int | None = None, w: str | None = None) -> dict[str, Any]:
-    """A row of the lake as ``Member.fill`` writes it, unless said otherwise."""
+    """A row of the lake as ``Member.fill`` writes it, unless given otherwise."""
     return {"id": key, "v": key if v is None else v, "w": str(key) if w is None else w}
 
 

@@ -11,7 +11,8 @@ import pytest
 from tests.contract.columns import INTEGER, WORDS
 from tests.contract.member import JOB, Member, delete, insert, row, source, update
 from tests.contract.newest import EXACT, TIME, changes_of
-from ticdc_spark.sinks.base import ColumnChanges, ColumnConversion, Fill, Mark, Stamp
+from ticdc_spark.sinks.base import ColumnChanges, ColumnConversion, Fill, Stamp
+from ticdc_spark.sinks.mark import Mark
 from ticdc_spark.spark.types import LakeOptions
 
 Kind: TypeAlias = Callable[[Member, Stamp], None]

@@ -1,4 +1,4 @@
-"""Tables: create, rename, truncate, drop, and what they say of themselves."""
+"""Tables: create, rename, truncate, drop, and their stamps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class TablesContract:
         stamp = member.create()
         found = member.found()
         assert found.stamp is not None
-        assert (found.stamp.job, found.stamp.mark, found.stamp.floor) == (JOB, (10, 0), 9)
+        assert (found.stamp.job, found.stamp.mark, found.stamp.applied_before) == (JOB, (10, 0), 9)
         assert found.stamp.about == stamp.about == '{"at": 10}'
         assert (found.rolled_back, found.changed_by) == (False, "")
         assert found.snapshot == member.sink.snapshot_id(member.name)
@@ -30,7 +30,7 @@ class TablesContract:
         assert member.rows() == [row(1)]
         assert member.found().stamp.mark == (20, 2)  # type: ignore[union-attr]
 
-    def test_a_stamp_without_words_leaves_those_that_were_there(self, member: Member) -> None:
+    def test_a_stamp_without_about_leaves_that_of_the_table(self, member: Member) -> None:
         member.create()
         member.sink.stamp(member.name, member.stamp(30, 1, about="", job_applied=29))
         stamp = member.found().stamp

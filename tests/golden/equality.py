@@ -4,7 +4,7 @@ Places read ``<case>-<configuration>:<mode>/<schema>.<table>``; a cell's has its
 under the rules for values of ``exceptions.py``, which hold for the protocol's messages anyway. Differences are:
 
 - ``row``: one that is there and should not be (``expected`` is None), or the other way round (``actual`` is None)
-- ``unknown``: columns of a row that no message told; ``value``: a cell; ``table``; ``reject``: its reason
+- ``unknown``: columns of a row that no message had; ``value``: a cell; ``table``; ``reject``: its reason
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def _not_there(actual: Any, expected: Any) -> bool:
 
 
 _MOVED = "DROP, TRUNCATE and EXCHANGE PARTITION move and remove rows without row messages"
-_NO_OLD = "without old values, an update of a table without a handle key does not tell which row it replaces"
-_NO_KEY = "the new architecture's Avro keys are primary keys only: without one, a delete does not tell its row"
-_RAW_KEY = "an update that changes the key (output-raw-change-event) does not tell the old one in Avro: its row stays"
+_NO_OLD = "without old values, an update of a table without a handle key does not show which row it replaces"
+_NO_KEY = "the new architecture's Avro keys are primary keys only: without one, a delete does not identify its row"
+_RAW_KEY = "an update that changes the key (output-raw-change-event) does not have the old one in Avro: its row stays"
 _NO_DDL = "Avro has no DDL: "
 
 EQUALITY = [
@@ -45,7 +45,7 @@ EQUALITY = [
     _rule(
         "row",
         "*/*.*",
-        "rows that are equal in a table without a handle key cannot be told apart, and stand there once",
+        "rows that are equal in a table without a handle key cannot be distinguished, and are there once",
         lambda actual, expected: actual is None and "twice" in expected,
     ),
     _rule(
@@ -129,7 +129,7 @@ EQUALITY = [
         _NO_DDL + "a dropped table stays",
         lambda actual, _: actual,
     ),
-    _rule("row", "ticdc-nokey-*avro*:registry/nokey.heap", _NO_DDL + "TRUNCATE is not told", _there),
+    _rule("row", "ticdc-nokey-*avro*:registry/nokey.heap", _NO_DDL + "TRUNCATE is not sent", _there),
     _rule(
         "unknown",
         "ticdc-smoke-avro*:registry/smk.a",
@@ -137,7 +137,7 @@ EQUALITY = [
         lambda actual, expected: expected == {"n"},
     ),
     *(
-        _rule("row", f"tiflow-{table}", _NO_DDL + "TRUNCATE is not told", _there)
+        _rule("row", f"tiflow-{table}", _NO_DDL + "TRUNCATE is not sent", _there)
         for table in (
             "ddl_all-avro*:registry/ddl1.ai",
             "ddl_all-avro*:registry/ddl1.pl",
@@ -210,7 +210,7 @@ IN_THE_LAKE = [
         "avro",
         "type",
         "*-avro*/*.*",
-        "a registered schema tells a type as wide as its Avro form: small unsigned integers as INT UNSIGNED, a DECIMAL "
+        "a registered schema has a type as wide as its Avro form: small unsigned integers as INT UNSIGNED, a DECIMAL "
         "by avro-decimal-handling-mode=string as text, and so BIGINT UNSIGNED",
         _wider,
     ),

@@ -31,7 +31,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Rule:
-    """Allows the differences of one kind, at places of one pattern, that look as ``allows`` says."""
+    """Allows the differences of one kind, at places of one pattern, for which ``allows`` holds."""
 
     protocol: str
     what: str
@@ -108,7 +108,7 @@ RULES = [
         "debezium encode",
         "ddl",
         "tiflow-*",
-        "a schema does not tell AUTO_INCREMENT: it is sent only of the columns that the statement itself defines",
+        "a schema does not have AUTO_INCREMENT: it is sent only of the columns that the statement itself defines",
         lambda actual, expected: (
             expected.replace(b'"autoIncremented":true,"generated":true', b'"autoIncremented":false,"generated":false')
             == actual
@@ -118,7 +118,7 @@ RULES = [
         "debezium encode",
         "ddl",
         "tiflow-ddl_all-*/ddl1.a",
-        "a schema does not tell a column's comment",
+        "a schema does not have a column's comment",
         lambda actual, expected: (
             re.sub(rb'("nativeType":null,"comment":)"(?:[^"\\]|\\.)*"', rb"\1null", expected) == actual
         ),
@@ -127,7 +127,7 @@ RULES = [
         "debezium",
         "value",
         "*/*.*",
-        "a NULL in a column that has a default was sent as the default, which nothing tells from a value",
+        "a NULL in a column that has a default was sent as the default, and cannot be distinguished from a value",
         lambda actual, expected: expected is None and actual is not None,
     ),
     Rule(
@@ -162,14 +162,14 @@ RULES = [
         "debezium tables",
         "value",
         "*/*.*",
-        "without tidb_type a block does not tell bytes from text: they stay base64",
+        "without tidb_type a block does not distinguish bytes from text: they stay base64",
         lambda actual, expected: isinstance(expected, bytes) and b64decode(actual) == expected,
     ),
     Rule(
         "debezium tables",
         "value",
         "*/*.*",
-        "without tidb_type a block does not tell BIGINT UNSIGNED from BIGINT: from 2^63 on it is negative",
+        "without tidb_type a block does not distinguish BIGINT UNSIGNED from BIGINT: from 2^63 on it is negative",
         lambda actual, expected: int(actual) < 0 and int(actual) + (1 << 64) == int(expected),
     ),
     Rule(
@@ -183,14 +183,14 @@ RULES = [
         "debezium tables",
         "type",
         "*/*.c_decimal_u",
-        "tableChanges does not tell that a DECIMAL is UNSIGNED",
+        "tableChanges does not show that a DECIMAL is UNSIGNED",
         lambda actual, expected: repr(actual) == repr(expected).replace("unsigned=True", "unsigned=False"),
     ),
     Rule(
         "debezium tables",
         "default",
         "tiflow-types_shanghai-*/*.*",
-        "tableChanges has a TIMESTAMP's default as it was written: in the session's zone, which is not told",
+        "tableChanges has a TIMESTAMP's default as it was written: in the session's zone, which is not sent",
         lambda actual, expected: (actual[:10], expected[:10]) == ("2021-05-06", "2021-05-05"),
     ),
     Rule(
@@ -239,7 +239,7 @@ RULES = [
         "open",
         "bytes",
         "tiflow-keys*/keys_db.k_fk_child",
-        "TiDB does not flag (32) the column of an index that a foreign key brought; a schema cannot tell such an index",
+        "TiDB does not flag (32) the column of an index that a foreign key brought; a schema does not show it",
         lambda actual, expected: _without_flag(actual, 32) == expected,
     ),
     Rule(
@@ -274,7 +274,7 @@ RULES = [
         "avro",
         "row",
         "ticdc-nokey-*",
-        "the new architecture's keys are primary keys only: without one, a delete does not tell its row",
+        "the new architecture's keys are primary keys only: without one, a delete does not identify its row",
         lambda actual, expected: "delete without a key" in actual.reason and expected.op == "delete",
     ),
     Rule(
@@ -309,7 +309,7 @@ RULES = [
         "ddl",
         "default",
         "tiflow-types_shanghai/types_all.t_*",
-        "TiDB keeps a TIMESTAMP default in UTC; the text has it in the session's time zone, which it does not tell",
+        "TiDB keeps a TIMESTAMP default in UTC; the text has it in the session's time zone, which it does not have",
         lambda actual, expected: (actual[:19], expected[:19]) == ("2021-05-06 07:08:09", "2021-05-05 23:08:09"),
     ),
     Rule(

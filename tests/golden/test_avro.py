@@ -92,8 +92,8 @@ def compare_row(where: str, change: Change | Rejected, truth: RowChange, config:
     old = bool(options.get("avro_include_before_value"))
     marked = options["avro_enable_watermark"] and config.case.producer == "ticdc"
     op = truth.op if extended or old or truth.op == "delete" else "upsert"
-    told = extended or old if truth.op != "delete" else old or marked
-    yield from equal("row", where, (change.op, change.commit_ts), (op, truth.commit_ts if told else 0))
+    reported = extended or old if truth.op != "delete" else old or marked
+    yield from equal("row", where, (change.op, change.commit_ts), (op, truth.commit_ts if reported else 0))
     names = (sanitized(truth.table.schema), sanitized(truth.table.name))
     yield from equal("table", where, (change.table.schema, change.table.name), names)
     yield from equal("partial", where, change.partial, truth.op == "delete" and not old)
@@ -126,7 +126,7 @@ def compare_image(
 
 
 def compare_table(where: str, table: Table, truth: Table) -> Iterator[Difference]:
-    """What a schema tells of a table: its columns, the widest types that they may have, and its key."""
+    """What a schema shows of a table: its columns, the widest types that they may have, and its key."""
     columns = {sanitized(column.name): column for column in truth.columns}
     for column in table.columns:
         theirs = columns.get(column.name)
@@ -169,7 +169,7 @@ REFUSED = re.compile("two columns that Avro can only call|ENUM index 0 has no na
 
 
 class Recorded:
-    """A registry that knows what TiCDC registered, and nothing else."""
+    """A registry with what TiCDC registered, and nothing else."""
 
     def __init__(self, config: Config) -> None:
         self.ids = {(entry["subject"], entry["schema"]): entry["id"] for entry in config.schemas}

@@ -87,7 +87,7 @@ def test_decoded_messages_equal_the_truth(config: Config) -> None:
 
 
 @every_config
-def test_a_message_alone_tells_its_values(config: Config) -> None:
+def test_a_message_alone_has_its_values(config: Config) -> None:
     """Without any schema, the limited table of a message reads the same values."""
     for seq, sent, event in opened(config):
         if isinstance(event, Envelope):
@@ -122,11 +122,11 @@ def canal_config(config: Config, kind: str) -> CanalJsonConfig:
 
 
 def source(config: Config, seq: int) -> RowChange:
-    """What was to be sent: the truth, with ENUM and SET as sent, for it cannot tell index 0 from a member ``''``."""
+    """What was to be sent: the truth, with ENUM and SET as sent; index 0 and a member ``''`` are one there."""
     truth = config.truth[seq]
     assert isinstance(truth, RowChange)
     table = simple_tables(config.case)[truth.table.schema, truth.table.name, truth.table.version]
-    # a row is in the table's order, Simple's columns in that of their ids; nor does it tell the scale of FLOAT(M,D)
+    # a row is in the table's order, Simple's columns in that of their ids; nor does it have the scale of FLOAT(M,D)
     columns = truth.table.columns
     sent = open_read(open_events(config.case.config("open"))[seq], truth.table, config.zone)
     assert isinstance(sent, RowChange)

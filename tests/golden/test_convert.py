@@ -52,7 +52,7 @@ def comparable(found: list[EventLine], upsert: bool) -> list[dict[str, Any]]:
             fields["kind"] = "upsert"
         if (line.schema, line.table) == ("odd db.1", "vals"):
             fields |= {image: _as_text(fields[image]) for image in ("before", "after")}
-        if line.kind == "ddl":  # Simple tells a DDL's table by its schema only
+        if line.kind == "ddl":  # Simple names a DDL's table by its schema only
             fields |= {"schema": None, "table": None}
         if line.kind != "bootstrap":
             kept.append(fields)

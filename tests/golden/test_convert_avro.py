@@ -75,7 +75,7 @@ def test_rows_become_the_debezium_avro_of_ticdc(source: str) -> None:
     assert {one for one in registered if one[0].endswith("-value")} <= registry.ids.keys()
 
 
-def test_simple_tells_columns_in_the_order_of_their_making() -> None:
+def test_simple_has_columns_in_the_order_of_their_making() -> None:
     messages, sent, _ = written("shop", "simple_json")
     different = [(one, other) for one, other in zip(messages, sent, strict=True) if bodies([one]) != bodies([other])]
     assert different

@@ -36,7 +36,7 @@ def converted(config: Config) -> tuple[list[Message], list[Rejected]]:
 
 
 def is_told(line: dict[str, Any]) -> bool:
-    """Whether Debezium can tell an event, and its reader knows the table."""
+    """Whether Debezium can encode an event, and its reader has the table."""
     if line["kind"] == "ddl":
         change = SchemaChange(commit_ts=1, query=line["query"], kind="", schema="s", name="t")
         return table_changes(change) is not None

@@ -1,4 +1,4 @@
-"""The tables that DDL alone tells, against those that TiDB had: every DDL of every case, one after the other."""
+"""The tables that DDL alone gives, against those that TiDB had: every DDL of every case, one after the other."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from tests.golden.exceptions import Difference, unexplained, unneeded
 from tests.vectors import Case, cases, needs_vectors, truth_table
 from ticdc_spark import mysql
-from ticdc_spark.ddl import TableName, apply_ddl, ddl_tables, fold, parse_create
-from ticdc_spark.model import Column, Table
+from ticdc_spark.ddl import apply_ddl, ddl_tables, fold, parse_create
+from ticdc_spark.model import Column, Table, TableName
 
 pytestmark = needs_vectors
 
@@ -39,7 +39,7 @@ class Folded:
                 yield from self.compare(where, event, columns, whole=event["kind"] == "bootstrap")
 
     def ddl(self, where: str, event: dict[str, Any]) -> Iterator[Difference]:
-        # what Open's messages tell; it is not the one under which a RENAME into another database runs
+        # what Open's messages have; it is not the one under which a RENAME into another database runs
         schema = event["schema"]
         effect = apply_ddl(self.tables, schema, event["query"], dropped=self.dropped)
         if effect.unsupported:
@@ -94,7 +94,7 @@ def folded(case: Case) -> tuple[list[Difference], dict[TableName, Table]]:
 
 
 @every_case
-def test_ddl_alone_tells_the_tables(case: Case) -> None:
+def test_ddl_alone_gives_the_tables(case: Case) -> None:
     assert unexplained("ddl", folded(case)[0]) == []
 
 

@@ -35,7 +35,7 @@ def schemas(config: Config) -> Mapping[int, str]:
 
 @cache
 def rows(config: Config) -> list[tuple[Envelope, RowChange, Table]]:
-    """Every row as opened, the truth, and the table that its schemas tell."""
+    """Every row as opened, the truth, and the table that its schemas describe."""
     registry = schemas(config)
     decoder = DebeziumAvroDecoder(registry)
     found = []
@@ -45,8 +45,8 @@ def rows(config: Config) -> list[tuple[Envelope, RowChange, Table]]:
         (event,) = decoder.open_message(key, value)
         truth = config.truth[sent.seqs[0]]
         assert isinstance(event, Envelope) and isinstance(truth, RowChange), event
-        told = table_from_schemas(event.schema, event.table, registry[schema_id(key)], registry[schema_id(value)])
-        found.append((event, truth, told))
+        described = table_from_schemas(event.schema, event.table, registry[schema_id(key)], registry[schema_id(value)])
+        found.append((event, truth, described))
     return found
 
 
@@ -81,29 +81,31 @@ def test_decoded_messages_equal_the_truth(config: Config) -> None:
 @every_config
 def test_the_schemas_alone_read_a_row(config: Config) -> None:
     found: list[Difference] = []
-    for event, truth, told in rows(config):
-        change = read(config, event, told)
+    for event, truth, described in rows(config):
+        change = read(config, event, described)
         assert change is not None
         columns = {column.name: column for column in truth.table.columns}
-        assert [column.name for column in told.columns] == [*columns]
+        assert [column.name for column in described.columns] == [*columns]
         key = mysql.handle_key(truth.table)
-        assert not key or {*key} == {*mysql.handle_key(told)}
+        assert not key or {*key} == {*mysql.handle_key(described)}
         for image, expected in ((change.before, truth.before), (change.after, truth.after)):
             if image is not None and expected is not None:
-                found += compare_as_told(config, told, columns, image, expected)
+                found += compare_as_told(config, described, columns, image, expected)
     assert unexplained("debezium", found) == []
 
 
 def compare_as_told(
-    config: Config, told: Table, columns: Mapping[str, Column], image: Row, expected: Row
+    config: Config, described: Table, columns: Mapping[str, Column], image: Row, expected: Row
 ) -> Iterator[Difference]:
-    for column in told.columns:
+    for column in described.columns:
         kind = columns[column.name].type
         assert column.type.name == kind.name
         wanted = as_told(kind, column.type, expected[column.name])
         if isinstance(wanted, str) and kind.name == "decimal":
             wanted = mysql.canonical_decimal(wanted, column.type.decimal or 0)
-        yield from equal("value", f"{config}/{told.schema}.{told.name}.{column.name}", image[column.name], wanted)
+        yield from equal(
+            "value", f"{config}/{described.schema}.{described.name}.{column.name}", image[column.name], wanted
+        )
 
 
 @every_config
@@ -116,7 +118,7 @@ def test_rows_that_ticdc_refused_are_not_there(config: Config) -> None:
 
 
 class Recorded:
-    """A registry that knows what TiCDC registered, and nothing else."""
+    """A registry with what TiCDC registered, and nothing else."""
 
     def __init__(self, config: Config) -> None:
         self.ids = {(entry["subject"], entry["schema"]): entry["id"] for entry in config.schemas}
@@ -149,8 +151,8 @@ def configured(config: Config) -> DebeziumAvroConfig:
 @cache
 def whole_tables(config: Config) -> dict[tuple[str, str, int | None], Table]:
     """Tables with their virtual columns, which no row has."""
-    told = [change.table for change in config.truth.values() if isinstance(change, SchemaChange | Bootstrap)]
-    return {(table.schema, table.name, table.version): table for table in told if table is not None}
+    described = [change.table for change in config.truth.values() if isinstance(change, SchemaChange | Bootstrap)]
+    return {(table.schema, table.name, table.version): table for table in described if table is not None}
 
 
 def source(config: Config, seq: int) -> RowChange:

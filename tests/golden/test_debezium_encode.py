@@ -48,7 +48,7 @@ def tables(case: Case) -> dict[tuple[str, str, int | None], Table]:
 
 
 def row(config: Config, seq: int) -> RowChange:
-    """What was to be sent: the truth, with ENUM and SET as sent, for it cannot tell index 0 from a member ``''``."""
+    """What was to be sent: the truth, with ENUM and SET as sent; index 0 and a member ``''`` are one there."""
     truth = config.truth[seq]
     assert isinstance(truth, RowChange)
     table = tables(config.case)[truth.table.schema, truth.table.name, truth.table.version]

@@ -1,4 +1,4 @@
-"""What Debezium's messages tell of tables, against the tables that were there."""
+"""What Debezium's messages show of tables, against the tables that were there."""
 
 from __future__ import annotations
 
@@ -83,60 +83,60 @@ def row_differences(config: Config) -> list[Difference]:
 
 
 def compare_row(config: Config, event: Envelope, truth: RowChange, value: bytes) -> Iterator[Difference]:
-    told = table_of_row(event.schema, event.table, event.key, value)
-    where = f"{config}/{told.schema}.{told.name}"
-    tables = {(told.schema, told.name, event.schema_key): told}
+    described = table_of_row(event.schema, event.table, event.key, value)
+    where = f"{config}/{described.schema}.{described.name}"
+    tables = {(described.schema, described.name, event.schema_key): described}
     assert event.schema_key
     change = read_envelope(BY_BLOCK, event, tables, ReadOptions())
     if not isinstance(change, RowChange):
         yield Difference("row", where, change, truth)
         return
     columns = {column.name: column for column in truth.table.columns}
-    for column in told.columns:
+    for column in described.columns:
         if column.name in columns:
             yield from compare_types(f"{where}.{column.name}", config, column, columns[column.name])
     key = mysql.handle_key(truth.table)
-    if key:  # the truth tells primary keys only
-        yield from equal("key", where, set(mysql.handle_key(told)), set(key))
+    if key:  # the truth has primary keys only
+        yield from equal("key", where, set(mysql.handle_key(described)), set(key))
     for image, expected in ((change.before, truth.before), (change.after, truth.after)):
         if image is not None and expected is not None:
             yield from equal("columns", where, sorted(image), sorted(expected))
-            yield from compare_values(where, columns, told, image, expected)
+            yield from compare_values(where, columns, described, image, expected)
 
 
-def compare_types(where: str, config: Config, told: Column, truth: Column) -> Iterator[Difference]:
-    kinds = (truth.type.name, told.type.name)
+def compare_types(where: str, config: Config, described: Column, truth: Column) -> Iterator[Difference]:
+    kinds = (truth.type.name, described.type.name)
     if kinds[0] == kinds[1] or kinds == ("decimal", "double"):
         return
     if not config.options["enable_tidb_extension"]:
         text = mysql.is_text(truth.type) or mysql.is_bytes(truth.type)
-        if kinds in WIDER or (text and told.type.name in OF_TEXT):
+        if kinds in WIDER or (text and described.type.name in OF_TEXT):
             return
-    yield Difference("type", where, told.type, truth.type)
+    yield Difference("type", where, described.type, truth.type)
 
 
 def compare_values(
-    where: str, columns: dict[str, Column], told: Table, image: Row, expected: Row
+    where: str, columns: dict[str, Column], described: Table, image: Row, expected: Row
 ) -> Iterator[Difference]:
-    for column in told.columns:
+    for column in described.columns:
         name = column.name
         if name in image and name in expected:
             sent, wanted = image[name], as_told(columns[name].type, column.type, expected[name])
             yield from equal("value", f"{where}.{name}", sent, wanted)
 
 
-def as_told(truth: ColumnType, told: ColumnType, value: Value) -> Value:
-    """A value in the normal form of the type that the block tells."""
+def as_told(truth: ColumnType, described: ColumnType, value: Value) -> Value:
+    """A value in the normal form of the type that the block has."""
     if isinstance(value, str):
-        if told.name in mysql.TIME_TYPES:
-            return canonical_datetime(value, fsp(told))
-        if told.name in ("float", "double") and truth.name in ("decimal", "float"):
-            return mysql.canonical_float(value, 32 if told.name == "float" else 64)
+        if described.name in mysql.TIME_TYPES:
+            return canonical_datetime(value, fsp(described))
+        if described.name in ("float", "double") and truth.name in ("decimal", "float"):
+            return mysql.canonical_float(value, 32 if described.name == "float" else 64)
     return value
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
-def test_a_ddl_tells_its_table(config: Config) -> None:
+def test_a_ddl_has_its_table(config: Config) -> None:
     assert unexplained("debezium tables", ddl_differences(config)) == []
 
 

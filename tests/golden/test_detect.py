@@ -14,7 +14,7 @@ CONFIGS = [config for case in cases() for config in case.configs]
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
-def test_any_few_messages_tell_the_protocol(config: Config) -> None:
+def test_any_few_messages_show_the_protocol(config: Config) -> None:
     expected = config.protocol.removesuffix("-protocol")
     pairs = [(sent.message.key, sent.message.value) for sent in config.messages]
     assert detect(pairs) == expected

@@ -94,7 +94,7 @@ def test_avro_is_shown_with_the_schemas_of_its_rows(config: Config) -> None:
     shown = [event_line(found) for sent in config.messages for found in reader.read(sent.message)]
     assert len(shown) == len(config.messages)
     rejected = [line.reason for line in shown if line.kind == "rejected"]
-    # the new architecture's deletes without a primary key tell nothing
+    # the new architecture's deletes without a primary key have nothing
     assert all("a delete without a key" in (reason or "") for reason in rejected)
     assert len(rejected) == 0 or config.case.producer == "ticdc"
     assert {line.kind for line in shown} <= {"insert", "update", "upsert", "delete", "rejected"}

@@ -180,13 +180,13 @@ def split(what: str, framed: Iterable[bytes | None]) -> list[bytes]:
 
 
 def source(config: Config, seq: int) -> RowChange:
-    """What was to be sent: the truth, with ENUM and SET as sent, for it cannot tell index 0 from a member ``''``."""
+    """What was to be sent: the truth, with ENUM and SET as sent; index 0 and a member ``''`` are one there."""
     truth = config.truth[seq]
     assert isinstance(truth, RowChange)
     table = tables(config.case)[truth.table.schema, truth.table.name, truth.table.version]
     change = read(events(config.case.config("open"))[seq], truth.table, config.zone)
     assert isinstance(change, RowChange)
-    stored = {column.name: column.stored for column in truth.table.columns}  # which Simple does not tell
+    stored = {column.name: column.stored for column in truth.table.columns}  # which Simple does not have
     columns = tuple(replace(column, stored=stored.get(column.name)) for column in table.columns)
     return replace(
         truth,
@@ -264,7 +264,7 @@ def test_messages_kept_elsewhere_are_whole(config: Config) -> None:
 
 
 @pytest.mark.parametrize("case", sorted({config.case for config in CONFIGS}, key=str), ids=str)
-def test_type_codes_of_ddl_are_told_by_the_sql(case: Case) -> None:
+def test_type_codes_of_ddl_come_from_the_sql(case: Case) -> None:
     ddl = [event for event in case.events if event["kind"] == "ddl"]
     assert ddl
     assert [(e["query"], ddl_type_code(e["query"])) for e in ddl] == [(e["query"], e["ddl_type"]) for e in ddl]
@@ -282,7 +282,7 @@ def test_every_vector_file_is_read() -> None:
 
 
 @pytest.mark.parametrize("config", [c for c in CONFIGS if c.name == "open"], ids=str)
-def test_a_row_alone_tells_its_values(config: Config) -> None:
+def test_a_row_alone_has_its_values(config: Config) -> None:
     """Without any schema, the limited table of a row reads the same values."""
     for seq, _, event in opened(config):
         if isinstance(event, Envelope):

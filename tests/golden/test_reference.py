@@ -1,6 +1,6 @@
 """Every vector case, in every configuration, through the reference applier to the tables that the database had.
 
-``equality.py`` says what each protocol cannot bring back, rule by rule. With watermarks the barrier is theirs (mode
+``equality.py`` has what each protocol cannot bring back, rule by rule. With watermarks the barrier is theirs (mode
 ``barrier``); without, the end of the batch (``arrival``, ``milliseconds``); Avro's tables come from the registry.
 """
 
@@ -112,7 +112,7 @@ def applied(config: Config) -> Applier:
 
 
 def of(config: Config) -> Decoder:
-    """The decoder. Where DDL is SQL only, it is told the schema of the tables that no SQL of theirs tells."""
+    """The decoder. Where DDL is SQL only, it gets the schema of the tables that no SQL of theirs describes."""
     schemas = registered(config) if protocol(config.protocol).traits.registry else None
     found = decoder(PROTOCOL[config.protocol], schemas)
     if config.options.get("large_message_handle", {}).get("option") == "claim-check":
@@ -132,7 +132,7 @@ def told_by_simple(case: Case) -> list[SchemaChange]:
 
 
 def never_sent(config: Config) -> list[Table]:
-    """Schemas of the tables that came back by a DDL that Debezium does not send, as a person would tell them."""
+    """Schemas of the tables that came back by a DDL that Debezium does not send, as an operator would give them."""
     if config.protocol != "debezium":
         return []
     changes = [change for change in told_by_simple(config.case) if isinstance(parse(change.query), RestoreTable)]
@@ -145,7 +145,7 @@ def final_tables(config: Config) -> dict[tuple[str, str], tuple[Table, list[Row]
     state: Any = json.loads((config.case.path / "final_state.json").read_text())
     tables: dict[tuple[str, str], tuple[Table, list[Row]]] = {}
     call = sanitized if config.protocol == "avro" else str
-    # the new architecture's file is a bare list, and tells apart the hexadecimal columns
+    # the new architecture's file is a bare list, and distinguishes the hexadecimal columns
     for table in state if isinstance(state, list) else state["tables"]:
         if not table.get("replicated", True):
             continue
@@ -174,7 +174,7 @@ def cell(column: dict[str, Any], value: Any, zone: str) -> Value:
 
 
 def in_types_of(config: Config, kind: str, table: Table, truth: Table, row: Row) -> Row:
-    """A row in the normal form of the types that a table was told to have, where Debezium's rows told it."""
+    """A row in the normal form of the types that a table was given, where it came from Debezium's rows."""
     if not config.protocol.startswith("debezium") or kind not in ("registry", "blocks"):
         return row
     told, kinds = ({column.name: column.type for column in found.columns} for found in (table, truth))
@@ -230,7 +230,7 @@ def test_messages_lead_to_the_final_tables(config: Config) -> None:
 def test_partitions_duplicates_replays_and_batches_change_nothing(config: Config, seed: int) -> None:
     once = applied(config)
     # Without a commit_ts for all, a key's changes have to stay in one partition. canal-json's rows have no Kafka key,
-    # Avro's get another one with ADD PRIMARY KEY, and of two tables under one name the first row tells the schema.
+    # Avro's get another one with ADD PRIMARY KEY, and of two tables under one name the first row decides the schema.
     moved = config.protocol == "avro" and config.case.name in ("ddl_all", "odd")
     count = 1 if mode(config) == "milliseconds" or moved else 3
     sent = [sent.message for sent in config.messages]
@@ -243,7 +243,7 @@ def test_partitions_duplicates_replays_and_batches_change_nothing(config: Config
 
 
 def rows_of(applier: Applier) -> dict[tuple[str, str], Any]:
-    """The rows by key; where rows tell the schema, columns stand in the order in which they came."""
+    """The rows by key; where rows decide the schema, columns stand in the order in which they came."""
     return {name: rows for name, (_, rows) in applier.lake.tables.items()}
 
 

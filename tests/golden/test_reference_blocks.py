@@ -1,4 +1,4 @@
-"""Debezium's rows without their DDL, through the reference applier: the schema blocks tell the tables."""
+"""Debezium's rows without their DDL, through the reference applier: the schema blocks describe the tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ticdc_spark.replicate.schemas.inferred import Policy
 pytestmark = needs_vectors
 
 TYPED = [("tiflow", "smoke"), ("tiflow", "keys"), ("tiflow", "types_all"), ("ticdc", "smoke")]
-"""Cases whose DDL only makes tables and adds columns; with TiDB's extension blocks tell the types."""
+"""Cases whose DDL only makes tables and adds columns; with TiDB's extension blocks have the types."""
 UNTYPED = [("tiflow", "smoke"), ("tiflow", "types_all")]
 SHUFFLED = [("tiflow", "smoke"), ("tiflow", "keys")]
 
@@ -46,7 +46,7 @@ def test_rows_alone_lead_to_the_final_tables(producer: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(("producer", "name"), UNTYPED)
-def test_without_types_only_what_the_blocks_do_not_tell_differs(producer: str, name: str) -> None:
+def test_without_types_only_what_the_blocks_lack_differs(producer: str, name: str) -> None:
     config = case(producer, name).config("debezium")
     found = unequal("debezium", differences(config, apply(rows_only(config)), "blocks"))
     assert unexplained("debezium tables", found) == []

@@ -1,6 +1,6 @@
 """ALTER TABLE … MODIFY of every type to every other, by a real MariaDB in strict mode, against our conversions.
 
-TiCDC's upstream is TiDB; MariaDB, rounding as MySQL does, judges what they have in common. ``cannot_judge`` says where
+TiCDC's upstream is TiDB; MariaDB, rounding as MySQL does, judges what they have in common. ``cannot_judge`` has where
 it cannot, and why.
 """
 

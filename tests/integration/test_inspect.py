@@ -74,7 +74,7 @@ def test_a_broker_that_does_not_answer_is_one_line() -> None:
         closed.bind(("127.0.0.1", 0))
         kafka = ["--bootstrap-servers", f"127.0.0.1:{closed.getsockname()[1]}", "--topic", "t"]
         done = subprocess.run([*START, "inspect", *kafka], capture_output=True, text=True, timeout=60, check=False)
-        told = subprocess.run(
+        reported = subprocess.run(
             [*START, "-v", "inspect", *kafka], capture_output=True, text=True, timeout=60, check=False
         )
     assert (done.returncode, done.stdout) == (1, "")
@@ -82,7 +82,7 @@ def test_a_broker_that_does_not_answer_is_one_line() -> None:
     assert re.search(
         r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d error: .*Kafka at 127.0.0.1:\d+: .*Connection refused", done.stderr
     ), done.stderr
-    assert "rdkafka" in told.stderr, "what the client logs is there for those who ask"
+    assert "rdkafka" in reported.stderr, "what the client logs is shown with the option"
 
 
 def test_rows_that_follow_an_old_schema(broker: Broker, topic_name: str) -> None:

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from tests.kafka_broker import Broker, Record
 from ticdc_spark.errors import SourceFault, UsageError
-from ticdc_spark.spark.sources.kafka import KafkaSource
+from ticdc_spark.spark.sources.kafka import KafkaTopicSource
 
 
 def _messages(count: int, size: int = 10) -> list[Record]:
@@ -19,9 +19,9 @@ def test_reads_exactly_between_the_offsets(spark: SparkSession, broker: Broker, 
     before = int(time.time() * 1000)
     for partition in (0, 1):
         broker.produce(topic_name, _messages(100), partition)
-    source = KafkaSource(spark, broker.servers, topics=[topic_name])
-    assert source.beginning() == {(topic_name, p): 0 for p in range(3)}
-    end = source.ends()
+    source = KafkaTopicSource(spark, broker.servers, topics=[topic_name])
+    assert source.beginning_offsets() == {(topic_name, p): 0 for p in range(3)}
+    end = source.end_offsets()
     assert end == {(topic_name, 0): 100, (topic_name, 1): 100, (topic_name, 2): 0}
     broker.produce(topic_name, _messages(5), 0)
     read = source.read({(topic_name, 0): 90, (topic_name, 1): 0}, end)
@@ -46,31 +46,31 @@ def test_reads_exactly_between_the_offsets(spark: SparkSession, broker: Broker, 
 def test_one_partition_is_read_by_several_tasks(spark: SparkSession, broker: Broker, topic_name: str) -> None:
     broker.create_topic(topic_name)
     broker.produce(topic_name, _messages(1000))
-    source = KafkaSource(spark, broker.servers, topics=[topic_name])
-    read = source.read({}, source.ends())
+    source = KafkaTopicSource(spark, broker.servers, topics=[topic_name])
+    read = source.read({}, source.end_offsets())
     assert read.rdd.getNumPartitions() >= 2
     assert read.count() == 1000
 
 
 def test_new_partitions_and_topics_of_a_pattern_appear(spark: SparkSession, broker: Broker, topic_name: str) -> None:
     broker.create_topic(f"{topic_name}.a")
-    source = KafkaSource(spark, broker.servers, topic_pattern=f"{topic_name}\\.[ab]")
-    assert source.ends() == {(f"{topic_name}.a", 0): 0}
+    source = KafkaTopicSource(spark, broker.servers, topic_pattern=f"{topic_name}\\.[ab]")
+    assert source.end_offsets() == {(f"{topic_name}.a", 0): 0}
     broker.add_partitions(f"{topic_name}.a", 2)
     broker.create_topic(f"{topic_name}.b")
     broker.create_topic(f"{topic_name}.bc")
-    assert source.ends() == {(f"{topic_name}.a", 0): 0, (f"{topic_name}.a", 1): 0, (f"{topic_name}.b", 0): 0}
-    assert KafkaSource(spark, broker.servers, topic_pattern="no such topic").ends() == {}
+    assert source.end_offsets() == {(f"{topic_name}.a", 0): 0, (f"{topic_name}.a", 1): 0, (f"{topic_name}.b", 0): 0}
+    assert KafkaTopicSource(spark, broker.servers, topic_pattern="no such topic").end_offsets() == {}
     with pytest.raises(UsageError, match="Unclosed group"):
-        KafkaSource(spark, broker.servers, topic_pattern="a(").ends()
+        KafkaTopicSource(spark, broker.servers, topic_pattern="a(").end_offsets()
 
 
 def test_a_cap_counts_bytes_by_a_sample(spark: SparkSession, broker: Broker, topic_name: str) -> None:
     broker.create_topic(topic_name, 2)
     broker.produce(topic_name, [(None, b"x" * 100)] * 400, 0)
     broker.produce(topic_name, [(None, b"x" * 5000)] * 40, 1)
-    source = KafkaSource(spark, broker.servers, topics=[topic_name])
-    start, end = source.beginning(), source.ends()
+    source = KafkaTopicSource(spark, broker.servers, topics=[topic_name])
+    start, end = source.beginning_offsets(), source.end_offsets()
     assert source.cap(start, end, 1000, 1 << 30) == end
     assert source.cap(start, end, 44, 1 << 30) == {(topic_name, 0): 40, (topic_name, 1): 4}
     cut = source.cap(start, end, 1000, 24_000)
@@ -82,10 +82,10 @@ def test_a_cap_counts_bytes_by_a_sample(spark: SparkSession, broker: Broker, top
 def test_messages_that_are_gone_are_named(spark: SparkSession, broker: Broker, topic_name: str) -> None:
     broker.create_topic(topic_name)
     broker.produce(topic_name, _messages(20))
-    source = KafkaSource(spark, broker.servers, topics=[topic_name])
-    end = source.ends()
+    source = KafkaTopicSource(spark, broker.servers, topics=[topic_name])
+    end = source.end_offsets()
     broker.trim(topic_name, 0, 12)
-    assert source.beginning() == {(topic_name, 0): 12}
+    assert source.beginning_offsets() == {(topic_name, 0): 12}
     with pytest.raises(SourceFault, match=f"'{topic_name}', partition 0: wanted offset 5, but .* still there is 12"):
         source.read({(topic_name, 0): 5}, end)
     assert source.read({(topic_name, 0): 12}, end).count() == 8
@@ -97,8 +97,8 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(
 ) -> None:
     broker.create_topic(topic_name)
     broker.produce(topic_name, _messages(20))
-    source = KafkaSource(spark, broker.servers, topics=[topic_name])
-    end = source.ends()
+    source = KafkaTopicSource(spark, broker.servers, topics=[topic_name])
+    end = source.end_offsets()
     broker.delete_topic(topic_name)
     with pytest.raises(SourceFault, match=f"has no topic '{topic_name}'"):
         source.read({}, end)
@@ -120,37 +120,37 @@ def test_kafka_options_reach_listing_and_reading(spark: SparkSession, broker: Br
     producer.begin_transaction()
     producer.produce(topic_name, b"b")
     producer.flush(30)
-    committed = KafkaSource(
+    committed = KafkaTopicSource(
         spark, broker.servers, topics=[topic_name], options={"kafka.isolation.level": "read_committed"}
     )
-    every = KafkaSource(spark, broker.servers, topics=[topic_name])
-    assert (committed.ends(), every.ends()) == ({(topic_name, 0): 2}, {(topic_name, 0): 3})
-    assert [bytes(row.value) for row in committed.read({}, committed.ends()).collect()] == [b"a"]
-    assert [bytes(row.value) for row in every.read({}, every.ends()).collect()] == [b"a", b"b"]
+    every = KafkaTopicSource(spark, broker.servers, topics=[topic_name])
+    assert (committed.end_offsets(), every.end_offsets()) == ({(topic_name, 0): 2}, {(topic_name, 0): 3})
+    assert [bytes(row.value) for row in committed.read({}, committed.end_offsets()).collect()] == [b"a"]
+    assert [bytes(row.value) for row in every.read({}, every.end_offsets()).collect()] == [b"a", b"b"]
     producer.abort_transaction(30)
-    # The broker shows the end of a transaction a moment after the client was told.
+    # The broker shows the end of a transaction a moment after it answered the client.
     deadline = time.monotonic() + 30
-    while committed.ends() != {(topic_name, 0): 4}:
+    while committed.end_offsets() != {(topic_name, 0): 4}:
         assert time.monotonic() < deadline
-    assert [bytes(row.value) for row in committed.read({}, committed.ends()).collect()] == [b"a"]
+    assert [bytes(row.value) for row in committed.read({}, committed.end_offsets()).collect()] == [b"a"]
 
 
 def test_a_broker_that_was_away_is_found_again(spark: SparkSession, broker: Broker, topic_name: str) -> None:
     broker.create_topic(topic_name)
     broker.produce(topic_name, _messages(10))
     quick = {"kafka.default.api.timeout.ms": "3000", "kafka.request.timeout.ms": "2000"}
-    source = KafkaSource(spark, broker.servers, topics=[topic_name], options=quick)
-    assert source.ends() == {(topic_name, 0): 10}
+    source = KafkaTopicSource(spark, broker.servers, topics=[topic_name], options=quick)
+    assert source.end_offsets() == {(topic_name, 0): 10}
     broker.stop()
     try:
         with pytest.raises(SourceFault, match=f"Kafka at {broker.servers}: TimeoutException"):
-            source.ends()
+            source.end_offsets()
     finally:
         broker.start()
-    assert source.ends() == {(topic_name, 0): 10}
-    assert source.read({}, source.ends()).count() == 10
+    assert source.end_offsets() == {(topic_name, 0): 10}
+    assert source.read({}, source.end_offsets()).count() == 10
 
 
 def test_a_server_that_cannot_be_is_a_fault(spark: SparkSession) -> None:
     with pytest.raises(SourceFault, match=r"no\.such\.host\.invalid.*bootstrap"):
-        KafkaSource(spark, "no.such.host.invalid:9092", topics=["t"]).ends()
+        KafkaTopicSource(spark, "no.such.host.invalid:9092", topics=["t"]).end_offsets()

@@ -112,11 +112,11 @@ def test_until_stopped_keeps_what_arrived(broker: Broker, topic_name: str, folde
             broker.produce(topic_name, _messages(10))
             time.sleep(0.2)
         process.send_signal(signal.SIGINT)
-        said, errors = process.communicate(timeout=60)
+        message, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
     lines = read_back(folder)
     assert [line.offset for line in lines] == list(range(len(lines)))
-    assert f"recorded {len(lines):,} messages" in said
+    assert f"recorded {len(lines):,} messages" in message
 
 
 def test_stopped_before_the_end_is_128_plus_the_signal(broker: Broker, topic_name: str, folder: Path) -> None:
@@ -147,7 +147,7 @@ def test_messages_that_retention_took_after_the_recording_are_an_error(
 
 
 @pytest.mark.parametrize(
-    ("more", "code", "said"),
+    ("more", "code", "message"),
     [
         (("--from", "yesterday"), 2, "'yesterday' is not an offset"),
         (("-X", "no.such.option=1"), 2, "no.such.option"),
@@ -157,12 +157,12 @@ def test_messages_that_retention_took_after_the_recording_are_an_error(
     ],
 )
 def test_what_cannot_be_is_one_clear_error(
-    broker: Broker, topic_name: str, folder: Path, more: tuple[str, ...], code: int, said: str
+    broker: Broker, topic_name: str, folder: Path, more: tuple[str, ...], code: int, message: str
 ) -> None:
     broker.create_topic(topic_name)
     done = _record(broker, topic_name, folder, *more)
     assert (done.returncode, done.stdout) == (code, "")
-    assert said in done.stderr and "Traceback" not in done.stderr
+    assert message in done.stderr and "Traceback" not in done.stderr
 
 
 def test_a_second_recorder_is_refused(broker: Broker, topic_name: str, folder: Path) -> None:

@@ -42,7 +42,7 @@ def client(server: Registry) -> Iterator[SchemaRegistry]:
 
 @pytest.fixture
 def other(server: Registry) -> Iterator[SchemaRegistry]:
-    """A reader's client, which knows nothing of the writer's."""
+    """A reader's client, independent of the writer's."""
     with SchemaRegistry(server.url, {"max.retries": 0, "timeout": 20}) as opened:
         yield opened
 
@@ -53,7 +53,7 @@ def send(registry: SchemaRegistry, table: Table, row: Row) -> Encoded:
 
 
 def received(registry: SchemaRegistry, sent: Encoded) -> object:
-    """What a reader makes of a message that knows the registry and nothing else."""
+    """What a reader that has only the registry makes of a message."""
     key_id, value_id = sorted(schema_ids(sent.key, sent.value))
     table = table_from_schemas(registry[key_id], registry[value_id])
     tables = {(table.schema, table.name, str(value_id)): table}

@@ -116,7 +116,7 @@ def test_topics_and_the_broker_and_the_job_itself_come_and_go(
     finally:
         if process(jvm) is not None:
             os.kill(jvm, signal.SIGKILL)
-    wrong = {name: told for name, told in compare(job_file, truth).items() if told}
+    wrong = {name: reported for name, reported in compare(job_file, truth).items() if reported}
     assert not wrong, wrong
 
     status = job_status(load_identity(job_file))
@@ -129,7 +129,7 @@ def test_topics_and_the_broker_and_the_job_itself_come_and_go(
     assert left and left < topics, "no topic was left without watermarks"
 
 
-def test_a_topic_that_is_not_there_is_told(broker: Broker, tmp_path: Path) -> None:
+def test_a_topic_that_is_not_there_is_reported(broker: Broker, tmp_path: Path) -> None:
     """A topic that is not there is a fault outside, named with its cluster."""
     job_file = tmp_path / "job.toml"
     text = JOB.format(servers=broker.servers, pattern="-").replace("topic-pattern = '-'", 'topics = ["not-there"]')

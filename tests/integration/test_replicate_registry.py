@@ -145,8 +145,8 @@ def test_an_id_that_the_registry_does_not_have(
     send(broker, server.url, topic_name, [insert(FIRST, 1 << 20)])
     broker.produce(topic_name, [(None, UNKNOWN)])
     send(broker, server.url, topic_name, [insert(LAST, 2 << 20)])
-    told = rf"schema id 2147483647 is not known to the registry \(topic {topic_name}, partition 0, offset 1\)"
-    with pytest.raises(RejectedMessage, match=told):
+    reported = rf"schema id 2147483647 is not known to the registry \(topic {topic_name}, partition 0, offset 1\)"
+    with pytest.raises(RejectedMessage, match=reported):
         replicate(job(tmp_path, broker, topic_name, server.url))
     replicate(job(tmp_path, broker, topic_name, server.url, 'on-reject = "continue"'))
     assert len(rows(spark, tmp_path)) == 2
@@ -159,7 +159,7 @@ USER, PASSWORD = "us@er", "p:w/ö"
 
 @contextmanager
 def guarded(server: Registry) -> Iterator[str]:
-    """The registry behind a proxy that asks for a user and a password; gives host and path of its address."""
+    """The registry behind a proxy that requires a user and a password; gives host and path of its address."""
     expected = "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
     real = server.url.partition("/apis/")[0]
 

@@ -61,7 +61,9 @@ def test_its_rows_are_looked_up(spark: SparkSession, folder: Path, server: Serve
     assert found == {1: "looked", 2: "sent", 3: "and here"}
 
 
-def test_a_schema_that_no_message_tells_is_asked_for(spark: SparkSession, folder: Path, server: Server) -> None:
+def test_a_schema_that_no_message_carries_is_read_from_the_upstream(
+    spark: SparkSession, folder: Path, server: Server
+) -> None:
     simple = encoder(SimpleConfig())
     unknown = table(7, V, name="gone")
     watermark = simple.watermark(30)
@@ -79,7 +81,7 @@ def test_a_schema_that_no_message_tells_is_asked_for(spark: SparkSession, folder
 
 
 def test_and_where_there_are_no_watermarks(spark: SparkSession, folder: Path, server: Server) -> None:
-    """canal-json from the middle of a topic: no message tells that ``v`` is no text of any length."""
+    """canal-json from the middle of a topic: no message shows that ``v`` is no text of any length."""
     canal = canal_json.encoder(canal_json.CanalJsonConfig())
     sent = canal.rows([insert(T, 20 << 18, id="1", v="a"), insert(T, 21 << 18, id="2", v="b")])
     lines = [Line("topic", 0, at, None, None, one.value) for at, one in enumerate(sent)]

@@ -43,7 +43,7 @@ def test_killed_inside_its_steps_it_goes_on_where_it_was(spark: SparkSession, tm
     codes = [replicate(job_file, kill_at) for kill_at in ("land", "merge:3", "ddl:4", "progress")]
     assert codes == [-signal.SIGKILL] * 4
     assert replicate(job_file) == 0
-    assert not {name: told for name, told in compare(job_file, truth).items() if told}
+    assert not {name: reported for name, reported in compare(job_file, truth).items() if reported}
 
 
 @pytest.mark.slow
@@ -54,4 +54,4 @@ def test_killed_at_ten_random_times(spark: SparkSession, tmp_path: Path) -> None
     for _ in range(10):
         replicate(job_file, kill_after=chance.uniform(6, 25))
     assert replicate(job_file) == 0
-    assert not {name: told for name, told in compare(job_file, truth).items() if told}
+    assert not {name: reported for name, reported in compare(job_file, truth).items() if reported}

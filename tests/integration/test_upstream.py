@@ -107,7 +107,7 @@ def test_partial_changes_become_whole(server: Server, upstream: Upstream) -> Non
     assert complete(changes, upstream.lookup) == whole
 
 
-def test_a_database_that_is_not_tidb_is_told_once(
+def test_a_database_that_is_not_tidb_is_logged_once(
     server: Server, upstream: Upstream, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.execute("CREATE TABLE `my db`.`now` (`id` INT PRIMARY KEY)", "INSERT INTO `my db`.`now` VALUES (1)")
@@ -116,8 +116,8 @@ def test_a_database_that_is_not_tidb_is_told_once(
         for _ in range(2):
             assert upstream.lookup(table, [{"id": "1"}], 9) == [{"id": "1"}]
     assert not upstream.exact
-    (told,) = caplog.messages
-    assert f"127.0.0.1:{server.port} is 11.4.5-MariaDB" in told and "as they are now" in told
+    (reported,) = caplog.messages
+    assert f"127.0.0.1:{server.port} is 11.4.5-MariaDB" in reported and "as they are now" in reported
 
 
 def test_a_lost_connection_is_made_again(server: Server, upstream: Upstream) -> None:

@@ -121,7 +121,7 @@ class Applier:
         return progress.watermarks.get(place, 0)
 
     def has_schema(self, progress: Progress, envelope: Envelope) -> bool:
-        """Whether the row can be read; without a schema key the table's own timeline tells."""
+        """Whether the row can be read; without a schema key the table's own timeline decides."""
         key = (envelope.schema, envelope.table, envelope.schema_key)
         return not envelope.schema_key or key in progress.schemas
 
@@ -254,7 +254,7 @@ class Applier:
     def fill(self, column: Column) -> Value:
         """What ADD COLUMN gives to the rows that are there.
 
-        Raises: UnsupportedDdl where only the database knows it (CURRENT_TIMESTAMP).
+        Raises: UnsupportedDdl where only the database has it (CURRENT_TIMESTAMP).
         """
         value = default_value(column)
         if value is NO_CONSTANT:
@@ -289,7 +289,7 @@ def run(
 ) -> Applier:
     """Apply a whole recorded topic, in batches of ``batch_size`` messages in the order given.
 
-    ``schemas``, as from a file, are for tables that no message tells.
+    ``schemas``, as from a file, are for tables that no message describes.
 
     Raises: SchemaMissing if rows still wait for their schema at the end.
     """

@@ -1,4 +1,4 @@
-"""The reference in arrival mode: no watermark says what has been sent, so each batch is applied at its end.
+"""The reference in arrival mode: without watermarks each batch is applied at its end.
 
 A hidden commit_ts and tombstones keep an older change from winning; a change without commit_ts follows the order of
 offsets; a DDL waits until its copy was read from every partition of its topic, and what follows it waits with it.
@@ -67,7 +67,7 @@ class ArrivalApplier(Applier):
             copies = progress.copies.pop(identity)
             del progress.ddls[identity]
             progress.done.add(identity)
-            # another topic's DDL says nothing of the rows that wait for one of their own
+            # another topic's DDL does not bound the rows that wait for one of their own
             rows = self.apply_arrived(progress, rows, [(change, copies)])
             for effect in list(effects(change, self.lake.tables, self.lake.dropped)):
                 self.steps += 1
@@ -122,7 +122,7 @@ class ArrivalApplier(Applier):
         commit_ts = row.envelope.commit_ts
         if commit_ts and (self.exact or commit_ts != change.commit_ts):
             return commit_ts > change.commit_ts
-        # the offset has to tell, in the row's own partition
+        # the offset has to decide, in the row's own partition
         return row.position[2] > copies.get(row.position[:2], row.position[2])
 
     def is_old(self, row: Landed, name: Name) -> bool:
@@ -152,7 +152,7 @@ class ArrivalApplier(Applier):
         """One change of one key, unless a newer one is there."""
         last = held.get(key, (0, 0))
         if commit_ts:
-            # delete before insert at one commit_ts; within a millisecond only the offset tells
+            # delete before insert at one commit_ts; within a millisecond only the offset decides
             new = (commit_ts, (1 if image is None else 2) if self.exact else 0)
             if new < last or (self.exact and new == last):
                 return  # an equal one is a replay, whose image may be of an older schema

@@ -1,4 +1,4 @@
-"""The reference for Debezium without DDL: a row's schema block tells its table, nothing what was done to it."""
+"""The reference for Debezium without DDL: a row's schema block describes its table, and not what was done to it."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class ForgetsIdlePartitions(Applier):
 
 
 class TakesTheNewestWatermark(Applier):
-    """One partition speaks for all."""
+    """One partition counts for all."""
 
     def watermark(self, progress: Any, place: Any) -> int:
         return max(progress.watermarks.values(), default=0)

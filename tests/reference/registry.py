@@ -1,4 +1,4 @@
-"""The reference for Avro, and Debezium in Avro: the registry tells a table's schema, nothing what was done to it."""
+"""The reference for Avro, and Debezium in Avro: the registry has a table's schema, and not what was done to it."""
 
 from __future__ import annotations
 
@@ -101,6 +101,6 @@ class RegistryApplier(ArrivalApplier):
 def registry_applier(
     schemas: Mapping[int, str], policy: Policy = "stop", *, debezium: bool = False
 ) -> type[RegistryApplier]:
-    """An applier that knows a registry's schemas."""
+    """An applier with a registry's schemas."""
     members = {"schemas": schemas, "policy": policy, "debezium": debezium}
     return type("RegistryApplier", (RegistryApplier,), members)

@@ -1,4 +1,4 @@
-"""Decoders that add what messages alone do not have: schemas told from elsewhere, messages kept elsewhere."""
+"""Decoders that add what messages alone do not have: schemas from elsewhere, messages kept elsewhere."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Fetched:
 
 
 class Sanitised:
-    """Reads Avro with ``avro-enable-watermark``: its DDLs with the schemas that their SQL tells, in Avro's names."""
+    """Reads Avro with ``avro-enable-watermark``: its DDLs with the schemas by their SQL, in Avro's names."""
 
     def __init__(self, decoder: Decoder) -> None:
         self.name = decoder.name

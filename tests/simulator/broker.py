@@ -72,11 +72,11 @@ class Broker:
         to.messages.append(message)
         return message
 
-    def beginning(self, topics: frozenset[str] | None = None) -> Offsets:
+    def beginning_offsets(self, topics: frozenset[str] | None = None) -> Offsets:
         """The first offset that is still there, by partition; ``topics``: only of these."""
         return {place: partition.first for place, partition in self._all(topics)}
 
-    def ends(self, topics: frozenset[str] | None = None) -> Offsets:
+    def end_offsets(self, topics: frozenset[str] | None = None) -> Offsets:
         """The exclusive end offset, by partition."""
         return {place: one.first + len(one.messages) for place, one in self._all(topics)}
 

@@ -189,7 +189,7 @@ def convert(value: Value, old: ColumnType, new: ColumnType, zone: str) -> Value:
 
 
 def _of_today(text: str) -> str:
-    """A TIME as a time of the day on which the DDL ran, which nothing tells."""
+    """A TIME as a time of the day on which the DDL ran, which is not recorded."""
     hours, minutes, seconds = map(int, text.lstrip("-").split(":"))
     span = timedelta(hours=hours, minutes=minutes, seconds=seconds)
     return (datetime(2026, 1, 1) + (-span if text.startswith("-") else span)).isoformat(" ")  # noqa: DTZ001

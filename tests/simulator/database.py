@@ -1,4 +1,4 @@
-"""A small MySQL-like database with its whole history: transactions, and what TiCDC may tell of them."""
+"""A small MySQL-like database with its whole history: transactions, and what TiCDC may send of them."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class Database:
         self.events.extend(events)
 
     def commit_ddl(self, state: State, *changes: SchemaChange, uids: tuple[Uid, ...], refused: bool = False) -> None:
-        """Commit the schema changes of one statement, each told by an event of its own."""
+        """Commit the schema changes of one statement, each with an event of its own."""
         live = tuple((table.uid, name) for name, table in state.items())
         events = [
             Event(ts=change.commit_ts, change=change, uids=of, live=live, refused=refused)

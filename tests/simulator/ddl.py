@@ -176,7 +176,7 @@ def _rename_many(db: Database, ts: int, pairs: list[tuple[Live, Name]]) -> None:
 
 
 def exchange_partition(db: Database, rand: Random) -> None:
-    """Rows change places between two tables, and no row message says so."""
+    """Rows change places between two tables, without row messages."""
     live = any_table(db, rand)
     same = [
         other

@@ -14,7 +14,7 @@ class Excuses:
     disturbances: list[str] = field(default_factory=list)
     """Why the job may stop with a reason, or mark a table: moves that are not calm. Empty: it must do neither."""
     weak: dict[Uid, str] = field(default_factory=dict)
-    """Tables for which any condition but ``clean`` says enough: the job cannot have seen all of them, by a move."""
+    """Tables for which any condition but ``clean`` is enough: the job cannot have seen all of them, by a move."""
     weak_names: set[Name] = field(default_factory=set)
     """The same for names that no table has any more."""
     may_mark: set[Uid] = field(default_factory=set)
@@ -27,7 +27,7 @@ class Excuses:
     """A DDL happened that no message replays: the job must stop at it."""
     bad_messages: bool = False
     lake_touched: bool = False
-    """Somebody else changed the lake."""
+    """Another writer changed the lake."""
 
     def disturb(self, what: str, *uids: Uid) -> None:
         """Note a move that is not calm; ``uids`` need not be right until everything is read."""

@@ -16,12 +16,12 @@ from tests.simulator.setup import JobSetup, job_of
 from tests.simulator.wire import WIRES
 from ticdc_spark.config.job import Identity
 from ticdc_spark.errors import LeaseHeld
-from ticdc_spark.model import Message, Table
+from ticdc_spark.model import Message, Offsets, Table
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.names import unescape
 from ticdc_spark.operate.resume import lift
 from ticdc_spark.operate.status import describe
-from ticdc_spark.replicate.state.progress import Offsets, Plan, Progress
+from ticdc_spark.replicate.state.progress import Plan, Progress
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.memory.lake import Field, MemoryTable
 from ticdc_spark.sinks.memory.lake import Lake as Tables
@@ -173,13 +173,13 @@ class BrokerSource:
         self.from_end = setup.starting == "latest"
 
     def starting(self) -> Offsets:
-        return self.ends() if self.from_end else self.beginning()
+        return self.end_offsets() if self.from_end else self.beginning_offsets()
 
-    def beginning(self) -> Offsets:
-        return self.broker.beginning(self.topics)
+    def beginning_offsets(self) -> Offsets:
+        return self.broker.beginning_offsets(self.topics)
 
-    def ends(self) -> Offsets:
-        return self.broker.ends(self.topics)
+    def end_offsets(self) -> Offsets:
+        return self.broker.end_offsets(self.topics)
 
     def notes(self, read: Offsets) -> dict[str, str]:
         topics = {topic for topic, _ in read}
@@ -195,7 +195,7 @@ class BrokerSource:
         return fair_cut(backlog, end, max_rows, max_bytes)
 
     def read(self, start: Offsets, end: Offsets) -> list[Message]:
-        there = self.ends()
+        there = self.end_offsets()
         return [
             message
             for place, last in end.items()
@@ -239,7 +239,7 @@ class State:
 
 
 class StateOfProcess:
-    """The state folder as one process writes it: each write asks for the lease when it happens."""
+    """The state folder as one process writes it: each write checks the lease when it happens."""
 
     def __init__(self, state: State, fence: Fence) -> None:
         self.state, self.fence = state, fence

@@ -1,7 +1,7 @@
 """Ways to break the product on purpose, each of which stories must find: one decision each, named by what is wrong.
 
 A mutation replaces a few words of a function's source; the function itself gets the new code, so that whoever holds it
-already is broken, too. One whose words are not there any more says so, and is to be written anew.
+already is broken, too. One whose text is not there any more is an error, and is to be written anew.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Mutation(msgspec.Struct, frozen=True):
     edits: tuple[Edit, ...]
     needs: tuple[str, ...] = ()
     """What a story must have for it: kinds of moves and of faults, schema changes, see ``features``. Others are not
-    told, which would only take time."""
+    run, which would only take time."""
     found_by: str = ""
     """A test that finds it, where it takes a combination that random stories rarely draw."""
 
@@ -109,7 +109,7 @@ class Caught(msgspec.Struct, frozen=True):
 
     seed: int
     tried: int
-    """Stories that were told."""
+    """Stories that were run."""
     finding: Finding
 
 
@@ -130,7 +130,7 @@ def features(seed: int) -> frozenset[str]:
 def catch(mutation: Mutation, seeds: Iterable[int], lab: LabMaker, most: int) -> Caught | None:
     """Look for a story that ends in a finding with a mutation, and in none, or another one, without.
 
-    ``most``: so many stories are told.
+    ``most``: so many stories are run.
     """
     needs = frozenset(mutation.needs)
     with quietly():

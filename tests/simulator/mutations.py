@@ -1,4 +1,4 @@
-"""The mutations that stories must find. Each says what is wrong; how it is made is ``mutate``'s."""
+"""The mutations that stories must find. Each describes what is wrong; ``mutate`` makes it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ MARKS = (
     one(
         "a commit carries the mark of the one before it",
         f"{_APPLY}.batch:TimelineWork.commit",
-        "self.batch.stamp(state, mark, floor)",
-        "self.batch.stamp(state, self.mark(name) if self.stamps.get(name) else mark, floor)",
+        "self.batch.stamp(state, mark, applied_before)",
+        "self.batch.stamp(state, self.mark(name) if self.stamps.get(name) else mark, applied_before)",
     ),
     one(
-        "a stamp does not say what the table is",
+        "a stamp does not have what the table is",
         f"{_APPLY}.batch:Batch.stamp",
-        "mark, floor, about,",
-        'mark, floor, "",',
+        "mark, applied_before, about,",
+        'mark, applied_before, "",',
     ),
     one(
         "what a batch decides of a table is not written with it",
@@ -84,9 +84,9 @@ MARKS = (
     ),
 )
 LEASE = (
-    one("the lease is not asked for before a commit", "sinks.memory.sink:MemorySink._durable", "self.fence()", "pass"),
+    one("the lease is not checked before a commit", "sinks.memory.sink:MemorySink._durable", "self.fence()", "pass"),
     Mutation(
-        "the lease is not asked for before the store is written",
+        "the lease is not checked before the store is written",
         (
             Edit("replicate.state.lease:FencedStore.save", "self._fence.check()", "pass"),
             Edit("replicate.state.lease:FencedStore.save_plan", "self._fence.check()", "pass"),
@@ -121,7 +121,7 @@ STEPS = (
         "where a run from the latest offsets begins is not kept",
         (
             Edit("replicate.start:_partitions", "in sorted(offsets.items())", "in ()"),
-            Edit("replicate.plan.offsets:first_offsets", "source.beginning()", "source.starting()"),
+            Edit("replicate.plan.offsets:first_offsets", "source.beginning_offsets()", "source.starting()"),
         ),
     ),
     one(
@@ -139,7 +139,7 @@ STEPS = (
     ),
     one(
         "first messages that are gone are not missed once the state was lost",
-        "replicate.proof:proven",
+        "replicate.proof:check_unproven",
         "for topic, partition in progress.unproven:",
         "for topic, partition in ():",
         "lose_state",
@@ -174,7 +174,7 @@ STEPS = (
 )
 TIME = (
     one(
-        "a watermark says that its own commitTs was sent",
+        "a watermark includes its own commitTs",
         f"{_MODES}.watermark:_resolve",
         "watermark - 1, hold",
         "watermark, hold",
@@ -200,7 +200,7 @@ TIME = (
     one(
         "a partition is idle with messages to read",
         f"{_MODES}.watermark:_resolve",
-        "state.offset >= listed.get(place, state.offset)",
+        "state.offset >= latest_offsets.get(place, state.offset)",
         "True",
     ),
     one("rows do not wait for their schema", f"{_MODES}.watermark:advance", "if missing:", "if False:", "schema_file"),
@@ -237,7 +237,7 @@ DDL = (
         "True",
     ),
     one(
-        "DDLs are told apart by their commitTs alone",
+        "DDLs are identified by their commitTs alone",
         f"{_PLAN}.timeline:identity",
         "change.commit_ts, change.schema, change.name, change.query",
         'change.commit_ts, "", "", ""',
@@ -264,7 +264,7 @@ DDL = (
         "replay_below=0",
         "lose_state",
         "ddl drop_table",
-        found_by=f"{_SKIPS}::test_what_a_person_cleared_wins_over_what_the_table_says_and_is_written_there",
+        found_by=f"{_SKIPS}::test_what_the_operator_cleared_wins_over_the_stamp_and_is_written_there",
     ),
     one("a replayed DDL is applied again", f"{_MODES}.watermark:_is_replay", "if ts > progress.applied:", "if True:"),
     one(
@@ -292,8 +292,8 @@ DDL = (
     one(
         "the filter looks at one name of a DDL",
         f"{_MODES}.filters:leave_out",
-        "any(wanted(*name) for name in named)",
-        "wanted(event.change.schema, event.change.name)",
+        "any(is_included(*name) for name in named)",
+        "is_included(event.change.schema, event.change.name)",
     ),
     one(
         "a RENAME into the filter counts as any other", f"{_MODES}.filters:at_the_filter", "if old != new:", "if False:"

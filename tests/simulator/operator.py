@@ -37,7 +37,7 @@ def _ddl(world: World, move: Move, rand: Random) -> None:
     before = len(world.database.events)
     simple = world.setup.feed.protocol == "simple"
     if move.word.startswith("silent") and not (simple and world.setup.feed.bootstrap):
-        return  # nothing would ever tell the new schema
+        return  # the new schema would never be known
     DDL[move.word](world.database, rand)
     world.excuse_local_keys()
     excuses = world.excuses
@@ -79,7 +79,7 @@ def _widen(world: World, move: Move, rand: Random) -> None:
 
 
 def _stall(world: World, move: Move, rand: Random) -> None:
-    places = sorted(world.broker.ends())
+    places = sorted(world.broker.end_offsets())
     if world.ticdc.stalled:
         world.ticdc.stalled.clear()
     elif places:
@@ -88,7 +88,7 @@ def _stall(world: World, move: Move, rand: Random) -> None:
 
 
 def _garbage(world: World, move: Move, rand: Random) -> None:
-    places = sorted(world.broker.ends())
+    places = sorted(world.broker.end_offsets())
     if places:
         world.excuses.bad_messages = True
         place = rand.choice(places)
@@ -107,11 +107,11 @@ def _mangle(world: World, move: Move, rand: Random) -> None:
 
 
 def _trim_topic(world: World, move: Move, rand: Random) -> None:
-    places = sorted(world.broker.ends())
+    places = sorted(world.broker.end_offsets())
     if not places:
         return
     place = rand.choice(places)
-    gone = world.broker.trim(place, rand.randrange(world.broker.ends()[place] + 1))
+    gone = world.broker.trim(place, rand.randrange(world.broker.end_offsets()[place] + 1))
     world.note(f"{len(gone)} messages of {place} are gone")
     touched = {uid for uid in world.uids() if any(world.ticdc.place_of(uid, message) for message in gone)}
     world.excuses.unsettled.update(touched)
@@ -196,7 +196,7 @@ def _skip_ddl(world: World, move: Move, rand: Random) -> None:
 
 
 def _skip_any_ddl(world: World, move: Move, rand: Random) -> None:
-    """Any DDL, as a person may who wants to keep a table."""
+    """Any DDL, as an operator may who keeps a table."""
     applied = world.lab.view().applied
     changes = [event for event in world.database.events if event.change is not None and event.ts > applied]
     if not changes:

@@ -101,7 +101,7 @@ class _Process:
     def batch(self, most: int) -> bool:
         lab = self.lab
         topics = None if self.setup.topics is None else frozenset(self.setup.topics)
-        ends, beginning = lab.broker.ends(topics), lab.broker.beginning(topics)
+        ends, beginning = lab.broker.end_offsets(topics), lab.broker.beginning_offsets(topics)
         share = max(1, most // max(1, len(ends)))
         read: list[Message] = []
         for place, end in ends.items():

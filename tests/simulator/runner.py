@@ -1,4 +1,4 @@
-"""The command line: tell the stories of some seeds, and print what must never happen."""
+"""The command line: run the stories of some seeds, and print what must never happen."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def make_lab(path: str) -> LabMaker:
     return cast(LabMaker, getattr(import_module(module), name))
 
 
-def tell(seeds: range, steps: int, path: str) -> Totals:
+def run_stories(seeds: range, steps: int, path: str) -> Totals:
     """Tell the stories of some seeds."""
     totals, lab = Totals(), make_lab(path)
     with quietly(), without_collector():
@@ -116,7 +116,7 @@ def quietly() -> Iterator[None]:
 
 
 def tell_all(chunks: Iterable[range], steps: int, path: str, jobs: int, enough: Callable[[Totals], bool]) -> Totals:
-    """Tell the stories of chunks of seeds over ``jobs`` processes, until there are no more or ``enough`` says so."""
+    """Run the stories of chunks of seeds over ``jobs`` processes, until there are no more or ``enough`` is true."""
     totals = Totals()
     for part in _results(chunks, steps, path, jobs):
         totals.merge(part)
@@ -128,13 +128,13 @@ def tell_all(chunks: Iterable[range], steps: int, path: str, jobs: int, enough: 
 def _results(chunks: Iterable[range], steps: int, path: str, jobs: int) -> Iterator[Totals]:
     """In the order of the chunks, of which there may be no end."""
     if jobs == 1:
-        yield from (tell(chunk, steps, path) for chunk in chunks)
+        yield from (run_stories(chunk, steps, path) for chunk in chunks)
         return
     waiting: deque[Future[Totals]] = deque()
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         try:
             for chunk in chunks:
-                waiting.append(pool.submit(tell, chunk, steps, path))
+                waiting.append(pool.submit(run_stories, chunk, steps, path))
                 if len(waiting) > 2 * jobs:
                     yield waiting.popleft().result()
             while waiting:
@@ -187,11 +187,11 @@ def main(arguments: list[str] | None = None) -> int:
             _say(story.text(), *run(story, lab, trace=True).trace)
         for signature, found in sorted(totals.found.items(), key=lambda item: -len(item[1].seeds)):
             _say("", f"{len(found.seeds)} x {signature}", f"  seeds {', '.join(map(str, found.seeds[:12]))}")
-            _say(*told(found.story, lab, shrunk=options.shrink))
+            _say(*lines_of(found.story, lab, shrunk=options.shrink))
     return int(bool(totals.found))
 
 
-def told(story: Story, lab: LabMaker, *, shrunk: bool) -> list[str]:
+def lines_of(story: Story, lab: LabMaker, *, shrunk: bool) -> list[str]:
     """The finding of a story, for people; ``shrunk``: with the smallest story that has it, move by move."""
     if shrunk:
         story = shrink(story, lab)

@@ -93,16 +93,16 @@ class Lake(Protocol):
         """Another tool's expiry: every snapshot but the current one is gone with its summary."""
 
     def insert(self, table: TableName, row: Cells) -> None:
-        """Somebody's INSERT of a row (values in normal form): a commit without a mark. Properties stay."""
+        """Another writer's INSERT of a row (values in normal form): a commit without a mark. Properties stay."""
 
     def delete(self, table: TableName, at: int) -> None:
-        """Somebody's DELETE of the row number ``at`` (modulo their count): a commit without a mark."""
+        """Another writer's DELETE of the row number ``at`` (modulo their count): a commit without a mark."""
 
     def drop_column(self, table: TableName, column: str) -> None:
-        """Somebody's ALTER TABLE … DROP COLUMN: a change of metadata, no snapshot."""
+        """Another writer's ALTER TABLE … DROP COLUMN: a change of metadata, no snapshot."""
 
     def drop(self, table: TableName) -> None:
-        """Somebody's DROP TABLE."""
+        """Another writer's DROP TABLE."""
 
     def create(self, table: Table, rows: Sequence[Cells]) -> None:
         """A table that no job made, with rows (values in normal form) and no mark. Replaces one of that name."""
@@ -138,7 +138,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     batch: int = 0
     tables: Mapping[TableName, TableView]
     hold: str = ""
-    """What keeps ``applied`` from rising, as status tells it; ``""``: nothing."""
+    """What keeps ``applied`` from rising, as status shows it; ``""``: nothing."""
 
 
 class Process(Protocol):
@@ -166,7 +166,7 @@ class Lab(Protocol):
     state: StateFolder
 
     def start(self, setup: JobSetup, owner: int) -> Process:
-        """Start a process: take the lease, load the state, open source and sink. ``owner`` tells processes apart (as
+        """Start a process: take the lease, load the state, open source and sink. ``owner`` distinguishes processes (as
         if each ran on a machine of its own: an owner that is suspended cannot be looked at, only its heartbeat).
         Waiting for the lease passes time by ``Clock.advance``.
 

@@ -11,7 +11,7 @@ import msgspec
 
 from tests.simulator.feed import Feed
 from tests.simulator.wire import WIRES
-from ticdc_spark.config.job import IcebergSink, Job, KafkaSource, SchemaFiles
+from ticdc_spark.config.job import IcebergConfig, Job, KafkaSource, SchemaFiles
 from ticdc_spark.config.values import SkipDdl
 
 IDLE_TIMEOUT = 60.0
@@ -45,7 +45,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     plain: bool = False
     raw_key_changes: bool = False
     tables_before: int = 0
-    """Tables that were made, and are empty, before the changefeed's start-ts: no DDL tells them."""
+    """Tables that were made, and are empty, before the changefeed's start-ts: no DDL describes them."""
     schema_file_late: bool = False
     """The schema file with these tables, which Open and canal-json need, is given only by a move."""
 
@@ -72,9 +72,9 @@ def job_of(setup: JobSetup, folder: Path) -> Job:
             starting=setup.starting,
             protocol=setup.protocol,
         ),
-        sink=IcebergSink(warehouse=str(folder / "lake")),
+        sink=IcebergConfig(warehouse=str(folder / "lake")),
         schema=SchemaFiles(file=files),
-        mode="barrier" if WIRES[setup.protocol].name in ("canal-json", "debezium") else None,
+        mode="watermark" if WIRES[setup.protocol].name in ("canal-json", "debezium") else None,
         source_timezone=setup.source_timezone,
         idle_partition_timeout=IDLE_TIMEOUT,
         schema_timeout=SCHEMA_TIMEOUT,

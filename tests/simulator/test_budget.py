@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.simulator.job_lab import JobLab
-from tests.simulator.runner import DEFAULT_LAB, quietly, tell, told
+from tests.simulator.runner import DEFAULT_LAB, lines_of, quietly, run_stories
 
 SEEDS = 1000
 BLOCK = 100
@@ -13,10 +13,10 @@ BLOCK = 100
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
 def test_no_story_ends_in_what_must_never_happen(first: int) -> None:
-    totals = tell(range(first, first + BLOCK), 60, DEFAULT_LAB)
+    totals = run_stories(range(first, first + BLOCK), 60, DEFAULT_LAB)
     assert totals.batches > 5 * BLOCK
     for signature, found in totals.found.items():
         seeds = ", ".join(map(str, found.seeds))
         with quietly():
-            story = "\n".join(told(found.story, JobLab, shrunk=True))
+            story = "\n".join(lines_of(found.story, JobLab, shrunk=True))
         pytest.fail(f"{signature}\nseeds {seeds}; again: make simulate SEEDS={found.seeds[0]}\n{story}", pytrace=False)

@@ -14,7 +14,7 @@ from tests.simulator.mutations import MUTATIONS
 
 SEEDS = range(60_000)
 STORIES = 600
-"""So many of the seeds' stories are told at most, of those that have what the mutation needs."""
+"""So many of the seeds' stories are run at most, of those that have what the mutation needs."""
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)

@@ -48,7 +48,7 @@ def test_a_calm_story_ends_in_the_truth(seed: int) -> None:
 
 
 def touched(seed: int, kind: MoveKind) -> tuple[Story, Outcome]:
-    """A calm story after which somebody does something to the lake that the reference cannot notice."""
+    """A calm story after which another writer does something to the lake that the reference cannot notice."""
     story = calm(seed)
     after = tuple(Move(kind=kind, dice=seed + at) for at in range(2))
     settle = (

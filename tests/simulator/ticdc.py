@@ -241,10 +241,10 @@ class TiCdc:
         hidden = change is None or (bool(event.uids) and all(map(self.is_withheld, event.uids)))
         if change is not None and not hidden:
             topic = self._ddl_topic(change)
-            told = change
+            sent_ddl = change
             if self.feed.no_pre_table and change.query.startswith("ALTER") and change.kind != "RENAME":
-                told = msgspec.structs.replace(change, pre_table=None)
-            encoded = self.encoder.ddl(told)
+                sent_ddl = msgspec.structs.replace(change, pre_table=None)
+            encoded = self.encoder.ddl(sent_ddl)
             if encoded is not None:
                 for uid in (uid for uid in event.uids if not self.is_withheld(uid)):
                     self._note(uid, topic, (change.table, change.pre_table))

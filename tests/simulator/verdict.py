@@ -1,4 +1,4 @@
-"""The verdict: tables equal the source, or the job stopped and says what to do, or a table is marked; or a finding."""
+"""The verdict: tables equal the source, or the job stopped with what to do, or a table is marked; or a finding."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def judge_stop(world: World, error: TicdcSparkError, fired: Fault | None) -> Fin
 
 
 def judge_tables(world: World, view: JobView, *, final: bool) -> Finding | None:
-    """Compare every table with the source at what the job says is applied. ``final``: it has read everything."""
+    """Compare every table with the source as of what the job has as applied. ``final``: it has read everything."""
     if not view.applied:
         return None
     truth, lake = world.database.truth_at(view.applied), world.lab.lake.tables()
@@ -104,7 +104,7 @@ def _judge(
 
 
 def judge_others(world: World) -> Finding | None:
-    """Tables that no job made, and that the job was not told to adopt, must stay as they are."""
+    """Tables that no job made, and that the job may not adopt, must stay as they are."""
     lake = world.lab.lake.tables() if world.left_alone else {}
     for name, before in world.left_alone.items():
         now = lake.get(name)
@@ -180,7 +180,7 @@ def _judge_extra(
 
 
 def _judge_kept(world: World, view: JobView, lake: Mapping[Name, LakeTable]) -> Finding | None:
-    """Tables whose DROP was skipped: whoever skips it wants to keep what the table was just before."""
+    """Tables whose DROP was skipped: the operator keeps what the table was just before."""
     for event in world.database.events:
         change = event.change
         if change is None or change.kind != "ERASE" or not world.murky_until < event.ts <= view.applied:
@@ -223,7 +223,7 @@ def _is_ahead(world: World, table: LakeTable | None, view: JobView) -> bool:
 
 
 def _is_behind(world: World, view: JobView, live: Live, *, final: bool) -> bool:
-    """Whether status says that a table, under a name that it has or had, is behind the others: for good only where
+    """Whether status shows that a table, under a name that it has or had, is behind the others: for good only where
     another one stands still."""
     if final and not any(seen.condition == "quarantined" for seen in view.tables.values()):
         return False

@@ -1,4 +1,4 @@
-"""The protocols that stories are told in: their real encoders and decoders."""
+"""The protocols that stories use: their real encoders and decoders."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     """``wrong data``, ``lost table``, ``unexpected exception`` …"""
     where: str
-    """What tells it from other findings of its kind: the top frame, the error's class, the condition."""
+    """What distinguishes it from other findings of its kind: the top frame, the error's class, the condition."""
     detail: str
 
     @property
@@ -79,7 +79,7 @@ class World:
         """Errors that ended a process, in order: class and text."""
         self.last_stop: TicdcSparkError | None = None
         self.left_alone: dict[Name, LakeTable] = {}
-        """Tables that no job made, as a person made them: as long as ``adopt`` is not set, and nobody touches them."""
+        """Tables that no job made, made by hand: as long as ``adopt`` is not set, and nothing touches them."""
         self.saved_state: Copy | None = None
         self.saved_lake: Copy | None = None
         self.batches = 0
@@ -91,7 +91,7 @@ class World:
             self.excuses.disturb("topics of the job file")
 
     def _begin(self) -> str:
-        """Make the tables that no DDL tells, and return their CREATE statements."""
+        """Make the tables that no DDL describes, and return their CREATE statements."""
         rand = Random(7)
         for _ in range(self.setup.tables_before):
             create_table(self.database, rand)
@@ -184,10 +184,10 @@ class World:
         except TicdcSparkError as error:
             self.note(f"the other owner stopped: {type(error).__name__}: {error}")
 
-    # ---- what moves ask
+    # ---- what moves look up
 
     def wanted(self, name: tuple[str, str]) -> bool:
-        """Whether the job file's filter wants a table of this name."""
+        """Whether the job file's filter includes a table of this name."""
         return table_filter(self.job.tables)(*name)
 
     def known(self, uid: Uid) -> bool:

@@ -23,5 +23,5 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture
 def folder(spark: SparkSession, tmp_path: Path) -> Path:
-    """An empty folder for a job; Spark is there before the job asks for it."""
+    """An empty folder for a job; Spark is there before the job needs it."""
     return tmp_path

@@ -40,11 +40,11 @@ def wrong(spark: SparkSession, folder: Path, truth: Truth) -> dict[tuple[str, st
     session = lake(spark, folder)
     wanted = {(escape(schema), escape(name)) for schema, name in truth}
     found = names(session)
-    told = {name: ["should not be there"] for name in found - wanted}
-    told |= {name: ["is missing"] for name in wanted - found}
+    reported = {name: ["should not be there"] for name in found - wanted}
+    reported |= {name: ["is missing"] for name in wanted - found}
     for name, (table, rows) in truth.items():
-        if name not in told:
+        if name not in reported:
             lines = differences(read_table(session, name), table, rows.values())
             if lines:
-                told[name] = lines
-    return told
+                reported[name] = lines
+    return reported

@@ -1,4 +1,4 @@
-"""Topics of the Simple protocol, written event by event, of one small table unless told otherwise."""
+"""Topics of the Simple protocol, written event by event, of one small table unless given another."""
 
 from collections.abc import Iterable
 from pathlib import Path

@@ -39,7 +39,7 @@ def test_replays_partitions_and_batches_change_nothing(
     spark: SparkSession, folder: Path, name: str, config_name: str, batch_rows: int
 ) -> None:
     config = case("tiflow", name).config(config_name)
-    # Only a commitTs tells the order of a key's changes in two partitions, and no millisecond does.
+    # Only a commitTs gives the order of a key's changes in two partitions, and no millisecond does.
     partitions = split([sent.message for sent in config.messages], of(config), 3, by_key=config.protocol != "debezium")
     topic = write_topic(folder, (message for part in replayed(partitions, seed=1) for message in part))
     more = f'{UTC}\nbatch-rows = {batch_rows}\nmode = "arrival"'
@@ -133,14 +133,14 @@ def test_another_change_of_a_schema_stops_or_keeps(spark: SparkSession, folder: 
 
 
 @needs_vectors
-def test_a_timestamp_without_its_zone_is_asked_for(folder: Path) -> None:
+def test_a_timestamp_without_its_zone_needs_source_timezone(folder: Path) -> None:
     config = case("tiflow", "smoke").config("open")
     with pytest.raises(UsageError, match=r"source-timezone: missing; column `ts` of `s1`\.`t`"):
         replicate(write_job(folder, config.path, "", "open"))
 
 
 @needs_vectors
-def test_what_cannot_be_told_is_asked_for(folder: Path) -> None:
+def test_what_cannot_be_detected_is_required(folder: Path) -> None:
     nothing = [Message(topic="t", partition=0, offset=0, key=None, value=b"hello")]
     with pytest.raises(UsageError, match=r"\[source\] protocol: .* cannot be detected"):
         replicate(write_job(folder, write_topic(folder, nothing), "", None))

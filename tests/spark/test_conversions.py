@@ -55,11 +55,11 @@ def test_sql_and_python_agree_on_every_value(spark: SparkSession, zone: str, amb
             shown = [f"CAST({render(change.steps, 'c')} AS {change.new.spark})" for _, change in changes]
             rows = spark_rows(spark, old, shown)
             for at, (new, change) in enumerate(changes):
-                said = [converted(change, value) for value in VALUES[old]]
-                cells = lake(new, [None if isinstance(one, MessageError) else one for one in said]).to_pylist()
+                message = [converted(change, value) for value in VALUES[old]]
+                cells = lake(new, [None if isinstance(one, MessageError) else one for one in message]).to_pylist()
                 differ += [
                     f"{old} -> {new}: {value!r}: SQL {row[f'e{at}']!r}, Python {one!r}"
-                    for row, value, cell, one in zip(rows, VALUES[old], cells, said, strict=True)
+                    for row, value, cell, one in zip(rows, VALUES[old], cells, message, strict=True)
                     if row[f"e{at}"] != cell
                 ]
     finally:

@@ -1,4 +1,4 @@
-"""The demo, whole and small: it says that the tables are equal, and would say it if they were not."""
+"""The demo, whole and small: it reports that the tables are equal, and would report it if they were not."""
 
 from pathlib import Path
 
@@ -30,10 +30,10 @@ def test_the_demo_compares_every_table(spark: SparkSession, tmp_path: Path) -> N
     schema, table = max(truth, key=lambda name: len(truth[name][1]))
     open_lake(job_file).sql(f"DELETE FROM lake.`{schema}`.`{table}`")
     extra = ("shop", "not there")
-    told = compare(job_file, truth | {extra: truth[schema, table]})
-    assert "is missing" in " ".join(told.pop((schema, table)))
-    assert told.pop(extra) == ["is not in the lake"]
-    assert not any(told.values())
+    reported = compare(job_file, truth | {extra: truth[schema, table]})
+    assert "is missing" in " ".join(reported.pop((schema, table)))
+    assert reported.pop(extra) == ["is not in the lake"]
+    assert not any(reported.values())
 
 
 def test_only_a_demos_folder_is_cleared(tmp_path: Path) -> None:

@@ -64,9 +64,9 @@ def rows(config: Config) -> list[Any]:
 
 
 def options(config: Config) -> dict[str, str]:
-    """What the changefeed was told, as text."""
-    told = OPTIONS[config.protocol](config)
-    fields = {name.replace("_", "-"): getattr(told, name) for name in told.__struct_fields__}
+    """The options of the changefeed, as text."""
+    given = OPTIONS[config.protocol](config)
+    fields = {name.replace("_", "-"): getattr(given, name) for name in given.__struct_fields__}
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in fields.items()
@@ -91,8 +91,8 @@ def opened(spark: SparkSession, config: Config) -> DataFrame:
         protocol=config.protocol,
         generation=1,
         batch=1,
-        slots=1,
-        floors={},
+        buckets=1,
+        table_replay_below={},
         watermarks={},
         arrival=config.protocol == "avro",
         schemas=registered(config),
@@ -116,9 +116,9 @@ def changes(spark: SparkSession, source: Config, config: Config) -> tuple[DataFr
     for run, (kind, sent) in enumerate(groupby(source.messages, key=lambda sent: sent.kind)):
         events = [(one, seq, number) for one in sent for seq, number in enumerate(one.seqs) if number in wanted]
         for one, seq, number in events if kind == "row" else ():
-            told = source.truth[number]
-            assert isinstance(told, RowChange)
-            schema, name, version = told.table.schema, told.table.name, told.table.version
+            given = source.truth[number]
+            assert isinstance(given, RowChange)
+            schema, name, version = given.table.schema, given.table.name, given.table.version
             tables[schema, name, str(version)] = whole[schema, name, version]
             places.append((one.message.offset, seq, run, str(version)))
     known = spark.createDataFrame(places, "offset bigint, seq int, run int, version string")
@@ -128,7 +128,7 @@ def changes(spark: SparkSession, source: Config, config: Config) -> tuple[DataFr
 
 
 def again(spark: SparkSession, source: Config, config: Config) -> list[Encoded]:
-    """The row changes of ``source``, opened in Spark and encoded there as ``config`` says."""
+    """The row changes of ``source``, opened in Spark and encoded there with the options of ``config``."""
     frame, tables = changes(spark, source, config)
     zone = ReadOptions(source_timezone=source.zone)
     images = RawImages(protocol=source.protocol, options=zone, schemas=registered(source))
@@ -168,13 +168,13 @@ def test_encoded_messages_equal_the_bytes_sent(spark: SparkSession, name: str, c
     assert unexplained(RULES_OF.get(config.protocol, config.protocol.removesuffix("-protocol")), found) == []
 
 
-def test_debezium_avro_tells_the_changes_that_it_was_made_from(spark: SparkSession) -> None:
+def test_debezium_avro_decodes_to_the_changes_that_it_was_made_from(spark: SparkSession) -> None:
     """No vector has its bytes for these rows."""
     source = case("tiflow", "smoke").config("simple_json")
     frame, tables = changes(spark, source, source)
     registry = Registry()
-    told = {"avro-bigint-unsigned-handling-mode": "string"}
-    plan = plan_encoding("debezium-avro", told, tables, RawImages(protocol="simple"), registry)
+    given = {"avro-bigint-unsigned-handling-mode": "string"}
+    plan = plan_encoding("debezium-avro", given, tables, RawImages(protocol="simple"), registry)
     reader = decoder("debezium-avro", registry.schemas)
     sent = [seq for one in rows(source) for seq in one.seqs]
     for number, row in zip(sent, encoded(frame, plan).collect(), strict=True):

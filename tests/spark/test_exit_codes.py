@@ -1,4 +1,4 @@
-"""How ``replicate`` ends when something is wrong, and what ``status`` says afterwards: by the command itself."""
+"""How ``replicate`` ends when something is wrong, and what ``status`` shows afterwards: by the command itself."""
 
 import base64
 import json
@@ -51,7 +51,7 @@ def _status(job: Path) -> dict[str, object]:
     return status
 
 
-def test_a_ddl_that_cannot_be_replayed_waits_for_a_person(folder: Path) -> None:
+def test_a_ddl_that_cannot_be_replayed_waits_for_the_operator(folder: Path) -> None:
     simple = encoder(SimpleConfig())
     table = next(event.table for event in generate(SHOP) if isinstance(event, SchemaChange) and event.name == "orders")
     assert table is not None
@@ -86,7 +86,7 @@ def test_a_ddl_that_cannot_be_replayed_waits_for_a_person(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "code", "said"),
+    ("damage", "code", "message"),
     [
         # The message cannot be read: it is data, and a person decides what becomes of it.
         (lambda text: _value(text, b'{"type":"INSERT","version":1'), 4, "topic shop, partition 0, offset 30"),
@@ -96,8 +96,8 @@ def test_a_ddl_that_cannot_be_replayed_waits_for_a_person(folder: Path) -> None:
     ],
     ids=["message", "line", "base64"],
 )
-def test_what_cannot_be_read_is_told_with_its_place(
-    folder: Path, damage: Callable[[str], str], code: int, said: str
+def test_what_cannot_be_read_is_reported_with_its_place(
+    folder: Path, damage: Callable[[str], str], code: int, message: str
 ) -> None:
     path = write_json(folder / "topic" / "shop.jsonl", _topic(folder))
     texts = path.read_text().splitlines()
@@ -107,10 +107,10 @@ def test_what_cannot_be_read_is_told_with_its_place(
     done = _run("replicate", str(job), "--once")
     assert done.exit_code == code, done.output
     (error,) = (line for line in done.output.splitlines() if line[19:].startswith(" error: "))
-    assert said in error
+    assert message in error
     status = _status(job)
     assert status["state"] == "failed"
-    assert said in status["last_error"]["message"]  # type: ignore[index]
+    assert message in status["last_error"]["message"]  # type: ignore[index]
     assert status["last_error"]["exit_code"] == code  # type: ignore[index]
 
 
@@ -123,6 +123,6 @@ def test_a_mistake_in_the_job_file_names_key_and_file(tmp_path: Path) -> None:
     done = _run("replicate", str(job), "--once")
     assert done.exit_code == 2, done.output
     assert str(job) in done.output and "on-rejekt" in done.output and "on-reject" in done.output
-    # Both mistakes are told at once.
+    # Both mistakes are reported at once.
     assert f"there is no file or folder {tmp_path / 'not there'}" in done.output
     assert not (tmp_path / "state").exists()

@@ -1,4 +1,4 @@
-"""What old rows have in a new column that no DDL told: the default that the schema of the newer rows has."""
+"""What old rows have in a new column without a DDL: the default that the schema of the newer rows has."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime

@@ -56,7 +56,7 @@ def test_a_row_elsewhere_is_rejected_without_its_storage_and_lost_with_another(f
 
 
 @pytest.mark.parametrize("verify", ["true", "false"])
-def test_a_row_with_a_wrong_checksum_is_rejected_where_that_is_asked_for(
+def test_a_row_with_a_wrong_checksum_is_rejected_where_that_is_set(
     spark: SparkSession, folder: Path, verify: str
 ) -> None:
     simple = encoder(SimpleConfig(enable_row_checksum=True, compute_row_checksum=True))

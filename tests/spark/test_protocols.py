@@ -34,7 +34,7 @@ class Kind(NamedTuple):
     """What a configuration of TiCDC is read as."""
 
     protocol: str | None
-    """``None``: told by its messages."""
+    """``None``: detected from its messages."""
     mode: str
     more: str = ""
 
@@ -46,10 +46,10 @@ def write_topic(folder: Path, messages: Iterable[Message]) -> Path:
 
 CONTINUE = 'on-reject = "continue"'
 CONFIGS: Mapping[str, Kind] = {
-    "open": Kind("open-protocol", "barrier"),
-    "simple_avro": Kind(None, "barrier"),
-    "canal_json_ext": Kind("canal-json", "barrier"),
-    "debezium_ext": Kind("debezium", "barrier", CONTINUE),
+    "open": Kind("open-protocol", "watermark"),
+    "simple_avro": Kind(None, "watermark"),
+    "canal_json_ext": Kind("canal-json", "watermark"),
+    "debezium_ext": Kind("debezium", "watermark", CONTINUE),
     "avro": Kind(None, "arrival"),
     "avro_ext_string": Kind("avro", "arrival"),
     "debezium": Kind(None, "arrival", CONTINUE),
@@ -139,19 +139,19 @@ def test_a_case_ends_in_its_final_state(spark: SparkSession, folder: Path, name:
 
 
 @pytest.mark.parametrize(
-    ("producer", "name", "told", "kept"),
+    ("producer", "name", "given", "kept"),
     [
-        ("ticdc", "avro-watermark", "", "barrier"),
+        ("ticdc", "avro-watermark", "", "watermark"),
         ("tiflow", "avro_ext_watermark", 'mode = "arrival"', "arrival"),
         ("tiflow", "avro_ext_watermark", "", ""),
     ],
 )
 def test_avro_with_ddl_and_watermarks_ends_in_its_final_state(
-    spark: SparkSession, folder: Path, producer: str, name: str, told: str, kept: str
+    spark: SparkSession, folder: Path, producer: str, name: str, given: str, kept: str
 ) -> None:
     """The classic architecture's deletes hide their commit_ts, which only arrival mode allows, without DDL."""
     config = case(producer, "smoke").config(name)
-    more = f'source-timezone = "{config.zone}"\nbatch-rows = 4\n{told}'
+    more = f'source-timezone = "{config.zone}"\nbatch-rows = 4\n{given}'
     job = write_job(folder, config.path, more, None, registry(config))
     if not kept:
         with pytest.raises(DecisionNeeded, match='mode = "arrival"'):
@@ -159,9 +159,9 @@ def test_avro_with_ddl_and_watermarks_ends_in_its_final_state(
         return
     summary = replicate(job)
     assert summary.finished and summary.progress.mode == kept == mode(config)
-    assert bool(summary.progress.ddls_applied) == (kept == "barrier")
+    assert bool(summary.progress.ddls_applied) == (kept == "watermark")
     found = list(differences(lake(spark, folder), config, summary.progress))
-    if kept == "barrier":
+    if kept == "watermark":
         assert not unequal("avro", found)
     else:  # as without DDL
         assert not unequal_in_lake(
@@ -179,7 +179,7 @@ def test_debezium_in_avro_ends_in_its_final_state(
     spark: SparkSession, folder: Path, name: str, protocol: str | None, more: str
 ) -> None:
     config = case("ticdc", name).config("debezium-avro")
-    # not by key: the commit_ts alone has to tell the order, of deletes too
+    # not by key: the commit_ts alone has to give the order, of deletes too
     partitions = split([sent.message for sent in config.messages], of(config), 3, by_key=False)
     messages = [message for part in replayed(partitions, seed=2) for message in part]
     topic = write_topic(folder, messages)

@@ -153,7 +153,7 @@ def test_a_topic_has_the_rows_that_inspect_prints(spark: SparkSession, folder: P
     assert [row["offset"] for row in rows(part)] == [2, 3]
 
 
-def test_what_is_wrong_with_a_topic_is_said_at_once(spark: SparkSession, folder: Path) -> None:
+def test_what_is_wrong_with_a_topic_is_reported_at_once(spark: SparkSession, folder: Path) -> None:
     path = write(folder, "first", 0, FIRST)
     with pytest.raises(UsageError, match="protocol 'protobuf' is not known"):
         read_topic(FilesSource(path=path, protocol="protobuf"), spark=spark)

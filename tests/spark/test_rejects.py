@@ -1,6 +1,6 @@
-"""What cannot be read, by the command: told with its place and kept, held or passed over by ``on-reject``.
+"""What cannot be read, by the command: reported with its place and kept, held or passed over by ``on-reject``.
 
-And what ``status`` says of a job that is held up; and that nothing depends on where batches are cut (I4, I6).
+And what ``status`` shows of a job that is held up; and that nothing depends on where batches are cut (I4, I6).
 """
 
 import json
@@ -61,7 +61,7 @@ OF_A_ROW = {
     "a field more": (_simple(NINE, data={"id": "9", "v": "9", "w": "9"}), "unknown field `w`"),
     "no key": (_simple(NINE, data={"id": None, "v": "9"}), "key column `id` is null"),
 }
-"""Rows of `t` that cannot be read, and the reason that is told."""
+"""Rows of `t` that cannot be read, and the reason that is reported."""
 OF_A_MESSAGE = {
     "another protocol": (_canal_json(), "not a Simple message but canal-json"),
     "empty": (b"", "this one is empty"),
@@ -107,7 +107,7 @@ def letters(spark: SparkSession, folder: Path) -> list[tuple[str, int, bytes]]:
 
 
 @pytest.mark.parametrize("case", [*QUICK, *(pytest.param(case, marks=pytest.mark.slow) for case in SLOW)])
-def test_a_reject_stops_the_job_and_a_person_goes_on(spark: SparkSession, folder: Path, case: str) -> None:
+def test_a_reject_stops_the_job_and_the_operator_goes_on(spark: SparkSession, folder: Path, case: str) -> None:
     value, reason = (OF_A_ROW | OF_A_MESSAGE)[case]
     job = write_job(folder, record(folder, value))
     done = run("replicate", job, "--once")
@@ -115,8 +115,8 @@ def test_a_reject_stops_the_job_and_a_person_goes_on(spark: SparkSession, folder
     assert reason in done.output and f"partition 0, offset {AT}" in done.output
     found = status(job)
     assert (found["state"], found["last_error"]["code"]) == ("failed", "RejectedMessage")
-    ((told, offset, kept),) = letters(spark, folder)
-    assert (reason in told, offset) == (True, AT)
+    ((reported, offset, kept),) = letters(spark, folder)
+    assert (reason in reported, offset) == (True, AT)
     assert kept == value or kept in value
     write_job(folder, folder / "topic", 'on-reject = "continue"')
     done = run("replicate", job, "--once")
@@ -129,9 +129,7 @@ def test_a_reject_stops_the_job_and_a_person_goes_on(spark: SparkSession, folder
     assert len(letters(spark, folder)) == 1
 
 
-def test_a_quarantined_table_is_told_by_status(
-    spark: SparkSession, folder: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_status_shows_a_quarantined_table(spark: SparkSession, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     values = [value for value, _ in OF_A_ROW.values()]
     job = write_job(folder, record(folder, *values), 'on-reject = "quarantine"')
     done = run("replicate", job, "--once")
@@ -150,7 +148,8 @@ def test_a_quarantined_table_is_told_by_status(
     assert (found["state"], found["held_back_by"]["kind"]) == ("warning", "reject")
     assert [offset for _, offset, _ in letters(spark, folder)] == [AT + at for at in range(len(values))]
     assert all(
-        reason in told for (told, _, _), (_, reason) in zip(letters(spark, folder), OF_A_ROW.values(), strict=True)
+        reason in reported
+        for (reported, _, _), (_, reason) in zip(letters(spark, folder), OF_A_ROW.values(), strict=True)
     )
     assert "quarantined: `s`.`t`: a row cannot be read" in run("status", job).output
 
@@ -176,7 +175,7 @@ def test_a_key_change_counts_once_and_none_beyond_max_rejects_is_lost(
     assert [offset for _, offset, _ in letters(spark, folder)] == ([] if code else [AT + 1])
 
 
-def test_a_job_that_waits_for_a_schema_is_told_by_status(spark: SparkSession, folder: Path) -> None:
+def test_status_shows_a_job_that_waits_for_a_schema(spark: SparkSession, folder: Path) -> None:
     job = write_job(folder, record(folder, _simple(NINE, schemaVersion=999)))
     done = run("replicate", job, "--once")
     assert done.exit_code == 3, done.output
@@ -221,7 +220,7 @@ def test_batches_of_seven_messages_and_one_batch_end_alike(spark: SparkSession, 
         place.mkdir()
         job = write_job(place, folder / "topic", f"batch-rows = {rows_}")
         assert replicate(job).finished
-        assert not {name: told for name, told in compare(job, truth).items() if told}
+        assert not {name: reported for name, reported in compare(job, truth).items() if reported}
         session = lake(spark, place)
         found.append({name: sorted_rows(read_table(session, *name)) for name in names(session)})
     assert found[0] == found[1]

@@ -21,7 +21,7 @@ from ticdc_spark.workload import Truth, generate
 
 
 def late_rows(folder: Path) -> Truth:
-    """A new partition with two old rows: one of a key that has changed since, one of a key that nobody knows.
+    """A new partition with two old rows: one of a key that has changed since, one of a key that is new.
 
     Returns the truth with the unknown row.
     """
@@ -45,7 +45,7 @@ def late_rows(folder: Path) -> Truth:
     return truth | {name: (table, {**rows, tuple(unknown[key] for key in handle_key(table)): unknown})}
 
 
-def test_late_rows_are_told_and_applied_where_they_are_the_newest(spark: SparkSession, folder: Path) -> None:
+def test_late_rows_are_counted_and_applied_where_they_are_the_newest(spark: SparkSession, folder: Path) -> None:
     job = shop_job(folder)
     replicate(job)
     truth = late_rows(folder)
@@ -68,7 +68,7 @@ def test_a_run_until_a_ts_equals_the_source_then(spark: SparkSession, folder: Pa
         assert not wrong(spark, folder, truth_of(SHOP, ts))
 
 
-@pytest.mark.parametrize("writer", ["tasks", pytest.param("spark", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("writer", ["python", pytest.param("spark", marks=pytest.mark.slow)])
 def test_the_change_log_is_forgotten_behind_the_tables(
     spark: SparkSession, folder: Path, writer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,12 +110,12 @@ def test_whoever_writes_the_tables_are_the_same(spark: SparkSession, folder: Pat
     config = msgspec.structs.replace(wild(21), changes=700, ddl_every=25)
     truth = make_topic(folder, config)
     found, counted = [], []
-    for writer in ("tasks", "spark"):
+    for writer in ("python", "spark"):
         place = folder / writer
         place.mkdir()
         job = write_job(place, folder / "topic", f'batch-rows = 900\nwriter = "{writer}"')
         progress = replicate(job).progress
-        assert not {name: told for name, told in compare(job, truth).items() if told}
+        assert not {name: reported for name, reported in compare(job, truth).items() if reported}
         session = lake(spark, place)
         tables = {name: sorted_rows(read_table(session, *name)) for name in names(session)}
         found.append((tables, progress.ddls_applied, progress.applied))

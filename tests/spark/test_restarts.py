@@ -16,7 +16,7 @@ from ticdc_spark import failpoints
 from ticdc_spark.cli.demo import compare
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.load import load_job
-from ticdc_spark.model import Bootstrap, Change, Column, ColumnType, RowChange, Table, Watermark
+from ticdc_spark.model import Bootstrap, Change, Column, ColumnType, RowChange, Table, TableName, Watermark
 from ticdc_spark.replicate import loop
 from ticdc_spark.replicate.apply import batch as batch_module
 from ticdc_spark.replicate.apply.look import Looked, look_at
@@ -25,7 +25,7 @@ from ticdc_spark.replicate.decide import Decided
 from ticdc_spark.replicate.modes.commit import committed
 from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.replicate.step import Steps
-from ticdc_spark.sinks.base import Sink, TableName
+from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.iceberg import net_changes
 
 POINTS = frozenset(
@@ -38,7 +38,7 @@ STEPS = frozenset({"plan", "land", "advance", "apply", "progress"})
 """Those between the steps of a batch; the others are inside the work on a table."""
 KEPT = frozenset({"aside"})
 """Those of tables that stay after their DROP (`drop-table = keep`), which is not in this story."""
-WRITERS = {"tasks": POINTS - KEPT - {"append"}, "spark": POINTS - KEPT - {"write"}}
+WRITERS = {"python": POINTS - KEPT - {"append"}, "spark": POINTS - KEPT - {"write"}}
 """What a job passes, by who writes."""
 
 
@@ -47,7 +47,7 @@ class Death(BaseException):
 
 
 def run_with_deaths(job_file: Path, dies: Callable[[str], bool], monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Run to the end, dying where ``dies`` says so on the way; returns where it died."""
+    """Run to the end, dying on the way where ``dies`` is true; returns where it died."""
     died: list[str] = []
 
     def point(name: str) -> None:
@@ -65,18 +65,18 @@ def run_with_deaths(job_file: Path, dies: Callable[[str], bool], monkeypatch: py
             return died
 
 
-def test_the_points_are_those_that_are_told() -> None:
-    told = re.search(r"successor: (.*)\.", failpoints.__doc__ or "", re.DOTALL)
-    assert told is not None
-    assert set(re.findall(r"\w+", re.sub(r"\(.*?\)", "", told[1], flags=re.DOTALL))) == POINTS
+def test_the_failpoints_are_those_that_are_documented() -> None:
+    reported = re.search(r"successor: (.*)\.", failpoints.__doc__ or "", re.DOTALL)
+    assert reported is not None
+    assert set(re.findall(r"\w+", re.sub(r"\(.*?\)", "", reported[1], flags=re.DOTALL))) == POINTS
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))])
-@pytest.mark.parametrize("writer", ["tasks", pytest.param("spark", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("writer", ["python", pytest.param("spark", marks=pytest.mark.slow)])
 def test_deaths_inside_the_steps_change_nothing(
     spark: SparkSession, folder: Path, writer: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(net_changes, "WORTH_APPENDING", 10)
+    monkeypatch.setattr(net_changes, "MIN_APPEND_ROWS", 10)
     truth = make_topic(folder, wild(seed))
     job_file = write_job(folder, folder / "topic", f'batch-rows = 200\nwriter = "{writer}"')
     chance = random.Random(seed)
@@ -84,7 +84,7 @@ def test_deaths_inside_the_steps_change_nothing(
     died = run_with_deaths(job_file, lambda _: chance.random() < 0.12 and next(left, None) is not None, monkeypatch)
     assert len(died) >= 5, died
     assert set(died) <= WRITERS[writer]
-    assert not {name: told for name, told in compare(job_file, truth).items() if told}
+    assert not {name: reported for name, reported in compare(job_file, truth).items() if reported}
 
 
 V = Column(name="v", type=INT, default="7")
@@ -176,7 +176,7 @@ END = {
 }
 
 
-def before_the_batch(folder: Path, writer: str = "tasks") -> Path:
+def before_the_batch(folder: Path, writer: str = "python") -> Path:
     """A job that has done ``FIRST``, with ``SECOND`` before it."""
     job_file = write_job(folder, topic(folder, FIRST), f'writer = "{writer}"')
     replicate(job_file)
@@ -196,7 +196,7 @@ def tables(spark: SparkSession, folder: Path) -> dict[str, list[dict[str, object
 def test_a_job_may_die_at_every_point_and_after_every_commit(
     spark: SparkSession, folder: Path, writer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(net_changes, "WORTH_APPENDING", 3)
+    monkeypatch.setattr(net_changes, "MIN_APPEND_ROWS", 3)
     job_file = before_the_batch(folder, writer)
     once = set(STEPS)
     last = ""
@@ -240,7 +240,7 @@ def _saves_progress_before_it_applies(patch: pytest.MonkeyPatch) -> None:
 
 
 def _forgets_marks(patch: pytest.MonkeyPatch) -> None:
-    """What a restart knows of a table is what the progress says."""
+    """After a restart the state of a table is that of the progress."""
     ours = look_at
 
     def look(sink: Sink, job: Job, name: TableName, promise: TableState | None, *, arrival: bool = False) -> Looked:

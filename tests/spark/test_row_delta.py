@@ -57,7 +57,7 @@ class Ways:
     """How rows came into the tables."""
 
     direct: list[bool] = field(default_factory=list)
-    """Row deltas; False: refused by the catalog, as somebody else was there."""
+    """Row deltas; False: refused by the catalog, as another writer was faster."""
     merges: int = 0
 
 
@@ -289,11 +289,11 @@ def test_keys_of_every_type_find_their_rows(spark: SparkSession, folder: Path, w
     replicate(job)
     assert (ways.direct, ways.merges) == ([True] * 2 * len(KEYS), 0)
     session = lake(spark, folder)
-    told = {
+    reported = {
         kind: differences(read_arrow(session, ("s", one.name)), one, truth.values())
         for kind, (one, _, truth) in zip(KEYS, made, strict=True)
     }
-    assert not {kind: lines for kind, lines in told.items() if lines}
+    assert not {kind: lines for kind, lines in reported.items() if lines}
 
 
 def test_a_key_that_is_null_is_rejected(spark: SparkSession, folder: Path, ways: Ways) -> None:
@@ -309,7 +309,7 @@ def test_many_changes_go_through_sparks_tasks(
 ) -> None:
     job = run_first(folder)
     assert ways.direct == [True]
-    monkeypatch.setattr(net_changes, "MOST_ROWS", 3)
+    monkeypatch.setattr(net_changes, "MAX_SINGLE_TASK_ROWS", 3)
     replicate(job)
     assert (ways.direct, ways.merges) == ([True], 1)
     assert rows(spark, folder) == END

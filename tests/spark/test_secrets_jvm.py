@@ -1,4 +1,4 @@
-"""What Spark and the JVM say about a failure shows no secret of the job file."""
+"""What Spark and the JVM print about a failure shows no secret of the job file."""
 
 import subprocess
 import sys

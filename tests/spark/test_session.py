@@ -1,4 +1,4 @@
-"""How Spark is opened: what is fetched, what is said when it cannot start, and that its JVM ends with the driver."""
+"""How Spark is opened: what is fetched, what a failed start reports, and that its JVM ends with the driver."""
 
 import os
 import signal
@@ -58,9 +58,9 @@ def test_an_option_that_is_not_sparks_is_refused() -> None:
         open_session("x", {"master": "local"}, ())
 
 
-def test_jars_are_asked_for_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The shared session has fetched them; from then on no JVM is started for it and no repository asked."""
-    monkeypatch.setattr(jars, "launch_gateway", lambda *_: pytest.fail("asked again"))
+def test_jars_are_resolved_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shared session has fetched them; from then on no JVM is started for it and no repository read."""
+    monkeypatch.setattr(jars, "launch_gateway", lambda *_: pytest.fail("resolved again"))
     found = jars.resolve_jars(coordinates("iceberg", "sqlite", "kafka"), QUICK)
     assert any("kafka-clients" in jar for jar in found) and all(Path(jar).is_file() for jar in found)
     assert not any("hadoop-client-api" in jar for jar in found), "Spark has its own"
@@ -114,8 +114,8 @@ except Exception as error:
 """
     )
     assert done.stdout == "SparkRuntimeException\n"
-    told = [line for line in done.stderr.splitlines() if "incubator modules" not in line]
-    assert told == [], "only the JVM's own warning, which no setting silences"
+    reported = [line for line in done.stderr.splitlines() if "incubator modules" not in line]
+    assert reported == [], "only the JVM's own warning, which no setting silences"
 
 
 def test_the_jvm_ends_with_a_killed_driver() -> None:

@@ -19,8 +19,8 @@ from tests.contract.newest import NewestContract
 from tests.contract.others import OthersContract
 from tests.contract.tables import TablesContract
 from tests.spark.lake import lake
+from ticdc_spark.model import TableName
 from ticdc_spark.names import escape
-from ticdc_spark.sinks.base import TableName
 from ticdc_spark.sinks.iceberg.catalog import catalog_options
 from ticdc_spark.sinks.iceberg.faults import quote
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
@@ -32,7 +32,7 @@ EVERYTHING = "map('rewrite-all', 'true')"
 
 
 class SparkOthers:
-    """See ``member.Others``: another session, which knows nothing of jobs."""
+    """See ``member.Others``: another session, independent of jobs."""
 
     def __init__(self, session: SparkSession) -> None:
         self.session = session
@@ -85,7 +85,7 @@ class SparkOthers:
 class OnIceberg:
     """``IcebergSink``, with a lake for all tests of one writer."""
 
-    @pytest.fixture(scope="class", params=["tasks", pytest.param("spark", marks=pytest.mark.slow)])
+    @pytest.fixture(scope="class", params=["python", pytest.param("spark", marks=pytest.mark.slow)])
     @classmethod
     def opened(
         cls, request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory

@@ -12,8 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.recorded_topics import Line, as_json, lines, write_json, write_parquet
 from tests.vectors import ROOT, needs_vectors
 from ticdc_spark.errors import SourceFault
-from ticdc_spark.spark.sources.base import OffsetRange, Offsets, fair_cut
-from ticdc_spark.spark.sources.files import FileSource
+from ticdc_spark.model import Offsets
+from ticdc_spark.spark.sources.base import OffsetRange, fair_cut
+from ticdc_spark.spark.sources.files import RecordedTopicSource
 from ticdc_spark.topics import json_lines as recorded_json
 
 
@@ -44,20 +45,20 @@ def test_reads_exactly_what_lies_between(
     ]
     write = write_parquet if name.endswith(".parquet") else write_json
     write(tmp_path / "r" / name, mixed)
-    source = FileSource(spark, tmp_path / "r")
-    assert source.beginning() == {("t", 0): 10, ("t", 1): 0}
-    assert source.ends() == {("t", 0): 500, ("t", 1): 490}
-    assert _read(source.read(source.beginning(), source.ends())) == sorted(mixed)
-    assert _read(source.read({}, source.ends())) == sorted(mixed)
+    source = RecordedTopicSource(spark, tmp_path / "r")
+    assert source.beginning_offsets() == {("t", 0): 10, ("t", 1): 0}
+    assert source.end_offsets() == {("t", 0): 500, ("t", 1): 490}
+    assert _read(source.read(source.beginning_offsets(), source.end_offsets())) == sorted(mixed)
+    assert _read(source.read({}, source.end_offsets())) == sorted(mixed)
     between = source.read({("t", 0): 100, ("t", 1): 7}, {("t", 0): 103, ("t", 1): 9})
     assert [line[1:3] for line in _read(between)] == [(0, 100), (0, 101), (0, 102), (1, 7), (1, 8)]
     alone = source.read({("t", 0): 100, ("t", 1): 7}, {("t", 1): 9})
     assert [line[1:3] for line in _read(alone)] == [(1, 7), (1, 8)]
-    assert _read(source.read(source.ends(), source.ends())) == []
+    assert _read(source.read(source.end_offsets(), source.end_offsets())) == []
 
 
 def test_files_of_all_kinds_make_one_topic_in_order_of_offset(spark: SparkSession, tmp_path: Path) -> None:
-    """File names and times say the opposite of the offsets, and there is a gap."""
+    """File names and times are ordered against the offsets, and there is a gap."""
     write_json(tmp_path / "z.jsonl", lines("t", 0, range(10)))
     write_json(tmp_path / "m" / "m.jsonl.gz", lines("t", 0, range(10, 20)))
     write_parquet(tmp_path / "topic=x" / "a.parquet", lines("t", 0, range(25, 40)))
@@ -65,17 +66,17 @@ def test_files_of_all_kinds_make_one_topic_in_order_of_offset(spark: SparkSessio
     for ignored in ("_tmp.jsonl", ".messages.parquet.tmp", "README.md", "_delta/a.jsonl"):
         (tmp_path / ignored).parent.mkdir(exist_ok=True)
         (tmp_path / ignored).write_text("not JSON")
-    source = FileSource(spark, tmp_path)
-    assert [line.offset for line in _read(source.read({}, source.ends()))] == [*range(20), *range(25, 40)]
+    source = RecordedTopicSource(spark, tmp_path)
+    assert [line.offset for line in _read(source.read({}, source.end_offsets()))] == [*range(20), *range(25, 40)]
     # Six messages on from 18 are four offsets of nothing and two messages too many: rows count, not offsets.
-    assert source.cap({("t", 0): 18}, source.ends(), 6, 1 << 30) == {("t", 0): 29}
+    assert source.cap({("t", 0): 18}, source.end_offsets(), 6, 1 << 30) == {("t", 0): 29}
 
 
 def test_reads_only_files_that_overlap(spark: SparkSession, tmp_path: Path) -> None:
     for start in range(0, 40, 10):
         write_parquet(tmp_path / f"p{start}.parquet", lines("p", 0, range(start, start + 10)))
         write_json(tmp_path / f"j{start}.jsonl", lines("j", 0, range(start, start + 10)))
-    source = FileSource(spark, tmp_path)
+    source = RecordedTopicSource(spark, tmp_path)
     read = source.read({("p", 0): 15, ("j", 0): 15}, {("p", 0): 20, ("j", 0): 20})
     assert len(_read(read)) == 10
     assert [Path(name).name for name in read.inputFiles()] == ["p10.parquet"]
@@ -88,7 +89,7 @@ def test_a_large_file_is_read_by_several_tasks(
 ) -> None:
     monkeypatch.setattr(recorded_json, "CHUNK_BYTES", 4096)
     path = write_json(tmp_path / "a.jsonl", lines("t", 0, range(1000)))
-    read = FileSource(spark, path).read({}, {("t", 0): 1000})
+    read = RecordedTopicSource(spark, path).read({}, {("t", 0): 1000})
     assert read.rdd.getNumPartitions() >= 2
     assert [line.offset for line in _read(read)] == list(range(1000))
 
@@ -98,29 +99,29 @@ def test_a_missing_offset_is_the_line(spark: SparkSession, tmp_path: Path, monke
     texts = [as_json(line, without=("offset", "timestamp", "key")) for line in lines("t", 0, range(20))]
     texts.insert(5, "")
     (tmp_path / "a.jsonl").write_text("\n".join(texts))
-    source = FileSource(spark, tmp_path)
-    found = _read(source.read({}, source.ends()))
+    source = RecordedTopicSource(spark, tmp_path)
+    found = _read(source.read({}, source.end_offsets()))
     assert [line.offset for line in found] == [i for i in range(21) if i != 5]
     assert {(line.timestamp, line.key) for line in found} == {(None, None)}
     between = _read(source.read({("t", 0): 3}, {("t", 0): 8}))
     assert [line.value for line in between] == [b"3" * 10, b"4" * 10, b"5" * 10, b"6" * 10]
     write_json(tmp_path / "b.jsonl", lines("t", 0, range(100, 110)))
     with pytest.raises(SourceFault, match=r"partition 0 lies in .*a\.jsonl and in .*b\.jsonl"):
-        source.ends()
+        source.end_offsets()
 
 
 @needs_vectors
 def test_golden_vectors_are_recorded_topics(spark: SparkSession) -> None:
     path = ROOT / "tiflow" / "smoke" / "simple_json.jsonl"
-    source = FileSource(spark, path)
-    assert source.ends() == {("tiflow-smoke", 0): len(path.read_text().splitlines())}
-    found = _read(source.read({}, source.ends()))
+    source = RecordedTopicSource(spark, path)
+    assert source.end_offsets() == {("tiflow-smoke", 0): len(path.read_text().splitlines())}
+    found = _read(source.read({}, source.end_offsets()))
     assert all(line.value is not None and line.value.startswith(b'{"version":1') for line in found)
-    assert len(found) == source.ends()["tiflow-smoke", 0]
+    assert len(found) == source.end_offsets()["tiflow-smoke", 0]
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('{"topic": "t", "partition": 0, "offset": 1', "truncated"),
         ('{"topic": "t", "offset": 1}', "missing required field `partition`"),
@@ -129,12 +130,14 @@ def test_golden_vectors_are_recorded_topics(spark: SparkSession) -> None:
         ('{"topic": "\\ud800", "partition": 0}', "surrogate"),
     ],
 )
-def test_a_bad_line_is_named_before_anything_is_read(spark: SparkSession, tmp_path: Path, text: str, said: str) -> None:
+def test_a_bad_line_is_named_before_anything_is_read(
+    spark: SparkSession, tmp_path: Path, text: str, message: str
+) -> None:
     good = as_json(lines("t", 0, [0])[0])
     path = tmp_path / "a.jsonl"
     path.write_text(f"{good}\n\n{text}\n")
-    with pytest.raises(SourceFault, match=rf"a\.jsonl, line 3: .*{said}"):
-        FileSource(spark, path).ends()
+    with pytest.raises(SourceFault, match=rf"a\.jsonl, line 3: .*{message}"):
+        RecordedTopicSource(spark, path).end_offsets()
 
 
 @pytest.mark.parametrize("value", ['"a*b="', '"YQ="', "12"])
@@ -142,7 +145,7 @@ def test_bad_base64_names_file_and_line(spark: SparkSession, tmp_path: Path, val
     good = as_json(lines("t", 0, [0])[0])
     path = tmp_path / "a.jsonl"
     path.write_text(f'{good}\n{{"topic": "t", "partition": 0, "offset": 1, "value": {value}}}\n')
-    source = FileSource(spark, path)
+    source = RecordedTopicSource(spark, path)
     with pytest.raises(PythonException, match=r"SourceFault: .*a\.jsonl, line 2: "):
         source.read({}, {("t", 0): 2}).collect()
 
@@ -152,11 +155,11 @@ def test_an_offset_in_two_files_is_refused(spark: SparkSession, tmp_path: Path, 
     write = write_json if suffix == "jsonl" else write_parquet
     write(tmp_path / f"a.{suffix}", lines("t", 0, range(0, 20, 2)))
     write_parquet(tmp_path / "b.parquet", lines("t", 0, range(1, 21, 2)))
-    source = FileSource(spark, tmp_path)
-    assert source.ends() == {("t", 0): 20}, "files may interleave"
+    source = RecordedTopicSource(spark, tmp_path)
+    assert source.end_offsets() == {("t", 0): 20}, "files may interleave"
     write(tmp_path / f"c.{suffix}", lines("t", 0, [8]))
     with pytest.raises(SourceFault, match=rf"offset 8 is in .*a\.{suffix} and in .*c\.{suffix}"):
-        source.ends()
+        source.end_offsets()
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
@@ -164,48 +167,48 @@ def test_an_offset_twice_in_a_file_is_refused(spark: SparkSession, tmp_path: Pat
     write = write_json if suffix == "jsonl" else write_parquet
     path = write(tmp_path / f"a.{suffix}", [*lines("t", 0, range(5)), *lines("t", 0, [3])])
     with pytest.raises(SourceFault, match=rf"offset 3 is in .*a\.{suffix} and there again"):
-        FileSource(spark, path).ends()
+        RecordedTopicSource(spark, path).end_offsets()
 
 
 def test_what_is_no_recorded_topic_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(SourceFault, match="no such file or folder"):
-        FileSource(spark, tmp_path / "absent").ends()
+        RecordedTopicSource(spark, tmp_path / "absent").end_offsets()
     with pytest.raises(SourceFault, match="no recorded messages"):
-        FileSource(spark, tmp_path).ends()
+        RecordedTopicSource(spark, tmp_path).end_offsets()
     (tmp_path / "a.parquet").write_bytes(b"PAR1 no")
     with pytest.raises(SourceFault, match=r"a\.parquet"):
-        FileSource(spark, tmp_path).ends()
+        RecordedTopicSource(spark, tmp_path).end_offsets()
     (tmp_path / "a.parquet").unlink()
     (tmp_path / "a.jsonl.gz").write_bytes(b"\x1f\x8b\x08\x00 no")
     with pytest.raises(SourceFault, match=r"a\.jsonl\.gz"):
-        FileSource(spark, tmp_path).ends()
+        RecordedTopicSource(spark, tmp_path).end_offsets()
 
 
 def test_parquet_with_other_columns_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     spark.sql("SELECT 't' AS topic, 0L AS partition").coalesce(1).write.parquet(str(tmp_path / "r"))
     with pytest.raises(SourceFault, match="column 'partition' is int64; a recorded topic has int32"):
-        FileSource(spark, tmp_path / "r").ends()
+        RecordedTopicSource(spark, tmp_path / "r").end_offsets()
 
 
 def test_offsets_beyond_the_end_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     path = write_json(tmp_path / "a.jsonl", lines("t", 0, range(5)))
     with pytest.raises(SourceFault, match="wanted offsets up to 9, but it ends at 5"):
-        FileSource(spark, path).read({}, {("t", 0): 9})
+        RecordedTopicSource(spark, path).read({}, {("t", 0): 9})
     with pytest.raises(SourceFault, match="'u', partition 0: does not exist any more"):
-        FileSource(spark, path).read({}, {("u", 0): 9})
+        RecordedTopicSource(spark, path).read({}, {("u", 0): 9})
 
 
 def test_a_changed_file_is_scanned_again_and_an_unchanged_one_is_not(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write_json(tmp_path / "a.jsonl", lines("t", 0, range(5)))
-    source = FileSource(spark, path)
-    assert source.ends() == {("t", 0): 5}
+    source = RecordedTopicSource(spark, path)
+    assert source.end_offsets() == {("t", 0): 5}
     with monkeypatch.context() as patch:
         patch.setattr(recorded_json, "scan", lambda path: pytest.fail(f"{path} was scanned again"))
-        assert source.ends() == {("t", 0): 5}
+        assert source.end_offsets() == {("t", 0): 5}
     write_json(path, lines("t", 0, range(7)))
-    assert source.ends() == {("t", 0): 7}
+    assert source.end_offsets() == {("t", 0): 7}
 
 
 _sizes = st.lists(st.tuples(st.integers(0, 5), st.integers(1, 50), st.integers(0, 10_000)), max_size=5)

@@ -1,4 +1,4 @@
-"""A workload with every schema change and every fault, in the protocols that tell a DDL by its SQL alone."""
+"""A workload with every schema change and every fault, in the protocols that send only the SQL of a DDL."""
 
 from pathlib import Path
 

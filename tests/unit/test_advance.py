@@ -6,13 +6,13 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from ticdc_spark.model import Bootstrap, Column, ColumnType, Rejected, SchemaChange, Table
+from ticdc_spark.model import Bootstrap, Column, ColumnType, Offsets, Rejected, SchemaChange, Table
 from ticdc_spark.replicate.modes.base import Advanced, Rules
 from ticdc_spark.replicate.modes.commit import committed
 from ticdc_spark.replicate.modes.watermark import advance, due
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, KEPT_VERSIONS, forget_schemas
-from ticdc_spark.replicate.state.progress import KnownSchema, Offsets, PartitionState, Progress, TableState
-from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, Control, ControlEvent, Summary, read_control
+from ticdc_spark.replicate.state.progress import KnownSchema, PartitionState, Progress, TableState
+from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, Control, ControlEvent, RowCounts, read_control
 
 NOW = 1_000_000.0
 LIVE = Rules(idle_timeout=60.0, bounded=False, now=NOW)
@@ -38,7 +38,7 @@ def watermark(ts: int, partition: int = 0, offset: int = 0) -> ControlEvent:
 
 
 def rows(low: int, high: int, name: str = "a", key: str = "1", partition: int = 0, **counts: int) -> ControlEvent:
-    summary = Summary(**({"rows": 2, "inserts": 0, "min_ts": low, "max_ts": high} | counts))
+    summary = RowCounts(**({"rows": 2, "inserts": 0, "min_ts": low, "max_ts": high} | counts))
     text = msgspec.json.encode(summary).decode()
     return control("summary", low, partition, schema="s", table=name, schema_key=key, control=text)
 
@@ -61,9 +61,9 @@ def block(ts: int, key: str = "#b", name: str = "a") -> ControlEvent:
 
 def fold(progress: Progress, *controls: ControlEvent, ends: Offsets | None = None, **more: Any) -> Advanced:
     read = ends or {("t", 0): 10}
-    listed = more.pop("listed", read)
+    latest_offsets = more.pop("latest_offsets", read)
     rules = more.pop("rules", LIVE)
-    return advance(progress, progress.batch + 1, controls, read, listed, rules, **more)
+    return advance(progress, progress.batch + 1, controls, read, latest_offsets, rules, **more)
 
 
 def commit(advanced: Advanced) -> Progress:
@@ -76,7 +76,7 @@ EMPTY = Progress(job="j")
 TWO = {("t", 0): 10, ("t", 1): 10}
 
 
-def test_a_watermark_says_smaller_than_itself() -> None:
+def test_a_watermark_covers_what_is_smaller_than_itself() -> None:
     assert fold(EMPTY, watermark(100)).resolved == 99
 
 
@@ -88,9 +88,9 @@ def test_a_watermark_that_goes_back_is_counted_and_changes_nothing() -> None:
     assert fold(commit(again), watermark(120)).resolved == 119
 
 
-def test_the_lowest_partition_speaks_for_all() -> None:
-    listed = {("t", 0): 10, ("t", 1): 11}
-    advanced = fold(EMPTY, watermark(100), watermark(30, 1), ends=TWO, listed=listed, rules=BOUNDED)
+def test_the_lowest_partition_bounds_all() -> None:
+    latest_offsets = {("t", 0): 10, ("t", 1): 11}
+    advanced = fold(EMPTY, watermark(100), watermark(30, 1), ends=TWO, latest_offsets=latest_offsets, rules=BOUNDED)
     assert advanced.resolved == 29
     assert advanced.progress.hold.kind == "partition"
     assert "partition 1 of topic t" in advanced.progress.hold.what
@@ -107,27 +107,29 @@ def test_a_consumed_partition_is_idle_after_the_timeout_else() -> None:
     assert advanced.resolved == 29
     progress = commit(advanced)
 
-    def after(seconds: float, *more: ControlEvent, listed: Offsets = TWO) -> int:
+    def after(seconds: float, *more: ControlEvent, latest_offsets: Offsets = TWO) -> int:
         rules = Rules(idle_timeout=60.0, bounded=False, now=NOW + seconds)
-        return fold(progress, *more, ends=TWO, listed=listed, rules=rules).resolved
+        return fold(progress, *more, ends=TWO, latest_offsets=latest_offsets, rules=rules).resolved
 
     assert after(59) == 29
     assert after(60) == 99
     # What was listed after the watermarks were read is not consumed yet.
-    assert after(3600, listed={**TWO, ("t", 1): 11}) == 29
+    assert after(3600, latest_offsets={**TWO, ("t", 1): 11}) == 29
     # One that has just risen is not idle: the next one may be on its way.
     assert after(3600, watermark(50, 1)) == 49
 
 
 def test_an_idle_partition_that_awakes_holds_nothing_back_that_was_passed() -> None:
     progress = commit(fold(EMPTY, watermark(100), watermark(30, 1), ends=TWO, rules=BOUNDED))
-    advanced = fold(progress, watermark(40, 1), ends=TWO, listed={**TWO, ("t", 1): 20})
+    advanced = fold(progress, watermark(40, 1), ends=TWO, latest_offsets={**TWO, ("t", 1): 20})
     assert advanced.resolved == 99
 
 
 def test_a_new_partition_holds_back() -> None:
     progress = commit(fold(EMPTY, watermark(100)))
-    advanced = fold(progress, watermark(200), ends={("t", 0): 20}, listed={("t", 0): 20, ("new", 0): 3}, rules=BOUNDED)
+    advanced = fold(
+        progress, watermark(200), ends={("t", 0): 20}, latest_offsets={("t", 0): 20, ("new", 0): 3}, rules=BOUNDED
+    )
     assert advanced.resolved == 99
     assert "topic new" in advanced.progress.hold.what
     assert "3 messages to read" in advanced.progress.hold.what
@@ -199,7 +201,7 @@ def test_a_ddl_at_or_below_applied_is_a_replay() -> None:
 
 def test_a_ddl_below_applied_is_none_for_a_table_that_was_never_seen() -> None:
     progress = commit(fold(EMPTY, watermark(100)))
-    advanced = fold(progress, ddl(50), listed={("t", 0): 20})
+    advanced = fold(progress, ddl(50), latest_offsets={("t", 0): 20})
     assert len(advanced.progress.ddls) == 1
     (behind,) = advanced.progress.catching_up
     assert behind.needs == (("t", 0, 100),), "the partition had passed it: only a newer watermark bounds the table"
@@ -237,7 +239,7 @@ def test_a_batch_that_is_done_again_counts_its_rows_once() -> None:
     assert once.progress.pending == twice.progress.pending
 
 
-def test_rejects_are_told_with_their_place() -> None:
+def test_rejects_are_reported_with_their_place() -> None:
     text = msgspec.json.encode(Rejected("no JSON")).decode()
     (reject,) = fold(EMPTY, control("rejected", 0, 0, 7, control=text)).rejects
     assert (reject.topic, reject.partition, reject.offset, reject.reason) == ("t", 0, 7, "no JSON")
@@ -274,8 +276,8 @@ def test_a_partition_is_remembered_with_its_offset() -> None:
     assert isinstance(progress.partitions[0], PartitionState)
 
 
-def test_a_schema_block_tells_no_table_where_there_are_watermarks() -> None:
-    """Rows that were landed before the mode was known name their blocks; DDL tells their table all the same."""
+def test_a_schema_block_gives_no_table_where_there_are_watermarks() -> None:
+    """Rows that were landed before the mode was known name their blocks; DDL describes their table all the same."""
     controls = (rows(100, 200, key="#b"), block(100), watermark(500))
     advanced = fold(Progress(job="j"), *controls)
     assert advanced.resolved == 99 and [one.schema_key for one in advanced.missing] == ["#b"]

@@ -11,23 +11,23 @@ from ticdc_spark.model import SchemaChange, Table
 from ticdc_spark.replicate.modes.arrival import (
     EVERYTHING,
     advance_arrived,
+    assign_marks,
+    batch_ordinal,
     committed_arrived,
-    floors_of,
-    position,
-    positioned,
+    replay_below_last_ddl,
 )
 from ticdc_spark.replicate.modes.base import Rules
 from ticdc_spark.replicate.modes.choose import as_read, hides, of_job, refuse_hidden, without_ddl
 from ticdc_spark.replicate.plan.timeline import Ddl, Rows, timelines
-from ticdc_spark.replicate.state.progress import PartitionState, Pending, Progress, QueuedDdl, TableState
-from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, Control, ControlEvent, Summary, read_control
+from ticdc_spark.replicate.state.progress import PartitionState, PendingRows, Progress, QueuedDdl, TableState
+from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, Control, ControlEvent, RowCounts, read_control
 
 RULES = Rules(idle_timeout=60.0, bounded=False, now=1000.0)
 EMPTY = Progress(job="job")
 CREATE = SchemaChange(commit_ts=50, query="CREATE TABLE t (id INT PRIMARY KEY)", kind="CREATE", schema="s", name="t")
 
 
-def control(kind: str, partition: int, offset: int, commit_ts: int, told: Any) -> ControlEvent:
+def control(kind: str, partition: int, offset: int, commit_ts: int, reported: Any) -> ControlEvent:
     return read_control(
         Control(
             kind=kind,
@@ -39,7 +39,7 @@ def control(kind: str, partition: int, offset: int, commit_ts: int, told: Any) -
             table="t",
             schema_key="",
             commit_ts=commit_ts,
-            control=msgspec.json.encode(told).decode(),
+            control=msgspec.json.encode(reported).decode(),
         )
     )
 
@@ -49,11 +49,11 @@ def copy(partition: int) -> ControlEvent:
 
 
 def rows(first: int, last: int) -> ControlEvent:
-    return control("summary", 0, -1, first, Summary(rows=2, min_ts=first, max_ts=last))
+    return control("summary", 0, -1, first, RowCounts(rows=2, min_ts=first, max_ts=last))
 
 
-def step(progress: Progress, controls: list[ControlEvent], ends: dict[int, int], listed: dict[int, int]) -> Any:
-    places = ({("a", partition): end for partition, end in offsets.items()} for offsets in (ends, listed))
+def step(progress: Progress, controls: list[ControlEvent], ends: dict[int, int], latest_offsets: dict[int, int]) -> Any:
+    places = ({("a", partition): end for partition, end in offsets.items()} for offsets in (ends, latest_offsets))
     named = frozenset({("s", "t")})
     return advance_arrived(progress, progress.batch + 1, controls, *places, RULES, named_after=lambda _: named)
 
@@ -79,34 +79,34 @@ def test_or_until_a_partition_was_read_to_the_end_that_it_had() -> None:
 
 def test_what_precedes_an_applied_ddl_is_a_replay() -> None:
     read = step(EMPTY, [copy(0), rows(10, 90)], {0: 5}, {0: 5})
-    states = {("s", "t"): TableState(schema="s", name="t", applied=position(1, 1))}
+    states = {("s", "t"): TableState(schema="s", name="t", applied=batch_ordinal(1, 1))}
     done = committed_arrived(read.progress, 1, states, read.resolved, read.progress.ddls, 0.0, 0.0)
     assert (done.applied, done.tables[0].applied, done.pending, done.ddls) == (90, 50, (), ())
-    assert floors_of(done)["s", "t"] == 49
+    assert replay_below_last_ddl(done)["s", "t"] == 49
     again = step(done, [copy(0)], {0: 9}, {0: 9})
     assert (again.progress.ddls, again.progress.replays) == ((), 1)
 
 
 def test_marks_rise_within_a_batch_from_batch_to_batch_and_when_the_state_was_lost() -> None:
     read = step(EMPTY, [copy(0), rows(10, 90)], {0: 5}, {0: 5}).progress
-    lines = positioned(timelines({}, read.pending, read.ddls, EVERYTHING), position(1, 7))
+    lines = assign_marks(timelines({}, read.pending, read.ddls, EVERYTHING), batch_ordinal(1, 7))
     steps = [one for line in lines for one in line]
     of_table = [one for one in steps if isinstance(one, Rows)]
     assert [(one.above, one.upto) for one in of_table][-1][1] == EVERYTHING
     marks = [one.mark for line in lines for one in line]
-    assert all(mark is not None and mark[0] == position(1, 7) for mark in marks)
+    assert all(mark is not None and mark[0] == batch_ordinal(1, 7) for mark in marks)
     assert [mark for line in lines for mark in sorted(one.mark for one in line)] == marks
-    assert position(1, 7) < position(1, 8) < position(2, 1)
+    assert batch_ordinal(1, 7) < batch_ordinal(1, 8) < batch_ordinal(2, 1)
     assert any(isinstance(one, Ddl) for one in steps)
 
 
 @pytest.mark.parametrize(
     ("wanted", "protocol", "begun", "mode"),
     [
-        (None, "simple", "", "barrier"),
+        (None, "simple", "", "watermark"),
         (None, "debezium-avro", "", "arrival"),
         (None, "avro", "", None),
-        ("barrier", "avro", "", "barrier"),
+        ("watermark", "avro", "", "watermark"),
         (None, "debezium", "", None),
         ("arrival", "debezium", "", "arrival"),
         (None, "canal-json", "arrival", "arrival"),
@@ -118,21 +118,23 @@ def test_the_mode_of_a_job(wanted: Any, protocol: str, begun: Any, mode: str | N
 
 @pytest.mark.parametrize(
     ("wanted", "protocol", "begun"),
-    [("arrival", "open", ""), ("barrier", "debezium-avro", ""), ("barrier", "debezium", "arrival")],
+    [("arrival", "open", ""), ("watermark", "debezium-avro", ""), ("watermark", "debezium", "arrival")],
 )
 def test_a_mode_that_cannot_be(wanted: Any, protocol: str, begun: Any) -> None:
     with pytest.raises(UsageError, match="mode: found"):
         of_job(wanted, protocol, msgspec.structs.replace(EMPTY, mode=begun))
 
 
-def test_the_mode_that_messages_tell() -> None:
-    pending = Pending(batch=1, schema="s", name="t", schema_key="", rows=5, min_ts=1, max_ts=2, topic="a", partition=0)
+def test_the_mode_by_messages() -> None:
+    pending = PendingRows(
+        batch=1, schema="s", name="t", schema_key="", rows=5, min_ts=1, max_ts=2, topic="a", partition=0
+    )
     some = msgspec.structs.replace(EMPTY, pending=(pending,))
     marked = msgspec.structs.replace(some, partitions=(PartitionState(topic="a", partition=0, offset=9, watermark=7),))
     assert as_read(EMPTY, at_end=True, waited=True) is None
     assert as_read(some, at_end=False, waited=False) is None
     assert as_read(some, at_end=True, waited=False) == as_read(some, at_end=False, waited=True) == "arrival"
-    assert as_read(marked, at_end=True, waited=True) == "barrier"
+    assert as_read(marked, at_end=True, waited=True) == "watermark"
     assert as_read(marked, at_end=False, waited=False, hidden=True) == "arrival"
 
 
@@ -145,21 +147,23 @@ def test_deletes_without_commit_ts_leave_no_place_for_ddl(caplog: pytest.LogCapt
     assert "DDL is left out" in caplog.text
 
 
-@pytest.mark.parametrize(("hidden", "mode", "refused"), [(True, "barrier", True), (True, None, False)])
+@pytest.mark.parametrize(("hidden", "mode", "refused"), [(True, "watermark", True), (True, None, False)])
 def test_rows_without_commit_ts_have_no_place_among_watermarks(hidden: bool, mode: Any, refused: bool) -> None:
-    summaries = [control("summary", 0, 0, 0, Summary(rows=1, hidden=value)) for value in (False, hidden)]
+    summaries = [control("summary", 0, 0, 0, RowCounts(rows=1, hidden=value)) for value in (False, hidden)]
     assert hides(summaries) and not hides(summaries[:1])
-    refuse_hidden(summaries[:1], "barrier")
+    refuse_hidden(summaries[:1], "watermark")
     with pytest.raises(DecisionNeeded, match="without commitTs") if refused else nullcontext():
         refuse_hidden(summaries, mode)
 
 
-def test_a_schema_block_tells_a_table_without_ddl() -> None:
+def test_a_schema_block_gives_a_table_without_ddl() -> None:
     table = Table(schema="s", name="t", columns=(), version=60)
     block = msgspec.structs.replace(control(SCHEMA_BLOCK, 0, 0, 60, table), schema_key="#b")
-    rows = msgspec.structs.replace(control("summary", 0, 0, 60, Summary(rows=1, min_ts=60, max_ts=60)), schema_key="#b")
+    rows = msgspec.structs.replace(
+        control("summary", 0, 0, 60, RowCounts(rows=1, min_ts=60, max_ts=60)), schema_key="#b"
+    )
     ends = {("a", 0): 5}
     waiting = advance_arrived(EMPTY, 1, [rows], ends, ends, RULES)
     assert waiting.resolved == 59 and [one.schema_key for one in waiting.missing] == ["#b"]
-    told = advance_arrived(EMPTY, 1, [rows, block], ends, ends, RULES)
-    assert told.resolved == EVERYTHING and not told.missing
+    reported = advance_arrived(EMPTY, 1, [rows, block], ends, ends, RULES)
+    assert reported.resolved == EVERYTHING and not reported.missing

@@ -80,7 +80,7 @@ def test_the_documents_types_and_those_that_are_sent(
     assert found.nullable == isinstance(column["type"], list)
     kind = column["type"]
     if column_type.startswith("decimal(10"):
-        kind.pop("logicalType")  # another writer wants a Decimal for it
+        kind.pop("logicalType")  # with it another writer needs a Decimal
         expected = "-0.0001"
     columns = read(schema, framed(record(column), {"c": sent}))
     assert (columns.values, columns.bad, columns.absent) == ([[expected]], {}, {})
@@ -142,7 +142,7 @@ def test_the_old_row_inside_a_value() -> None:
         assert (found.commit_ts, found.partial) == (TS, False)
 
 
-def test_deletes_tell_their_key_and_sometimes_their_time() -> None:
+def test_deletes_have_their_key_and_sometimes_their_time() -> None:
     key = framed(KEY, {"c": 7})
     for value, ts in ((None, 0), (b"\3" + TS.to_bytes(8, "big"), TS)):
         (event,) = DECODER.open_message(key, value)
@@ -236,7 +236,7 @@ def test_names() -> None:
     assert default_topic("odd db.1", "a世") == "odd_db.1_a_"
 
 
-def test_tables_whose_names_become_one_cannot_be_told_apart() -> None:
+def test_tables_whose_names_become_one_cannot_be_distinguished() -> None:
     registered: set[tuple[str, str]] = set()
 
     class Subjects:

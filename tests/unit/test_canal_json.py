@@ -114,7 +114,7 @@ def test_compressed_messages() -> None:
         (b'{"data":' + b"[" * 100_000, "not a canal-json message"),
     ],
 )
-def test_a_bad_message_says_why(value: bytes | None, reason: str) -> None:
+def test_a_bad_message_has_a_reason(value: bytes | None, reason: str) -> None:
     (event,) = DECODER.open_message(None, value)
     assert isinstance(event, Rejected)
     assert reason in event.reason
@@ -274,7 +274,7 @@ def test_large_rows_go_elsewhere_or_are_refused() -> None:
         (RowChange(op="insert", table=T, commit_ts=5, after={**ROW, "no": "1"}), "has no column ['no']"),
     ],
 )
-def test_a_change_that_cannot_be_written_says_why(change: RowChange, reason: str) -> None:
+def test_a_change_that_cannot_be_written_has_a_reason(change: RowChange, reason: str) -> None:
     with pytest.raises(MessageError) as raised:
         list(encoder().rows([change]))
     assert reason in str(raised.value)
@@ -301,7 +301,7 @@ def test_ddl_of_other_protocols_gets_canals_word() -> None:
         assert (event.kind, event.query, event.schema, event.name) == (word, sql, "d", "t")
 
 
-def test_what_a_message_tells_of_its_table() -> None:
+def test_what_a_message_shows_of_its_table() -> None:
     types = {"id": "int unsigned", "e": "enum", "v": "varchar(20)", "b": "blob", "d": "decimal(10,2)"}
     table = table_from_message(message(mysqlType=types))
     assert (table.schema, table.name, table.indexes[0].columns) == ("d", "t", ("id",))
@@ -339,8 +339,8 @@ def test_any_table_and_rows_round_trip(
         content_compatible=form[0],
         only_output_updated_columns=form[1],
     )
-    told = commit_ts if extension else tso(tso_physical_ms(commit_ts))
-    changes = [RowChange(op="update", table=table, commit_ts=told, before=rows[0], after=row) for row in rows]
+    reported = commit_ts if extension else tso(tso_physical_ms(commit_ts))
+    changes = [RowChange(op="update", table=table, commit_ts=reported, before=rows[0], after=row) for row in rows]
     key = {(table.schema, table.name, ""): table}
     options = ReadOptions(source_timezone=zone)
     assert [decode(DECODER, None, one.value, key, options) for one in encoder(config).rows(changes)] == [

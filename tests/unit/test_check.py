@@ -52,22 +52,22 @@ def check(file: Path) -> tuple[int, dict[str, str]]:
     done = CliRunner().invoke(main, ["check", str(file)])
     lines = [line.split(maxsplit=2) for line in done.output.splitlines()]
     assert all(line[0] in ("ok", "FAILED") for line in lines), done.output
-    return done.exit_code, {what: f"{state} {said}" for state, what, said in lines}
+    return done.exit_code, {what: f"{state} {text}" for state, what, text in lines}
 
 
 def test_a_job_that_can_run_has_a_line_for_each_thing(tmp_path: Path, broker: str) -> None:
-    code, said = check(job_file(tmp_path, of_kafka(broker)))
-    assert code == 0, said
-    assert said["state"] == f"ok {tmp_path}/state will be created"
-    assert said["lease"] == "ok nobody holds it"
-    assert "shop; " in said["source"] and "about 40 messages" in said["source"]
-    assert said["protocol"] == "ok simple, by the first messages"
-    assert said["spark"].startswith("ok Java is there")
+    code, text = check(job_file(tmp_path, of_kafka(broker)))
+    assert code == 0, text
+    assert text["state"] == f"ok {tmp_path}/state will be created"
+    assert text["lease"] == "ok no process holds it"
+    assert "shop; " in text["source"] and "about 40 messages" in text["source"]
+    assert text["protocol"] == "ok simple, by the first messages"
+    assert text["spark"].startswith("ok Java is there")
     assert not (tmp_path / "state").exists() and not (tmp_path / "lake").exists(), "it changes nothing"
 
 
 @pytest.mark.parametrize(
-    ("topic", "said"),
+    ("topic", "text"),
     [
         ('topics = ["shop", "nope"]', "has no topic 'nope'"),
         ('topics = ["shop"]', ""),
@@ -75,9 +75,9 @@ def test_a_job_that_can_run_has_a_line_for_each_thing(tmp_path: Path, broker: st
         ('topic-pattern = "x.*"', "ok Kafka at"),
     ],
 )
-def test_a_missing_topic_is_named(tmp_path: Path, broker: str, topic: str, said: str) -> None:
+def test_a_missing_topic_is_named(tmp_path: Path, broker: str, topic: str, text: str) -> None:
     code, found = check(job_file(tmp_path, of_kafka(broker, topic)))
-    assert (code, said in found["source"]) == (1 if "nope" in topic else 0, True), found
+    assert (code, text in found["source"]) == (1 if "nope" in topic else 0, True), found
 
 
 def test_a_dead_broker_is_named_in_seconds_and_before_spark(tmp_path: Path) -> None:
@@ -85,8 +85,8 @@ def test_a_dead_broker_is_named_in_seconds_and_before_spark(tmp_path: Path) -> N
         port = free.getsockname()[1]
     file = job_file(tmp_path, of_kafka(f"127.0.0.1:{port}"))
     began = time.monotonic()
-    code, said = check(file)
-    assert (code, "no broker of Kafka" in said["source"], "protocol" in said) == (1, True, False)
+    code, text = check(file)
+    assert (code, "no broker of Kafka" in text["source"], "protocol" in text) == (1, True, False)
     with pytest.raises(SourceFault, match="no broker of Kafka"):
         loop.run(load_job(file), once=True)
     assert time.monotonic() - began < 8
@@ -99,8 +99,12 @@ def test_another_protocol_is_a_mistake_of_the_job_file(tmp_path: Path, broker: s
     registry = 'schema-registry = "file:schemas.json"\n' if named == "avro" else ""
     (tmp_path / "schemas.json").write_text("[]")
     file = job_file(tmp_path, of_kafka(broker, more=f'protocol = "{named}"\n{registry}'))
-    code, said = check(file)
-    assert (code, f"says {named}" in said["protocol"], "look like simple" in said["protocol"]) == (2, True, True), said
+    code, text = check(file)
+    assert (code, f"protocol is {named}" in text["protocol"], "look like simple" in text["protocol"]) == (
+        2,
+        True,
+        True,
+    ), text
     if named != "avro":
         with pytest.raises(UsageError, match="look like simple"):
             loop.run(load_job(file), once=True)
@@ -108,22 +112,22 @@ def test_another_protocol_is_a_mistake_of_the_job_file(tmp_path: Path, broker: s
 
 def test_a_job_that_has_run_is_not_judged_by_the_oldest_messages(tmp_path: Path, broker: str) -> None:
     Store(tmp_path / "state").save(Progress(job="shop", batch=3))
-    code, said = check(job_file(tmp_path, of_kafka(broker, more='protocol = "canal-json"')))
-    assert (code, said["protocol"]) == (0, "ok canal-json, as before")
+    code, text = check(job_file(tmp_path, of_kafka(broker, more='protocol = "canal-json"')))
+    assert (code, text["protocol"]) == (0, "ok canal-json, as before")
 
 
 def test_options_of_the_java_client_are_left_to_it(tmp_path: Path, broker: str) -> None:
     more = 'protocol = "simple"\n"kafka.security.protocol" = "SSL"'
-    code, said = check(job_file(tmp_path, of_kafka(broker, more=more)))
-    assert (code, "kafka.security.protocol is for Spark's client" in said["source"]) == (0, True), said
+    code, text = check(job_file(tmp_path, of_kafka(broker, more=more)))
+    assert (code, "kafka.security.protocol is for Spark's client" in text["source"]) == (0, True), text
 
 
-def test_a_lease_that_is_held_needs_a_person(tmp_path: Path, broker: str) -> None:
+def test_a_lease_that_is_held_needs_the_operator(tmp_path: Path, broker: str) -> None:
     store = lease_store(str(tmp_path / "lake"), "lake", "shop", tmp_path / "state")
     file = job_file(tmp_path, of_kafka(broker))
     with acquire(store, this_process("shop", "ann")):
-        code, said = check(file)
-        assert (code, "held by job 'shop' (ann)" in said["lease"]) == (4, True)
+        code, text = check(file)
+        assert (code, "held by job 'shop' (ann)" in text["lease"]) == (4, True)
     assert check(file)[0] == 0
 
 
@@ -131,28 +135,28 @@ def test_a_recorded_topic_and_a_warehouse_that_is_none(tmp_path: Path) -> None:
     write_topic(SENT, tmp_path / "topic", "jsonl")
     (tmp_path / "file").touch()
     source = 'kind = "files"\npath = "topic"\n'
-    code, said = check(job_file(tmp_path, source, warehouse="file/lake"))
-    assert (code, said["warehouse"]) == (1, f"FAILED {tmp_path}/file/lake: {tmp_path}/file is no folder")
-    assert said["protocol"] == "ok simple, by the first messages"
+    code, text = check(job_file(tmp_path, source, warehouse="file/lake"))
+    assert (code, text["warehouse"]) == (1, f"FAILED {tmp_path}/file/lake: {tmp_path}/file is no folder")
+    assert text["protocol"] == "ok simple, by the first messages"
     assert check(job_file(tmp_path, source))[0] == 0
     (tmp_path / "job.toml").write_text("[job]\n")
     assert CliRunner().invoke(main, ["check", str(tmp_path / "job.toml")]).exit_code == 2
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_a_registry_is_asked(tmp_path: Path, broker: str, there: bool) -> None:
+def test_a_registry_is_read(tmp_path: Path, broker: str, there: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     where = "file:schemas.json" if there else f"http://127.0.0.1:{port}"
     (tmp_path / "schemas.json").write_text("[]")
     more = f'schema-registry = "{where}"\n"schema-registry.max.retries" = "0"\n'
-    code, said = check(job_file(tmp_path, of_kafka(broker, more=more)))
-    assert (code, said["registry"].split()[0]) == ((0, "ok") if there else (1, "FAILED")), said
+    code, text = check(job_file(tmp_path, of_kafka(broker, more=more)))
+    assert (code, text["registry"].split()[0]) == ((0, "ok") if there else (1, "FAILED")), text
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_may_not_be_written_to_is_named(tmp_path: Path) -> None:
     (tmp_path / "topic").mkdir()
     (tmp_path / "closed").mkdir(mode=0o500)
-    code, said = check(job_file(tmp_path, 'kind = "files"\npath = "topic"\n', warehouse="closed/lake"))
-    assert (code, "cannot be written to" in said["warehouse"]) == (1, True)
+    code, text = check(job_file(tmp_path, 'kind = "files"\npath = "topic"\n', warehouse="closed/lake"))
+    assert (code, "cannot be written to" in text["warehouse"]) == (1, True)

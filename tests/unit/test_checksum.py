@@ -1,4 +1,4 @@
-"""Row checksums: the bytes of each type, what is verified and what is not, and what a mismatch tells."""
+"""Row checksums: the bytes of each type, what is verified and what is not, and what a mismatch reports."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def sent(change: RowChange, sums: Checksum | None = None, **config: Any) -> RowC
 
 
 @pytest.mark.parametrize("encoding", ["json", "avro"])
-def test_a_wrong_value_is_bad_where_it_is_asked_for(encoding: Any) -> None:
+def test_a_wrong_value_is_bad_where_it_is_checked(encoding: Any) -> None:
     read = sent(UPDATE, encoding_format=encoding)
     assert isinstance(read, RowChange) and read.checksum and read.after == UPDATE.after
     wrong = replace(read.checksum, current=read.checksum.current ^ 1)
@@ -142,7 +142,7 @@ def reasons(of: Table, row: dict[str, Value], wanted: int) -> dict[int, str]:
     return verifier(of)([[row[column.name]] for column in of.columns], [wanted], [False])
 
 
-def test_a_mismatch_tells_what_would_fit() -> None:
+def test_a_mismatch_names_what_would_fit() -> None:
     of = table(a="int", v="varchar(9)", x="timestamp", y="timestamp")
     row: dict[str, Value] = {"a": "1", "v": "hello", "x": "2024-03-31 10:00:00", "y": "2024-11-03 01:30:00"}
     assert reasons(of, row, crc(of, row)) == {}

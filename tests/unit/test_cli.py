@@ -21,7 +21,7 @@ from ticdc_spark.cli.output.text import count, duration, noun
 from ticdc_spark.cli.replicate import last_line, stoppable
 from ticdc_spark.mysql.tso_time import LARGEST, lag, seconds, utc
 from ticdc_spark.replicate.report import BatchReport, Summary
-from ticdc_spark.replicate.state.progress import Hold, Pending, Progress, TableState
+from ticdc_spark.replicate.state.progress import Hold, PendingRows, Progress, TableState
 
 TSO = 462_354_011_751_161_858
 PROGRESS = Progress(
@@ -34,7 +34,7 @@ PROGRESS = Progress(
         TableState(schema="shop", name="old", dropped=True),
     ),
     pending=(
-        Pending(batch=3, schema="s", name="t", schema_key="", rows=9, min_ts=1, max_ts=2, topic="x", partition=0),
+        PendingRows(batch=3, schema="s", name="t", schema_key="", rows=9, min_ts=1, max_ts=2, topic="x", partition=0),
     ),
     hold=Hold(kind="schema", what="no schema of shop.new, version 7"),
 )
@@ -59,7 +59,7 @@ main()
 
 
 @pytest.mark.parametrize("name", _COMMANDS)
-def test_each_command_is_there_and_says_what_it_does(name: str) -> None:
+def test_each_command_is_there_and_describes_itself(name: str) -> None:
     command = main.get_command(click.Context(main), name)
     assert command is not None
     assert command.help
@@ -97,7 +97,7 @@ def test_each_error_ends_with_its_exit_code_and_in_one_line(
     assert "Traceback" in verbose.stderr
 
 
-def test_a_wrong_job_file_is_told_before_spark_starts(tmp_path: Path) -> None:
+def test_a_wrong_job_file_is_reported_before_spark_starts(tmp_path: Path) -> None:
     (tmp_path / "job.toml").write_text("[job]\nnam = 1\n")
     start = time.monotonic()
     done = run("replicate", str(tmp_path / "job.toml"))
@@ -182,12 +182,14 @@ def test_a_report_is_one_line() -> None:
 
 
 def test_idle_looks_are_logged_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
-    monkeypatch.setattr("ticdc_spark.cli.output.progress.log.info", lambda text, *values: told.append(text % values))
+    reported: list[str] = []
+    monkeypatch.setattr(
+        "ticdc_spark.cli.output.progress.log.info", lambda text, *values: reported.append(text % values)
+    )
     show: Callable[[BatchReport], None] = LogLines()
     for messages in (0, 0, 0, 1, 1, 0):
         show(BatchReport(progress=PROGRESS, messages=messages))
-    assert [text.split(":")[1].split(",")[0].strip() for text in told] == ["0 messages", "1 message", "1 message"]
+    assert [text.split(":")[1].split(",")[0].strip() for text in reported] == ["0 messages", "1 message", "1 message"]
 
 
 def test_the_live_view_shows_rows_time_lag_and_tables() -> None:
@@ -214,7 +216,7 @@ def test_the_live_view_shows_rows_time_lag_and_tables() -> None:
     assert "shop.old" not in text
 
 
-def test_the_last_line_says_what_was_done() -> None:
+def test_the_last_line_sums_up_the_run() -> None:
     summary = Summary(progress=PROGRESS, batches=1, rows=7, ddls=1, seconds=61)
     done = f"7 rows and 1 DDL applied in 1 batch, 1 min 1 s; 20 tables at resolved ts {TSO} ({utc(TSO)})"
     assert last_line(summary) == f"stopped: {done}"

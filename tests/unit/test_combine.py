@@ -93,7 +93,7 @@ def histories_of(rows: Sequence[Event]) -> dict[Any, list[Event]]:
 
 
 @given(histories, st.lists(bad_events, max_size=3), cuts, st.booleans(), st.randoms(use_true_random=False))
-def test_the_last_event_of_each_key_stays_and_the_first_if_asked(
+def test_the_last_event_of_each_key_stays_and_the_first_if_set(
     good: list[Event], bad: list[Event], at: list[int], keep_first: bool, chance: Any
 ) -> None:
     rows = [*good, *bad]

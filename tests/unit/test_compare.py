@@ -59,8 +59,8 @@ def test_every_difference_is_seen(kind: str) -> None:
     damage, word = DAMAGE[kind]
     table, rows = shop()["shop", "customers"]
     held: list[Row] = sorted(rows.values(), key=lambda row: row["phone"] is None)
-    told = differences(damage(expected(table, held)), table, held)
-    assert any(word in line for line in told), told
+    reported = differences(damage(expected(table, held)), table, held)
+    assert any(word in line for line in reported), reported
 
 
 def test_a_row_too_many_and_no_rows_at_all() -> None:
@@ -71,8 +71,8 @@ def test_a_row_too_many_and_no_rows_at_all() -> None:
     assert any("is missing" in line for line in differences(expected(table, []), table, [first]))
 
 
-def test_only_the_first_differences_are_told_one_by_one() -> None:
+def test_only_the_first_differences_are_listed_one_by_one() -> None:
     table, rows = shop()["shop", "orders"]
-    told = differences(expected(table, []), table, rows.values())
-    assert len(told) == 7
-    assert told[-1] == f"… and {len(rows) - 5} more rows differ"
+    reported = differences(expected(table, []), table, rows.values())
+    assert len(reported) == 7
+    assert reported[-1] == f"… and {len(rows) - 5} more rows differ"

@@ -168,7 +168,7 @@ def test_the_same_lake_type_with_other_values_is_rewritten(old: str, new: str) -
         ("decimal(50,5)", "decimal(50,2)", NEW_YORK, "38 digits"),
     ],
 )
-def test_what_cannot_be_exact_says_why(old: str, new: str, zone: str | None, why: str) -> None:
+def test_what_cannot_be_exact_has_a_reason(old: str, new: str, zone: str | None, why: str) -> None:
     reason = modify(old, new, zone).reason
     assert reason.startswith("inexact: ") and why in reason
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ticdc_spark import mysql
-from ticdc_spark.ddl import DdlEffect, TableName, apply_ddl, classify, column_renames, ddl_tables, fold, parse_create
+from ticdc_spark.ddl import DdlEffect, apply_ddl, classify, column_renames, ddl_tables, fold, parse_create
 from ticdc_spark.errors import MessageError
-from ticdc_spark.model import Table
+from ticdc_spark.model import Table, TableName
 
 
 def tables_after(*statements: str) -> dict[TableName, Table]:
@@ -100,7 +100,7 @@ def test_alter_changes_columns_and_keys() -> None:
     assert [c.type.charset for c in after.columns] == ["latin1", "binary", "latin1"]
 
 
-def test_renames_are_told() -> None:
+def test_renames_are_returned() -> None:
     tables = tables_after(BASE)
     effect = apply_ddl(tables, "d", "ALTER TABLE t RENAME COLUMN A TO z, RENAME TO e.u")
     assert [dict(altered.renames) for altered in effect.altered] == [{"a": "z"}]
@@ -116,7 +116,7 @@ def test_rename_works_from_left_to_right() -> None:
 
 
 def test_a_rename_into_another_database_finds_its_table() -> None:
-    """Open tells the new database only (tiflow ddl_all, a_moved)."""
+    """Open has the new database only (tiflow ddl_all, a_moved)."""
     tables = tables_after(BASE)
     sql = "RENAME TABLE `t` TO `other`.`u`"
     assert apply_ddl(tables, "other", sql).renamed == ((("d", "t"), ("other", "u")),)
@@ -160,7 +160,7 @@ def test_effects(sql: str, attributes: dict[str, Any]) -> None:
         ("ALTER TABLE t REMOVE PARTITIONING", True),
     ],
 )
-def test_rows_that_move_are_told(sql: str, lossless: bool) -> None:
+def test_rows_that_move_are_returned(sql: str, lossless: bool) -> None:
     effect = apply_ddl(tables_after(BASE), "d", sql)
     assert {(moved.table, moved.lossless) for moved in effect.moved} == {(("d", "t"), lossless)}
     assert effect.altered == () and effect.unsupported == ""
@@ -189,7 +189,7 @@ def test_a_dropped_table_comes_back_with_its_rows() -> None:
         ("CREATE TABLE u (a ENUM())", "members"),
     ],
 )
-def test_what_is_not_followed_says_why(sql: str, reason: str) -> None:
+def test_what_is_not_followed_has_a_reason(sql: str, reason: str) -> None:
     effect = apply_ddl(tables_after(BASE), "d", sql)
     assert re.search(reason, effect.unsupported)
     assert effect == DdlEffect(kind=classify(sql), unsupported=effect.unsupported)

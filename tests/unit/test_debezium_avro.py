@@ -202,11 +202,11 @@ def test_a_tombstone_and_a_missing_registry() -> None:
         DECODER.open_message(None, message(None, ROW, "c"))
 
 
-def test_the_table_that_schemas_tell() -> None:
+def test_the_table_that_schemas_describe() -> None:
     key = json.dumps({"type": "record", "name": "tKey", "fields": [field("int")]})
-    told = table_from_schemas("d", "t", key, schema({**field("int"), "tidb_type": "smallint unsigned"}))
-    assert (told.columns[0].name, told.columns[0].type) == ("c", parse_type("smallint unsigned"))
-    assert handle_key(told) == ("c",)
+    described = table_from_schemas("d", "t", key, schema({**field("int"), "tidb_type": "smallint unsigned"}))
+    assert (described.columns[0].name, described.columns[0].type) == ("c", parse_type("smallint unsigned"))
+    assert handle_key(described) == ("c",)
     assert table_from_schemas("d", "t", None, INT).columns[0].type == parse_type("int")
     with pytest.raises(MessageError):
         table_from_schemas("d", "t", None, schema(field({"type": "array", "items": "int"})))

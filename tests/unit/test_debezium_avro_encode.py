@@ -153,7 +153,7 @@ VIRTUAL = Table(
         (change("insert", VIRTUAL, after=ROW), "virtual column `g`"),
     ],
 )
-def test_what_cannot_be_said_is_refused(bad: RowChange, words: str) -> None:
+def test_what_cannot_be_encoded_is_refused(bad: RowChange, words: str) -> None:
     with pytest.raises(MessageError, match=words):
         list(encoder(DebeziumAvroConfig(), Registry()).rows([bad]))
 
@@ -194,20 +194,20 @@ def test_names_that_avro_does_not_allow() -> None:
     assert json.loads(text)["fields"][0]["type"][1]["fields"][0]["connect.field"] == "1 <é>"
     (event,) = DebeziumAvroDecoder(registry.schemas).open_message(one.key, one.value)
     assert isinstance(event, Envelope) and (event.schema, event.table) == ("a b", "9<t>.é")
-    told = table_from_schemas(event.schema, event.table, None, text)
-    assert [column.name for column in told.columns] == ["1 <é>"]
+    reported = table_from_schemas(event.schema, event.table, None, text)
+    assert [column.name for column in reported.columns] == ["1 <é>"]
 
 
-def test_decimals_in_strings_are_text_where_only_the_schema_tells_them() -> None:
+def test_decimals_in_strings_are_text_where_only_the_schema_shows_them() -> None:
     registry = Registry()
     wide = table("id bigint unsigned", "c decimal(20,5)")
     to = encoder(DebeziumAvroConfig(enable_tidb_extension=True, **STRINGS), registry)  # type: ignore[arg-type]
     (one,) = to.rows([change("insert", wide, after={"id": str(2**64 - 1), "c": "-1.50000"})])
     assert one.key is not None and one.value is not None and write_text("-1.50000") in one.value
     texts = [registry.schemas[schema_id(part)] for part in (one.key, one.value)]
-    told = table_from_schemas("d", "t", *texts)
-    assert [column.type.name for column in told.columns] == ["bigint", "longtext"]
+    reported = table_from_schemas("d", "t", *texts)
+    assert [column.type.name for column in reported.columns] == ["bigint", "longtext"]
     decoder = DebeziumAvroDecoder(registry.schemas)
     (event,) = decoder.open_message(one.key, one.value)
     assert isinstance(event, Envelope)
-    assert decoder.row_reader(told, ReadOptions())([event.after]).values == [[str(2**64 - 1)], ["-1.50000"]]
+    assert decoder.row_reader(reported, ReadOptions())([event.after]).values == [[str(2**64 - 1)], ["-1.50000"]]

@@ -165,15 +165,15 @@ DDL = text(
 
 
 def test_the_table_of_a_ddl() -> None:
-    (told,) = tables_of_ddl(DDL)
-    assert (told.schema, told.name) == ("in.ventory", 'i,te\\"ms')
-    assert [column.type for column in told.columns] == [
+    (described,) = tables_of_ddl(DDL)
+    assert (described.schema, described.name) == ("in.ventory", 'i,te\\"ms')
+    assert [column.type for column in described.columns] == [
         parse_type("int unsigned"),
         parse_type("bit(4)"),
         parse_type("enum('a','b,c')"),
         parse_type("timestamp"),
     ]
-    assert [column.default for column in told.columns] == [None, 5, None, "CURRENT_TIMESTAMP"]
+    assert [column.default for column in described.columns] == [None, 5, None, "CURRENT_TIMESTAMP"]
     assert tables_of_ddl(text({"payload": {"ddl": "DROP TABLE x", "tableChanges": [{"id": "x", "table": None}]}})) == ()
 
 
@@ -202,7 +202,7 @@ def test_damaged_messages_are_rejected_and_nothing_else(value: bytes, damaged_ke
     assert DECODER.open_message(damaged_key, value) == again
     for tell in (lambda: table_of_row("a", "b", damaged_key, value), lambda: tables_of_ddl(value)):
         try:
-            told = tell()
+            described = tell()
         except MessageError:
             continue
-        assert isinstance(told, Table | tuple)
+        assert isinstance(described, Table | tuple)

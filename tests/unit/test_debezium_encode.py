@@ -1,4 +1,4 @@
-"""Debezium, written: the document's examples, what it cannot say, and that what is written is read."""
+"""Debezium, written: the document's examples, what it cannot encode, and that what is written is read."""
 
 from __future__ import annotations
 
@@ -76,8 +76,10 @@ def test_the_ddl_of_the_document() -> None:
     sql = "RENAME TABLE test.table1 TO test.table2"
     change = SchemaChange(commit_ts=1, query=sql, kind="", schema="test", name="table2")
     for table in (None, Table(schema="test", name="table2", columns=TINY.columns, indexes=(PRIMARY,))):
-        told = SchemaChange(commit_ts=1, query=sql, kind="", schema="test", name="table2", table=table, pre_table=TINY)
-        encoded = encoder(config()).ddl(told)
+        reported = SchemaChange(
+            commit_ts=1, query=sql, kind="", schema="test", name="table2", table=table, pre_table=TINY
+        )
+        encoded = encoder(config()).ddl(reported)
         assert encoded is not None and encoded.key is not None and encoded.value is not None
         assert json.loads(encoded.key)["payload"] == {"databaseName": "test"}
         (changed,) = json.loads(encoded.value)["payload"]["tableChanges"]
@@ -123,7 +125,7 @@ def test_the_kinds_of_ddl(sql: str, kind: str | None) -> None:
     assert isinstance(event, SchemaChange) and event.kind == kind
 
 
-def test_what_the_statement_says_of_a_column_goes_before_what_the_table_says() -> None:
+def test_a_column_in_the_statement_goes_before_that_in_the_table() -> None:
     sql = (
         "CREATE TABLE `t` (`id` INT AUTO_INCREMENT PRIMARY KEY,`at` TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,"
         "`dt` DATETIME ON UPDATE CURRENT_TIMESTAMP,`b` BIT(10) DEFAULT b'1010',`y` YEAR DEFAULT 2024)"
@@ -138,8 +140,8 @@ def test_what_the_statement_says_of_a_column_goes_before_what_the_table_says() -
     encoded = encoder(config()).ddl(SchemaChange(commit_ts=1, query=sql, kind="", schema="test", name="t", table=table))
     assert encoded is not None and encoded.value is not None
     described = json.loads(encoded.value)["payload"]["tableChanges"][0]["table"]["columns"]
-    told = {c["name"]: (c["length"], c["autoIncremented"], c["defaultValueExpression"]) for c in described}
-    assert told == {
+    reported = {c["name"]: (c["length"], c["autoIncremented"], c["defaultValueExpression"]) for c in described}
+    assert reported == {
         "id": (None, True, None),
         "at": (None, True, "1970-01-01 00:00:00"),
         "dt": (None, False, None),
@@ -185,7 +187,7 @@ def test_rows_may_lack_columns_that_are_never_sent() -> None:
         ({"op": "insert", "after": {"tiny": "1"}, "partial": True}, "some of its columns"),
     ],
 )
-def test_what_debezium_cannot_say_is_refused(change: dict[str, Any], reason: str) -> None:
+def test_what_debezium_cannot_encode_is_refused(change: dict[str, Any], reason: str) -> None:
     with pytest.raises(MessageError, match=reason):
         list(encoder(config()).rows([RowChange(table=TINY, commit_ts=1, **change)]))
 

@@ -81,7 +81,7 @@ def value(kind: str, declared: dict[str, Any] | None, cell: Any, modes: NativeMo
         ("float", field("c", "float"), 5.610000133514404, "5.61"),
     ],
 )
-def test_the_block_tells_how_a_value_is_sent(kind: str, declared: dict[str, Any], cell: Any, expected: Value) -> None:
+def test_the_block_shows_how_a_value_is_sent(kind: str, declared: dict[str, Any], cell: Any, expected: Value) -> None:
     assert value(kind, declared, cell) == expected
 
 
@@ -102,11 +102,11 @@ def test_the_block_tells_how_a_value_is_sent(kind: str, declared: dict[str, Any]
         ("varchar(9)", {"binary_handling_mode": "hex"}, "00ff", "00ff"),
     ],
 )
-def test_without_a_block_the_modes_are_told(kind: str, modes: dict[str, Any], cell: Any, expected: Value) -> None:
+def test_without_a_block_the_modes_are_options(kind: str, modes: dict[str, Any], cell: Any, expected: Value) -> None:
     assert value(kind, None, cell, NativeModes(**modes)) == expected
 
 
-def test_hexadecimal_bytes_are_told_with_a_block_too() -> None:
+def test_hexadecimal_bytes_need_the_option_with_a_block_too() -> None:
     modes = NativeModes(binary_handling_mode="hex")
     assert value("blob", field("c", "string"), "00ff", modes) == b"\0\xff"
 
@@ -251,7 +251,7 @@ def test_images_of_many_schemas_stand_side_by_side() -> None:
     assert {name: list(places) for name, places in found.absent.items()} == {"d": [3]}
 
 
-def test_a_table_that_only_its_rows_tell() -> None:
+def test_a_table_known_only_by_its_rows() -> None:
     source = "__debezium.source.column."
     fields = [
         {**field("id", "int32"), "optional": False},
@@ -266,8 +266,8 @@ def test_a_table_that_only_its_rows_tell() -> None:
         {**field("flag", "boolean"), "default": True},
     ]
     raw = change("c", None, {}, fields)
-    told = table_of_row("inventory", "items", key({"id": 1}, fields[0]), raw)
-    assert handle_key(told) == ("id",)
+    described = table_of_row("inventory", "items", key({"id": 1}, fields[0]), raw)
+    assert handle_key(described) == ("id",)
     expected = [
         ("id", "int"),
         ("price", "decimal(10,2)"),
@@ -280,10 +280,10 @@ def test_a_table_that_only_its_rows_tell() -> None:
         ("raw", "longblob"),
         ("flag", "bit(1)"),
     ]
-    assert [(column.name, column.type) for column in told.columns] == [
+    assert [(column.name, column.type) for column in described.columns] == [
         (name, parse_type(kind)) for name, kind in expected
     ]
-    assert told.columns[0].nullable is False and told.columns[-1].default == 1
+    assert described.columns[0].nullable is False and described.columns[-1].default == 1
 
 
 @pytest.mark.parametrize(
@@ -297,12 +297,12 @@ def test_a_table_that_only_its_rows_tell() -> None:
         [{"type": 1}],
     ],
 )
-def test_blocks_that_tell_no_table(fields: list[dict[str, Any]]) -> None:
+def test_blocks_that_give_no_table(fields: list[dict[str, Any]]) -> None:
     raw = envelope({"source": SOURCE, "op": "c", "after": {}}, fields)
     with pytest.raises(MessageError):
         table_of_row("inventory", "items", None, raw)
 
 
-def test_a_row_without_a_block_tells_no_table() -> None:
+def test_a_row_without_a_block_gives_no_table() -> None:
     with pytest.raises(MessageError, match="no schema block"):
         table_of_row("inventory", "items", None, change("c", None, {"c": 1}))

@@ -1,4 +1,4 @@
-"""Streams of Debezium's messages whose tables are told by other means than a CREATE TABLE."""
+"""Streams of Debezium's messages whose tables are known by other means than a CREATE TABLE."""
 
 from __future__ import annotations
 

@@ -58,7 +58,9 @@ def test_what_each_protocol_is_known_by(key: bytes | None, value: bytes | None, 
         ([(None, b'{"isDdl":true}'), (None, b"\x16\x02")], r"canal-json \(message 0\), simple \(message 1\)"),
     ],
 )
-def test_not_decidable_says_why_and_what_to_do(messages: list[tuple[bytes | None, bytes | None]], words: str) -> None:
+def test_what_is_not_decidable_has_a_reason_and_what_to_do(
+    messages: list[tuple[bytes | None, bytes | None]], words: str
+) -> None:
     with pytest.raises(UsageError, match=words) as raised:
         detect(messages)
     assert "name it here" in str(raised.value)
@@ -70,7 +72,7 @@ REGISTERED = (b"\x00\x00\x00\x00\x01\x02", None)
 
 
 @pytest.mark.parametrize(
-    ("messages", "expected", "said"),
+    ("messages", "expected", "message"),
     [
         ([SIMPLE, (None, None), SIMPLE], "open", "these look like simple"),
         ([SIMPLE, OPEN], "canal-json", "these look like simple and open"),
@@ -84,16 +86,16 @@ REGISTERED = (b"\x00\x00\x00\x00\x01\x02", None)
     ],
 )
 def test_messages_of_another_protocol_are_described(
-    messages: list[tuple[bytes | None, bytes | None]], expected: str, said: str | None
+    messages: list[tuple[bytes | None, bytes | None]], expected: str, message: str | None
 ) -> None:
-    assert describe_other(messages, expected) == said
+    assert describe_other(messages, expected) == message
 
 
 @given(st.lists(st.tuples(st.none() | st.binary(max_size=40), st.none() | st.binary(max_size=40)), max_size=4))
 def test_any_bytes_are_described_or_not(messages: list[tuple[bytes | None, bytes | None]]) -> None:
     for expected in ("open", "avro", "debezium-avro"):
-        said = describe_other(messages, expected)
-        assert said is None or (said.startswith("these look like ") and expected not in said.split()[3:])
+        message = describe_other(messages, expected)
+        assert message is None or (message.startswith("these look like ") and expected not in message.split()[3:])
 
 
 @given(st.lists(st.tuples(st.none() | st.binary(max_size=40), st.none() | st.binary(max_size=40)), max_size=4))

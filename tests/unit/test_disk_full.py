@@ -86,9 +86,9 @@ def test_the_state_folder_names_its_file(tmp_path: Path) -> None:
 
 
 def test_a_fault_that_a_worker_met_is_one_line() -> None:
-    said = "ticdc_spark.errors.SinkFault: /lake/t/data/1.parquet: No space left on device"
+    message = "ticdc_spark.errors.SinkFault: /lake/t/data/1.parquet: No space left on device"
     text = "\n".join(
-        ["Job aborted: Traceback (most recent call last):", *['  File "x.py", line 28, in run'] * 90, said]
+        ["Job aborted: Traceback (most recent call last):", *['  File "x.py", line 28, in run'] * 90, message]
     )
     with pytest.raises(SinkFault) as raised, faults("rows of t cannot be written"):
         raise PySparkException(text + "\n\n\tat org.apache.spark.Foo")
@@ -96,8 +96,8 @@ def test_a_fault_that_a_worker_met_is_one_line() -> None:
 
 
 def test_what_the_driver_meets_in_a_sink_is_a_fault_of_it(tmp_path: Path) -> None:
-    said = f"t cannot be listed: No such file or directory: {tmp_path}/gone"
-    with pytest.raises(SinkFault, match=said), faults("t cannot be listed"):
+    message = f"t cannot be listed: No such file or directory: {tmp_path}/gone"
+    with pytest.raises(SinkFault, match=message), faults("t cannot be listed"):
         list((tmp_path / "gone").iterdir())
 
 

@@ -1,4 +1,4 @@
-"""The documentation of the job file says what the code does."""
+"""The documentation of the job file agrees with the code."""
 
 import re
 import typing
@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.unit.test_job_file import JOB, KAFKA, SINK, load
-from ticdc_spark.config.load import FilesSource, IcebergSink, JobKeys, KafkaSource, SchemaFiles
+from ticdc_spark.config.load import FilesSource, IcebergConfig, JobKeys, KafkaSource, SchemaFiles
 from ticdc_spark.config.toml import Section
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -18,7 +18,7 @@ _ROW = re.compile(r"^\| `([^`]+)` \| *(.*?) *\| (.+) \|$", re.MULTILINE)
 _BESIDE = {
     FilesSource: {"kind", "schema-registry.…"},
     KafkaSource: {"kind", "kafka.…", "schema-registry.…"},
-    IcebergSink: {"kind", "catalog.…"},
+    IcebergConfig: {"kind", "catalog.…"},
 }
 
 
@@ -35,7 +35,7 @@ DOCUMENTED: list[tuple[type[Section], dict[str, str]]] = [
     (FilesSource, rows("source", "files")),
     (KafkaSource, rows("source", "kafka")),
     (SchemaFiles, rows("schema")),
-    (IcebergSink, rows("sink")),
+    (IcebergConfig, rows("sink")),
 ]
 
 

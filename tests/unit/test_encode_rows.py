@@ -1,4 +1,4 @@
-"""Row changes to messages without Spark: each protocol's own encoder says what they are."""
+"""Row changes to messages without Spark: compared with each protocol's own encoder."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OPTIONS: Mapping[str, Mapping[str, str]] = {
     "debezium": {},
     "debezium-avro": {"avro-bigint-unsigned-handling-mode": "string"},
 }
-"""Where there is no time zone to tell."""
+"""Where there is no time zone to give."""
 TABLE = Table(
     schema="s",
     name="t",
@@ -65,8 +65,8 @@ def batch_of(changes: Sequence[RowChange], **columns: Sequence[Any]) -> pa.Recor
     for at, (change, sent) in enumerate(zip(changes, simple.encoder().rows(changes), strict=True)):
         (event,) = simple.DECODER.open_message(sent.key, sent.value)
         assert isinstance(event, Envelope)
-        told = msgspec.structs.asdict(event)
-        rows.append({**told, "topic": "x", "partition": 0, "offset": at, "seq": 0, "table_id": change.table_id})
+        reported = msgspec.structs.asdict(event)
+        rows.append({**reported, "topic": "x", "partition": 0, "offset": at, "seq": 0, "table_id": change.table_id})
     for name, cells in columns.items():
         for row, cell in zip(rows, cells, strict=True):
             row[name] = cell
@@ -169,7 +169,7 @@ def test_an_upsert_is_an_insert_where_there_is_no_such_thing() -> None:
         assert seen(encode(plan_of("canal-json"), batch)) == expected("canal-json", [insert(1)])
 
 
-def test_what_cannot_be_read_or_written_is_told_with_its_place_and_column() -> None:
+def test_what_cannot_be_read_or_written_is_reported_with_its_place_and_column() -> None:
     changes = [insert(0), insert(1, e="0"), insert(2), insert(3), insert(4)]
     images = list(batch_of(changes).column("after").to_pylist())
     images[2] = images[2].replace(b'"2"', b'"x"')
@@ -187,7 +187,7 @@ def test_what_cannot_be_read_or_written_is_told_with_its_place_and_column() -> N
     ]
 
 
-def test_a_typed_value_that_mysql_has_not_is_told() -> None:
+def test_a_typed_value_that_mysql_has_not_is_reported() -> None:
     changes = [insert(1), insert(2)]
     batch, images = typed(batch_of(changes, schema_key=["", ""]), changes, TABLE)
     struct = batch.column("after")
@@ -224,14 +224,14 @@ def test_schemas_are_registered_by_the_driver_alone() -> None:
         encode(replace(plan_of("avro"), ids={}), batch_of([insert(1)]))
 
 
-def test_a_table_that_cannot_be_written_is_told_by_its_rows() -> None:
+def test_rows_of_a_table_that_cannot_be_written_are_reported() -> None:
     keyless = replace(TABLE, indexes=())
     (row,) = encode(plan_of("avro", table=keyless, strict=False), batch_of([replace(insert(1), table=keyless)]))
     assert "`s`.`t` has no handle key" in row["bad"]
 
 
 @pytest.mark.parametrize(
-    ("protocol", "told", "table", "images", "word"),
+    ("protocol", "reported", "table", "images", "word"),
     [
         ("csv", {}, TABLE, RAW, "allowed: avro, "),
         ("open", {"max-batch": "1"}, TABLE, RAW, "max-batch"),
@@ -241,7 +241,7 @@ def test_a_table_that_cannot_be_written_is_told_by_its_rows() -> None:
     ],
 )
 def test_a_plan_that_cannot_be_is_refused_before_any_task(
-    protocol: str, told: dict[str, str], table: Table, images: RawImages, word: str
+    protocol: str, reported: dict[str, str], table: Table, images: RawImages, word: str
 ) -> None:
     with pytest.raises(UsageError, match=word):
-        plan_encoding(protocol, told, {("s", "t", "3"): table}, images)
+        plan_encoding(protocol, reported, {("s", "t", "3"): table}, images)

@@ -160,7 +160,7 @@ def test_bombs_take_neither_time_nor_memory(wire: Wire) -> None:
         check(wire, key, value, decoder)
         spent, (_, peak) = time.process_time() - started, tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        # a frame of lz4 may be what it says: 256 times its size and no more is unpacked, and passed on as a copy
+        # of a frame of lz4 256 times its size and no more is unpacked, and passed on as a copy
         assert peak < 8 * MEGABYTE + 3 * 256 * size
         assert spent < 2
     # Arrow's memory, which Python does not trace; in KiB

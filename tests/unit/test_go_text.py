@@ -77,7 +77,7 @@ def test_html_is_escaped_in_text_as_in_bytes(text: str) -> None:
     assert not set(escaped) & set("<>&\u2028\u2029")
 
 
-def test_bad_bytes_are_told_from_the_character_that_stands_for_them() -> None:
+def test_bad_bytes_are_distinguished_from_the_character_that_stands_for_them() -> None:
     assert quote('"\ufffd'.encode() + b"\xff") == r'"\"' + "\ufffd" + r'\ufffd"'
 
 

@@ -1,4 +1,4 @@
-"""Rows of which only the keys were sent, completed by what a lookup knows."""
+"""Rows of which only the keys were sent, completed by a lookup."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OTHER = {**ROW, "id": "2"}
 
 @dataclass
 class History:
-    """Rows by commit ts and id, and what was asked for."""
+    """Rows by commit ts and id, and what was looked up."""
 
     rows: dict[tuple[int, str], Row]
     asked: list[tuple[int, list[Row]]] = field(default_factory=list)
@@ -115,7 +115,7 @@ def test_rows_in_columns_become_whole_in_place(encoding: Any) -> None:
     assert "has no handle key" in complete_columns(keyless, columns, {0: 9}, history.lookup)[0]
 
 
-def test_what_a_lookup_says_of_rows_rejects_them_and_what_it_says_of_itself_stops() -> None:
+def test_a_lookup_that_finds_rows_wrong_rejects_them_and_one_that_fails_stops() -> None:
     def gone(*_: object) -> list[Row | None]:
         raise MessageError("garbage-collected")
 

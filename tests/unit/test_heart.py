@@ -66,12 +66,12 @@ def test_a_source_that_is_away_is_a_warning_while_it_is_tried_and_a_failure_afte
 
 
 def test_a_long_step_that_does_not_read_the_source_is_not_suspected(tmp_path: Path) -> None:
-    asked = []
-    with Heart(Store(tmp_path), lambda: asked.append(1) or "away", every=0.02, suspicious=0.01) as heart:  # type: ignore[func-returns-value]
+    scans = []
+    with Heart(Store(tmp_path), lambda: scans.append(1) or "away", every=0.02, suspicious=0.01) as heart:  # type: ignore[func-returns-value]
         heart.start()
         heart.beat("apply", 7)
         time.sleep(0.2)
-        assert (status(tmp_path).state, asked) == ("normal", [])
+        assert (status(tmp_path).state, scans) == ("normal", [])
 
 
 def test_an_end_without_an_error_forgets_the_outage_before_it(tmp_path: Path) -> None:

@@ -27,15 +27,15 @@ def _watermark(ts: int, partition: int) -> ControlEvent:
 
 def _step(progress: Progress, now: float, *controls: ControlEvent, behind: int = 0) -> Advanced:
     """One batch that reads to the end, but for ``behind`` messages of partition 1."""
-    listed = ENDS | {("t", 1): 5 + behind}
+    latest_offsets = ENDS | {("t", 1): 5 + behind}
     rules = Rules(idle_timeout=60.0, bounded=False, now=now)
-    return advance(progress, progress.batch + 1, controls, ENDS, listed, rules)
+    return advance(progress, progress.batch + 1, controls, ENDS, latest_offsets, rules)
 
 
 def test_a_long_batch_makes_no_partition_idle() -> None:
     both = _step(Progress(job="j"), 0.0, _watermark(10, 0), _watermark(10, 1))
     assert both.resolved == 9
-    # Ten minutes later: the other partition's watermark is there too, but was sent after this batch's ends were listed.
+    # Ten minutes later: the other partition's watermark is there too, but was sent after this batch's ends were read.
     one = _step(both.progress, 600.0, _watermark(20, 0))
     assert one.resolved == 9 and one.progress.hold.kind == "partition"
 
@@ -52,6 +52,6 @@ def test_what_stays_behind_at_its_end_is_idle_after_the_timeout() -> None:
     assert _step(again, 70.0).resolved == 9
 
 
-def test_without_any_watermark_nothing_is_resolved_and_that_is_told() -> None:
+def test_without_any_watermark_nothing_is_resolved_and_that_is_reported() -> None:
     nothing = _step(Progress(job="j"), 0.0)
     assert nothing.resolved == 0 and "no partition has had a watermark" in nothing.progress.hold.what

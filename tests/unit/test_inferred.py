@@ -1,4 +1,4 @@
-"""Schema changes that no DDL tells: what follows from two schemas of a table."""
+"""Schema changes without a DDL: what follows from two schemas of a table."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ def test_additions(new: Table, added: list[str]) -> None:
         (table("id int", "a int"), ["column `a` was longtext", "column `e` is gone"], None),
     ],
 )
-def test_anything_else_is_for_a_person_to_decide(new: Table, reasons: list[str], kept: list[str] | None) -> None:
+def test_anything_else_is_for_the_operator_to_decide(new: Table, reasons: list[str], kept: list[str] | None) -> None:
     change = schema_change(OLD, new)
     assert isinstance(change, Other)
     assert len(change.reasons) == len(reasons)
-    assert all(told.startswith(reason) for told, reason in zip(change.reasons, reasons, strict=True))
-    with pytest.raises(UnsupportedDdl, match=r"(?s)`s`\.`t`.*no DDL.*schema-change = \"keep\" under \[job\]"):
+    assert all(reported.startswith(reason) for reported, reason in zip(change.reasons, reasons, strict=True))
+    with pytest.raises(UnsupportedDdl, match=r"(?s)`s`\.`t`.*without a DDL.*schema-change = \"keep\" under \[job\]"):
         follow(OLD, new, "stop")
     followed = follow(OLD, new, "keep")
     assert [column.name for column in followed.columns] == (kept or ["id", "a", "e"])

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from tests.recorded_topics import Line, write_json, write_parquet
 from ticdc_spark.cli import main
-from ticdc_spark.cli.inspect import say_what_waits_once
+from ticdc_spark.cli.inspect import report_waiting_once
 from ticdc_spark.model import Column, Index, Message, RowChange, SchemaChange, Table
 from ticdc_spark.mysql import parse_type, tso
 from ticdc_spark.protocols.base import Encoded, Encoder
@@ -149,14 +149,14 @@ def test_it_goes_on_after_bad_messages_and_counts_them(tmp_path: Path) -> None:
     assert "2 × not valid JSON" in result.stderr and "1 × a Simple message has a value" in result.stderr
 
 
-def test_a_timestamp_without_a_zone_is_rejected_and_says_what_to_give(tmp_path: Path) -> None:
+def test_a_timestamp_without_a_zone_is_rejected_with_the_option_to_give(tmp_path: Path) -> None:
     path = write_json(tmp_path / "topic.jsonl", lines(topic(OPEN)))
     result = inspect("--json", path)
     assert [line["kind"] for line in shown(result)] == ["ddl", *["rejected"] * 3, "watermark"]
     assert "source-timezone must name the changefeed's" in result.stderr
 
 
-def test_without_ddl_a_row_tells_its_columns(tmp_path: Path) -> None:
+def test_without_ddl_a_row_shows_its_columns(tmp_path: Path) -> None:
     for to in (OPEN, CANAL):
         path = write_json(tmp_path / f"{to.__class__.__name__}.jsonl", lines(topic(to)[1:]))
         insert = shown(inspect("--json", "--source-timezone", ZONE, path))[0]
@@ -280,10 +280,10 @@ def test_schemas_of_earlier_messages_are_taken_and_nothing_else() -> None:
     assert list(learned.finish()) == []
 
 
-def test_rows_that_wait_are_told_once_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    said: set[tuple[str, str]] = set()
+def test_rows_that_wait_are_reported_once_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    expected_text: set[tuple[str, str]] = set()
     for waiting in ([], [("s", "a")], [("s", "a"), ("s", "b")], [], [("s", "b")]):
-        say_what_waits_once(waiting, said)
+        report_waiting_once(waiting, expected_text)
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(" wait")[0] for line in lines] == ["rows of s.a", "rows of s.b"]
 

@@ -65,7 +65,7 @@ def test_large_rows_are_shown_whole_with_their_storage(tmp_path: Path) -> None:
     assert "is not in the claim check storage" in " ".join(gone.stderr.split())
 
 
-def test_rows_that_are_not_as_their_checksum_are_rejected_if_asked_for(tmp_path: Path) -> None:
+def test_rows_that_are_not_as_their_checksum_are_rejected_if_set(tmp_path: Path) -> None:
     config = SimpleConfig(enable_row_checksum=True, compute_row_checksum=True)
     wrong = replace(LARGE, checksum=Checksum(version=2, corrupted=True, current=5, previous=0))
     topic = recorded(tmp_path / "topic", [LARGE, wrong], config)

@@ -51,7 +51,7 @@ def i2_rows_are_cut_at_the_ddl_of_their_table() -> None:
 
 def i2_a_ddl_waits_for_every_partition() -> None:
     both = {("t", 0): 10, ("t", 1): 10}
-    advanced = fold(EMPTY, ddl(50), watermark(60), ends=both, listed={**both, ("t", 1): 20}, rules=BOUNDED)
+    advanced = fold(EMPTY, ddl(50), watermark(60), ends=both, latest_offsets={**both, ("t", 1): 20}, rules=BOUNDED)
     assert not due(advanced.progress.ddls, advanced.resolved)
 
 
@@ -65,8 +65,8 @@ def i4_rows_without_schema_hold_all_tables() -> None:
 
 
 def i4_a_partition_that_is_not_read_holds_all_tables() -> None:
-    listed = {("t", 0): 10, ("t", 1): 5}
-    assert fold(EMPTY, watermark(100), listed=listed, rules=BOUNDED).resolved <= 0
+    latest_offsets = {("t", 0): 10, ("t", 1): 5}
+    assert fold(EMPTY, watermark(100), latest_offsets=latest_offsets, rules=BOUNDED).resolved <= 0
 
 
 def i5_null_stays_null_where_a_default_is() -> None:
@@ -146,8 +146,8 @@ def _resolves_the_watermark_itself(patch: pytest.MonkeyPatch) -> None:
 def _takes_the_newest_watermark(patch: pytest.MonkeyPatch) -> None:
     ours = advance_module._resolve
 
-    def resolve(progress: Any, read: Any, listed: Any, rules: Any) -> Any:
-        partitions, _, hold = ours(progress, read, listed, rules)
+    def resolve(progress: Any, read: Any, latest_offsets: Any, rules: Any) -> Any:
+        partitions, _, hold = ours(progress, read, latest_offsets, rules)
         return partitions, max(state.watermark for state in read.values()) - 1, hold
 
     patch.setattr(advance_module, "_resolve", resolve)

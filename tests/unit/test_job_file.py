@@ -9,7 +9,7 @@ import pytest
 
 from ticdc_spark.config.load import (
     FilesSource,
-    IcebergSink,
+    IcebergConfig,
     Job,
     JobKeys,
     KafkaSource,
@@ -102,6 +102,18 @@ def test_keys_of_a_job(folder: Path, key: str, text: str, value: object) -> None
     assert getattr(load(folder, job=JOB | {key: text}), key.replace("-", "_")) == value
 
 
+@pytest.mark.parametrize(("key", "old", "new"), [("writer", "tasks", "python"), ("mode", "barrier", "watermark")])
+def test_an_old_word_is_read_with_a_warning_that_names_the_new_one(
+    folder: Path, caplog: pytest.LogCaptureFixture, key: str, old: str, new: str
+) -> None:
+    assert getattr(load(folder, job=JOB | {key: f'"{old}"'}), key) == new
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert f'[job] {key} = "{old}" is now "{new}"' in caplog.text
+    caplog.clear()
+    assert getattr(load(folder, job=JOB | {key: f'"{new}"'}), key) == new
+    assert not caplog.records
+
+
 @pytest.mark.parametrize(
     ("key", "text", "found", "allowed"),
     [
@@ -128,9 +140,12 @@ def test_keys_of_a_job(folder: Path, key: str, text: str, value: object) -> None
         ("tables", '["shop"]', "['shop']", "shop.*"),
         ("adopt", '"yes"', "'yes'", "true or false"),
         ("owner", "1", "found 1", "a string"),
+        ("writer", '"task"', "'task'", '"python", "spark"'),
+        ("mode", '"barriers"', "'barriers'", '"watermark", "arrival"'),
+        ("mode", '["arrival"]', "['arrival']", '"watermark", "arrival"'),
     ],
 )
-def test_a_wrong_value_is_told_with_what_is_allowed(
+def test_a_wrong_value_is_refused_with_what_is_allowed(
     folder: Path, key: str, text: str, found: str, allowed: str
 ) -> None:
     message = refused(folder, job=JOB | {key: text})
@@ -140,7 +155,7 @@ def test_a_wrong_value_is_told_with_what_is_allowed(
     assert "\n" not in message
 
 
-def test_all_mistakes_are_told_at_once(folder: Path) -> None:
+def test_all_mistakes_are_reported_at_once(folder: Path) -> None:
     message = refused(
         folder,
         job={"name": '"shop"', "batch_rows": "3", "on-reject": '"halt"'},
@@ -226,7 +241,7 @@ def test_a_key_above_all_sections_is_refused_with_its_place(folder: Path) -> Non
     assert "unknown section or key `sink-kind`; did you mean `sink`?" in str(error.value)
 
 
-@pytest.mark.parametrize("kind", [KafkaSource, FilesSource, IcebergSink, SchemaFiles, JobKeys])
+@pytest.mark.parametrize("kind", [KafkaSource, FilesSource, IcebergConfig, SchemaFiles, JobKeys])
 def test_every_key_of_a_section_has_a_place(kind: type[Section]) -> None:
     for field in msgspec.structs.fields(kind):
         if not field.name.endswith(("options", "properties")):
@@ -322,7 +337,7 @@ def test_schema_files_must_be_there(folder: Path) -> None:
     assert "there is no file or folder" in refused(folder, schema={"file": '["a.sql", "b.sql"]'})
 
 
-def test_what_is_no_toml_is_told_with_its_place(folder: Path) -> None:
+def test_what_is_no_toml_is_refused_with_its_place(folder: Path) -> None:
     path = folder / "job.toml"
     path.write_text("[job]\nname = shop\n")
     with pytest.raises(UsageError, match=r"job\.toml: not valid TOML: .*line 2"):

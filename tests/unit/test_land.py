@@ -20,7 +20,7 @@ from ticdc_spark.protocols.open.encode import OpenConfig
 from ticdc_spark.protocols.open.encode import encoder as open_encoder
 from ticdc_spark.protocols.simple.decode import SimpleConfig
 from ticdc_spark.protocols.simple.decode import encoder as simple_encoder
-from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, Summary
+from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, RowCounts
 from ticdc_spark.spark.decode.envelopes import LandingPlan, land
 from ticdc_spark.workload import WorkloadConfig, dispatch, generate
 
@@ -29,7 +29,9 @@ CONFIG = WorkloadConfig(changes=400, ddl_every=20, partitions=2, key_change_shar
 
 
 def landed(protocol: str, batches: list[list[Message]]) -> list[dict[str, Any]]:
-    return landed_by(LandingPlan(protocol=protocol, generation=1, batch=1, slots=8, floors={}, watermarks={}), batches)
+    return landed_by(
+        LandingPlan(protocol=protocol, generation=1, batch=1, buckets=8, table_replay_below={}, watermarks={}), batches
+    )
 
 
 def landed_by(plan: LandingPlan, batches: list[list[Message]]) -> list[dict[str, Any]]:
@@ -66,22 +68,29 @@ def test_every_event_is_in_the_log(protocol: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("arrival", [True, False])
-def test_rows_without_commit_ts_are_told(arrival: bool) -> None:
+def test_rows_without_commit_ts_are_counted(arrival: bool) -> None:
     ids = Registry()
     to = avro.encoder(avro.AvroConfig(enable_tidb_extension=True, time_zone="UTC"), ids)
     sent = list(to.rows([change("insert", ROW), change("delete", ROW)]))
     plan = LandingPlan(
-        protocol="avro", generation=1, batch=1, slots=8, floors={}, watermarks={}, arrival=arrival, schemas=ids.schemas
+        protocol="avro",
+        generation=1,
+        batch=1,
+        buckets=8,
+        table_replay_below={},
+        watermarks={},
+        arrival=arrival,
+        schemas=ids.schemas,
     )
     for messages, hidden in ((sent, True), (sent[:1], False)):
         places = [Message(topic="t", partition=0, offset=at, key=m.key, value=m.value) for at, m in enumerate(messages)]
         rows = landed_by(plan, [places])
-        told = [msgspec.json.decode(row["control"], type=Summary) for row in rows if row["kind"] == "summary"]
-        assert any(summary.hidden for summary in told) == hidden
-        assert sum(summary.rows for summary in told) == (len(messages) if arrival else 1)
+        reported = [msgspec.json.decode(row["control"], type=RowCounts) for row in rows if row["kind"] == "summary"]
+        assert any(summary.hidden for summary in reported) == hidden
+        assert sum(summary.rows for summary in reported) == (len(messages) if arrival else 1)
 
 
-def test_each_schema_block_is_told_once_with_its_first_row() -> None:
+def test_each_schema_block_is_returned_once_with_its_first_row() -> None:
     first, second = field("id", "int32"), field("name", "string")
     about = {"topic": "t", "partition": 0, "key": None}
     values = [
@@ -91,7 +100,9 @@ def test_each_schema_block_is_told_once_with_its_first_row() -> None:
         change_of("c", None, {"id": 4}, [field("id", "map")]),  # not understood
         change_of("c", None, {"id": 5}, []),
     ]
-    plan = LandingPlan(protocol="debezium", generation=1, batch=1, slots=8, floors={}, watermarks={}, block_keys=True)
+    plan = LandingPlan(
+        protocol="debezium", generation=1, batch=1, buckets=8, table_replay_below={}, watermarks={}, block_keys=True
+    )
     messages = [Message(offset=at, value=value, **about) for at, value in enumerate(values)]  # type: ignore[arg-type]
     for size in (1, 2, 5):
         rows = landed_by(plan, [messages[at : at + size] for at in range(0, len(messages), size)])

@@ -197,7 +197,7 @@ def test_an_owner_elsewhere_that_gives_the_lease_back_is_followed_at_once(tmp_pa
     give_back.join()
 
 
-def test_waiting_ends_when_the_job_is_told_to_stop(tmp_path: Path) -> None:
+def test_waiting_ends_when_the_job_is_stopped(tmp_path: Path) -> None:
     elsewhere(tmp_path, heartbeat_at=0, ttl=60)
     stop = threading.Event()
     stop.set()
@@ -226,7 +226,7 @@ def test_a_lease_taken_away_is_noticed_by_the_heartbeat(tmp_path: Path) -> None:
     assert not read(tmp_path).released, "what another job holds is not released"
 
 
-def test_a_check_asks_the_store(tmp_path: Path) -> None:
+def test_a_check_reads_the_store(tmp_path: Path) -> None:
     # The thread beats every 10 minutes.
     with acquire(store(tmp_path), this_process("shop"), ttl=1800) as lease:
         lease.check()

@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 
 from tests.unit.test_land import CONFIG, ENCODERS
 from ticdc_spark.spark.decode import log_files
-from ticdc_spark.spark.decode.envelopes import CONTROL_SLOT, LOG_SCHEMA, LandingPlan, land, slot_of
+from ticdc_spark.spark.decode.envelopes import CONTROL_BUCKET, LOG_SCHEMA, LandingPlan, bucket_of, land
 from ticdc_spark.spark.decode.log_files import CONTROL_COLUMNS, FILE, LogFile, LogScan, read_log, write_log
 from ticdc_spark.spark.decode.rows import LOG_COLUMNS
 from ticdc_spark.workload import dispatch, generate
 
-SLOTS = 3
-PLAN = LandingPlan(protocol="simple", generation=2, batch=7, slots=SLOTS, floors={}, watermarks={})
+BUCKETS = 3
+PLAN = LandingPlan(protocol="simple", generation=2, batch=7, buckets=BUCKETS, table_replay_below={}, watermarks={})
 IDS = {field.name: at for at, field in enumerate(LOG_SCHEMA, 1)}
 LogRow = dict[str, Any]
 
@@ -51,17 +51,17 @@ def landed() -> list[LogRow]:
 
 
 def write(folder: Path, batches: Iterable[pa.RecordBatch]) -> tuple[list[LogRow], list[LogFile]]:
-    """What the driver is told: control events, and the files."""
-    told = [row for part in write_log(PLAN, folder, IDS)(batches) for row in part.to_pylist()]
-    files = [msgspec.json.decode(row["control"], type=LogFile) for row in told if row["kind"] == FILE]
-    return [row for row in told if row["kind"] != FILE], files
+    """What the driver gets: control events, and the files."""
+    reported = [row for part in write_log(PLAN, folder, IDS)(batches) for row in part.to_pylist()]
+    files = [msgspec.json.decode(row["control"], type=LogFile) for row in reported if row["kind"] == FILE]
+    return [row for row in reported if row["kind"] != FILE], files
 
 
 def read(tasks: Sequence[Sequence[LogFile]], wanted: LogScan, numbers: Sequence[int] | None = None) -> list[LogRow]:
     chosen = list(range(len(tasks))) if numbers is None else numbers
     paths = [[file.path for file in files] for files in tasks]
-    asked = [pa.RecordBatch.from_pydict({"id": [number]}) for number in chosen]
-    return [row for part in read_log(paths, wanted)(asked) for row in part.to_pylist()]
+    scans = [pa.RecordBatch.from_pydict({"id": [number]}) for number in chosen]
+    return [row for part in read_log(paths, wanted)(scans) for row in part.to_pylist()]
 
 
 def naive(rows: Iterable[LogRow], wanted: LogScan) -> list[LogRow]:
@@ -102,7 +102,7 @@ def test_what_landed_is_written_and_read_back(
     controls, files = write(tmp_path / "log", messages())
     names = [field.name for field in LOG_SCHEMA if field.name in CONTROL_COLUMNS]
     assert in_order(controls) == in_order(
-        {name: row[name] for name in names} for row in rows if row["slot"] == CONTROL_SLOT
+        {name: row[name] for name in names} for row in rows if row["slot"] == CONTROL_BUCKET
     )
     assert sorted(map(str, (tmp_path / "log").iterdir())) == sorted(file.path for file in files)
     held: list[LogRow] = []
@@ -112,18 +112,18 @@ def test_what_landed_is_written_and_read_back(
             str(number).encode() for number in IDS.values()
         ]
         assert (len(found), Path(file.path).stat().st_size) == (file.rows, file.bytes)
-        assert set(found.column("slot").to_pylist()) == {file.slot}
+        assert set(found.column("slot").to_pylist()) == {file.bucket}
         held += found.to_pylist()
     assert in_order(held) == in_order(rows)
-    changes = [row for row in rows if row["slot"] != CONTROL_SLOT]
+    changes = [row for row in rows if row["slot"] != CONTROL_BUCKET]
     stamps = sorted(row["commit_ts"] for row in changes)
     low, high = stamps[len(stamps) // 4], stamps[len(stamps) // 2]
     for schema, table in {(row["schema"], row["table"]) for row in changes}:
         row = {"schema": schema, "table": table}
-        mine = [file for file in files if file.slot == slot_of(schema, table, SLOTS)]
+        mine = [file for file in files if file.bucket == bucket_of(schema, table, BUCKETS)]
         key = next(one["schema_key"] for one in changes if (one["schema"], one["table"]) == (schema, table))
-        for asked in (of(row), of(row, low, high), of(row, high, low), of(row, keys=(key,)), of(row, kinds=("late",))):
-            assert in_order(read([mine], asked)) == in_order(naive(rows, asked)), asked
+        for scans in (of(row), of(row, low, high), of(row, high, low), of(row, keys=(key,)), of(row, kinds=("late",))):
+            assert in_order(read([mine], scans)) == in_order(naive(rows, scans)), scans
 
 
 NAMES = st.one_of(st.text(max_size=3), st.sampled_from(["a", "b", "é", "\0", "\U0001f600", "x" * 5000]))
@@ -136,7 +136,7 @@ def log_rows(draw: st.DrawFn) -> LogRow:
     return dict.fromkeys(LOG_SCHEMA.names) | {
         "generation": draw(st.sampled_from([2, 2, 2, 1])),
         "batch": 7,
-        "slot": slot_of(schema, table, SLOTS),
+        "slot": bucket_of(schema, table, BUCKETS),
         "kind": draw(st.sampled_from(["row", "row", "late"])),
         "topic": "t",
         "partition": 0,
@@ -168,7 +168,7 @@ class _Given:
     st.sampled_from([1, 3, 1000]),
     st.sampled_from([1, 64 << 20]),
 )
-def test_odd_names_and_many_small_tables_are_told_apart(
+def test_odd_names_and_many_small_tables_are_distinguished(
     parts: list[list[LogRow]],
     above: int,
     upto: int,
@@ -183,15 +183,15 @@ def test_odd_names_and_many_small_tables_are_told_apart(
         patch.setattr(log_files, "_FLUSH_BYTES", flush)
         _, files = write(Path(folder), (pa.RecordBatch.from_pylist(part, schema=LOG_SCHEMA) for part in parts))
         rows = [row for part in parts for row in part]
-        assert Counter(file.slot for file in files) == Counter({row["slot"] for row in rows})
+        assert Counter(file.bucket for file in files) == Counter({row["slot"] for row in rows})
         for schema, table in {(row["schema"], row["table"]) for row in rows}:
-            asked = of({"schema": schema, "table": table}, above, upto, kinds=kinds, keys=keys)
-            mine = [file for file in files if file.slot == slot_of(schema, table, SLOTS)]
-            assert in_order(read([mine], asked)) == in_order(naive(rows, asked))
+            scans = of({"schema": schema, "table": table}, above, upto, kinds=kinds, keys=keys)
+            mine = [file for file in files if file.bucket == bucket_of(schema, table, BUCKETS)]
+            assert in_order(read([mine], scans)) == in_order(naive(rows, scans))
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_rows_of_many_tables_are_in_the_files_of_their_slots(
+def test_rows_of_many_tables_are_in_the_files_of_their_buckets(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_files, "land", _Given())
@@ -200,13 +200,13 @@ def test_rows_of_many_tables_are_in_the_files_of_their_slots(
     names = [str(chance.randrange(10**6)) for _ in range(chance.randrange(2, 60))]
     blank = dict.fromkeys(LOG_SCHEMA.names) | {"generation": 2, "kind": "row", "schema": "s", "commit_ts": 1}
     rows = [
-        blank | {"table": name, "slot": slot_of("s", name, SLOTS), "offset": at}
+        blank | {"table": name, "slot": bucket_of("s", name, BUCKETS), "offset": at}
         for name in names
         for at in range(chance.randrange(1, 4))
     ]
     _, files = write(tmp_path, [pa.RecordBatch.from_pylist(rows, schema=LOG_SCHEMA)])
     for file in files:
-        assert set(pq.read_table(file.path, partitioning=None).column("slot").to_pylist()) == {file.slot}
+        assert set(pq.read_table(file.path, partitioning=None).column("slot").to_pylist()) == {file.bucket}
     assert sum(file.rows for file in files) == len(rows)
 
 
@@ -237,7 +237,7 @@ def test_a_task_reads_the_files_of_its_number(tmp_path: Path) -> None:
     _, files = write(tmp_path, messages())
     rows = landed()
     row = next(row for row in rows if row["kind"] == "row")
-    mine = [file for file in files if file.slot == slot_of(row["schema"], row["table"], SLOTS)]
+    mine = [file for file in files if file.bucket == bucket_of(row["schema"], row["table"], BUCKETS)]
     wanted = naive(rows, of(row))
     assert in_order(read([[], mine], of(row), [1])) == in_order(wanted)
     assert not read([[], mine], of(row), [0])
@@ -245,7 +245,7 @@ def test_a_task_reads_the_files_of_its_number(tmp_path: Path) -> None:
 
 def test_a_task_that_fails_names_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_files, "_FLUSH_BYTES", 1)
-    told: list[LogRow] = []
+    reported: list[LogRow] = []
 
     def broken() -> Iterator[pa.RecordBatch]:
         yield from messages()[:2]
@@ -253,9 +253,9 @@ def test_a_task_that_fails_names_no_file(tmp_path: Path, monkeypatch: pytest.Mon
 
     def run() -> None:
         for part in write_log(PLAN, tmp_path, IDS)(broken()):
-            told.extend(part.to_pylist())
+            reported.extend(part.to_pylist())
 
     with pytest.raises(OSError):
         run()
     assert list(tmp_path.iterdir())
-    assert told and not [row for row in told if row["kind"] == FILE]
+    assert reported and not [row for row in reported if row["kind"] == FILE]

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from tests.reference.workloads import FAULTS, messages_of, truth_of
-from ticdc_spark.config.job import FilesSource, IcebergSink, Job
-from ticdc_spark.model import Message
+from ticdc_spark.config.job import FilesSource, IcebergConfig, Job
+from ticdc_spark.model import Message, Offsets
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.names import escape
-from ticdc_spark.replicate.state.progress import Offsets, Plan, Progress
+from ticdc_spark.replicate.state.progress import Plan, Progress
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.memory.lake import Lake
 from ticdc_spark.sinks.memory.sink import MemorySink
@@ -32,12 +32,12 @@ class ListSource:
             self.held.setdefault((message.topic, message.partition), []).append(message)
 
     def starting(self) -> Offsets:
-        return self.beginning()
+        return self.beginning_offsets()
 
-    def beginning(self) -> Offsets:
+    def beginning_offsets(self) -> Offsets:
         return dict.fromkeys(self.held, 0)
 
-    def ends(self) -> Offsets:
+    def end_offsets(self) -> Offsets:
         return {place: held[-1].offset + 1 for place, held in self.held.items()}
 
     def notes(self, read: Offsets) -> dict[str, str]:
@@ -80,7 +80,7 @@ class NoLease:
 
 
 def job_of(folder: Path, **keys: Any) -> Job:
-    source, sink = FilesSource(path=folder, protocol="simple"), IcebergSink(warehouse="memory")
+    source, sink = FilesSource(path=folder, protocol="simple"), IcebergConfig(warehouse="memory")
     return Job(name="job", state=folder, file=folder / "job.toml", source=source, sink=sink, **keys)
 
 
@@ -88,7 +88,7 @@ def run(job: Job, source: ListSource, lake: Lake, store: Kept) -> Steps:
     steps = Steps(
         job, source, MemorySink(lake), NoLease(), store, protocol="simple", registry=None, bounded=True, until_ts=None
     )
-    targets = source.ends()
+    targets = source.end_offsets()
     while steps.batch(targets, lambda _phase, _batch: None).left:
         pass
     return steps

@@ -35,13 +35,13 @@ READ = pa.schema([LOG_SCHEMA.field(name) for name in LOG_COLUMNS])
 
 def plan_of(protocol: str, rand: Random, messages: Sequence[Message]) -> LandingPlan:
     """A plan by which some rows are replays, some late, and some new."""
-    first = LandingPlan(protocol=protocol, generation=1, batch=1, slots=8, floors={}, watermarks={})
+    first = LandingPlan(protocol=protocol, generation=1, batch=1, buckets=8, table_replay_below={}, watermarks={})
     groups = [event for event in land_by_arrow(messages, first)[1] if isinstance(event, RowsRead)]
     stamps = sorted({ts for event in groups for ts in (event.summary.min_ts, event.summary.max_ts)})
     some = [event for event in groups if rand.random() < 0.6]
     return msgspec.structs.replace(
         first,
-        floors={table_id_key(event.schema, event.table): rand.choice(stamps) for event in some},
+        table_replay_below={table_id_key(event.schema, event.table): rand.choice(stamps) for event in some},
         watermarks={partition_key(event.topic, event.partition): rand.choice(stamps) for event in groups},
         replay_below=rand.choice((0, 0, *stamps)),
         arrival=rand.random() < 0.3,
@@ -65,9 +65,9 @@ def test_messages_land_as_they_do_by_arrow(protocol: str, seed: int) -> None:
     for size in (1, 30, len(messages)):
         part = messages[: rand.randrange(size, len(messages) + 1)][-size:]
         rows, controls = land_messages(part, plan)
-        by_arrow, told = land_by_arrow(part, plan)
+        by_arrow, reported = land_by_arrow(part, plan)
         assert rows == by_arrow
-        assert in_order(controls) == in_order(told)
+        assert in_order(controls) == in_order(reported)
 
 
 class Count:
@@ -111,14 +111,14 @@ def test_rows_are_read_as_they_are_by_arrow(wire: Wire, data: st.DataObject, tab
     changes = [change for _ in range(3) for change in changes_of(table, data.draw(wire.rows(table, 3)), 7 << 18)]
     sent, _ = wire.send(changes)
     messages = [Message(topic="t", partition=0, offset=at, key=one.key, value=one.value) for at, one in enumerate(sent)]
-    landing = LandingPlan(protocol=protocol, generation=1, batch=1, slots=8, floors={}, watermarks={})
+    landing = LandingPlan(protocol=protocol, generation=1, batch=1, buckets=8, table_replay_below={}, watermarks={})
     rows, _ = land_messages(messages, landing)
     rows = [damaged(rand, row) if rand.random() < 0.2 else row for row in rows]
     rows = [row for row in rows if row.before is not None or row.after is not None]
     try:
         columns = lake_columns(table, handle_key(table)[: 1 + seed % 2], LakeOptions())
     except UsageError:
-        return  # two names that the lake does not tell apart
+        return  # two names that the lake does not distinguish
     newer = msgspec.structs.replace(table, columns=table.columns[:1])
     plan = ReadPlan(
         protocol=protocol,

@@ -9,7 +9,7 @@ import pytest
 
 from tests.contract import SinkContract
 from tests.contract.member import Guard, Member, Rows
-from ticdc_spark.sinks.base import TableName
+from ticdc_spark.model import TableName
 from ticdc_spark.sinks.memory.lake import Field, Lake, MemoryTable
 from ticdc_spark.sinks.memory.sink import MemorySink
 from ticdc_spark.spark.types import LakeColumn

@@ -130,7 +130,7 @@ def test_integer_range(text: str, bounds: tuple[int, int] | None) -> None:
     assert mysql.integer_range(mysql.parse_type(text)) == bounds
 
 
-def test_text_or_bytes_is_told_by_the_charset() -> None:
+def test_the_charset_distinguishes_text_and_bytes() -> None:
     text = ColumnType(name="varchar", charset="utf8mb4")
     raw = ColumnType(name="varchar", charset="binary")
     assert (mysql.is_text(text), mysql.is_bytes(text)) == (True, False)
@@ -282,7 +282,7 @@ def test_utc_timestamp(local: str, zone: str, digits: int, expected: str) -> Non
     assert mysql.utc_timestamp(local, zone, digits) == expected
 
 
-def test_ambiguous_timestamp_is_read_as_told() -> None:
+def test_ambiguous_timestamp_is_read_as_configured() -> None:
     twice = ("2024-11-03 01:30:00", "America/New_York", 0)
     assert mysql.utc_timestamp(*twice) == "2024-11-03 05:30:00"
     assert mysql.utc_timestamp(*twice, "later") == "2024-11-03 06:30:00"

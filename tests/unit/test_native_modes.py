@@ -1,4 +1,4 @@
-"""How Debezium's own connector is configured: told on the command line, in a job file, and to landing tasks."""
+"""How Debezium's own connector is configured: on the command line, in a job file, and in landing tasks."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ def rows(result: Result) -> list[dict[str, Any]]:
     return [line for line in map(json.loads, result.stdout.splitlines()) if line["kind"] != "ddl"]
 
 
-def test_the_command_line_tells_it(tmp_path: Path) -> None:
+def test_it_is_set_on_the_command_line(tmp_path: Path) -> None:
     path = topic(tmp_path)
     (bad,) = rows(inspect(path, "--json"))
     assert bad["kind"] == "rejected"
-    told = ["--debezium", "decimal.handling.mode=string", "--debezium", "binary-handling-mode=hex"]
-    (row,) = rows(inspect(path, "--json", *told))
+    given = ["--debezium", "decimal.handling.mode=string", "--debezium", "binary-handling-mode=hex"]
+    (row,) = rows(inspect(path, "--json", *given))
     assert (row["after"]["n"], row["after"]["b"]) == ("1234", {"base64": "AP8="})
-    (other,) = rows(inspect(path, "--json", "--debezium", "decimal.handling.mode=precise", *told[2:]))
+    (other,) = rows(inspect(path, "--json", "--debezium", "decimal.handling.mode=precise", *given[2:]))
     assert other["after"]["n"] == str(int.from_bytes(b"\xd7\x6d\xf8", "big", signed=True))
-    converted = inspect(path, *told, "--to", "canal-json", "--out", str(tmp_path / "out"), command="convert")
+    converted = inspect(path, *given, "--to", "canal-json", "--out", str(tmp_path / "out"), command="convert")
     assert converted.exit_code == 0, converted.output
     (again,) = rows(inspect(tmp_path / "out", "--json"))
     assert again["after"]["n"] == "1234"
@@ -79,14 +79,14 @@ def test_the_command_line_tells_it(tmp_path: Path) -> None:
         (["--protocol", "avro", "--debezium", "time.precision.mode=connect"], "the protocol is avro"),
     ],
 )
-def test_what_the_command_line_may_not_say(tmp_path: Path, arguments: list[str], words: str) -> None:
+def test_what_the_command_line_refuses(tmp_path: Path, arguments: list[str], words: str) -> None:
     result = inspect(topic(tmp_path), *arguments)
     assert result.exit_code == 2
     assert words in " ".join(result.stderr.split())
 
 
 @pytest.mark.parametrize("source", [FILES, KAFKA])
-def test_a_job_file_tells_it(tmp_path: Path, source: dict[str, str]) -> None:
+def test_it_is_set_in_a_job_file(tmp_path: Path, source: dict[str, str]) -> None:
     (tmp_path / "recorded").mkdir()
     keys = {key: f'"{value}"' for key, value in PRECISE.items()}
     for protocol in ({"protocol": '"debezium"'}, {}):
@@ -110,7 +110,7 @@ def test_a_job_file_tells_it(tmp_path: Path, source: dict[str, str]) -> None:
         ),
     ],
 )
-def test_what_a_job_file_may_not_say(tmp_path: Path, keys: dict[str, str], words: str) -> None:
+def test_what_a_job_file_may_not_contain(tmp_path: Path, keys: dict[str, str], words: str) -> None:
     (tmp_path / "recorded").mkdir()
     assert words in refused(tmp_path, source=FILES | keys)
 

@@ -208,13 +208,13 @@ IMAGE = {"id": {"t": 3, "f": 11, "v": 1}}
         (ROW_KEY, {"u": IMAGE, "p": {"id": {"t": [1]}, "t": 3}}, "neither text nor number"),
     ],
 )
-def test_a_broken_event_says_why(key: Any, value: Any, reason: str) -> None:
+def test_a_broken_event_has_a_reason(key: Any, value: Any, reason: str) -> None:
     event = one(key, value)
     assert isinstance(event, Rejected) and reason in event.reason
 
 
 def test_a_snappy_bomb_is_refused() -> None:
-    event = one(ROW_KEY, b"\xff\xff\xff\xff\x0f" + b"\0" * 20)  # says 4 GiB
+    event = one(ROW_KEY, b"\xff\xff\xff\xff\x0f" + b"\0" * 20)  # claims 4 GiB
     assert isinstance(event, Rejected) and "allowed" in event.reason
 
 
@@ -263,7 +263,7 @@ def test_the_last_of_repeated_key_fields_counts() -> None:
     assert (event.partial, event.claim_check, event.table_id) == (True, "file:///x", 9)
 
 
-def test_what_a_row_tells_of_its_table() -> None:
+def test_what_a_row_shows_of_its_table() -> None:
     image = {
         "b": {"t": 15, "f": 65, "v": "x"},
         "id": {"t": 8, "h": True, "f": 139, "v": 1},
@@ -374,7 +374,7 @@ def test_large_rows_go_elsewhere_or_are_refused() -> None:
         (RowChange(op="insert", table=T2, commit_ts=5, after={"nothing": "1"}), "no column"),
     ],
 )
-def test_a_change_that_cannot_be_written_says_why(change: RowChange, reason: str) -> None:
+def test_a_change_that_cannot_be_written_has_a_reason(change: RowChange, reason: str) -> None:
     with pytest.raises(MessageError, match=reason):
         list(encoder().rows([change]))
 

@@ -20,7 +20,7 @@ def written(table: Table, *changes: RowChange, **config: Any) -> list[tuple[byte
     return [(split_keys(message.key or b"")[0], (message.value or b"")[8:]) for message in sent]
 
 
-def test_keys_tell_no_more_than_there_is() -> None:
+def test_keys_hold_no_more_than_there_is() -> None:
     index = Index(name="primary", unique=True, primary=True, nullable=False, columns=("id",))
     table = replace(T2, schema="d<", name='"&', table_id=7, indexes=(index,))
     row = RowChange(op="delete", table=table, commit_ts=5, before={"id": "0", "v": None}, table_id=7)

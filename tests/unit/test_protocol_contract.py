@@ -224,12 +224,12 @@ class TestProtocol:
         (change,) = wire.receive(wire.send(upsert))
         assert isinstance(change, RowChange) and change.after == OLD
 
-    def test_watermarks_are_sent_as_the_trait_says(self, of: Any_) -> None:
+    def test_watermarks_are_sent_according_to_the_trait(self, of: Any_) -> None:
         sent = sent_in_some(of, lambda to: to.watermark(TS))
         assert kind_of(sent) == of.traits.watermarks
         assert all(list(events) == [Watermark(TS)] for events in sent if events is not None)
 
-    def test_ddl_is_sent_as_the_trait_says(self, of: Any_) -> None:
+    def test_ddl_is_sent_according_to_the_trait(self, of: Any_) -> None:
         sent = sent_in_some(of, lambda to: to.ddl(DDL))
         assert kind_of(sent) == of.traits.ddl
         for events in sent:
@@ -238,7 +238,7 @@ class TestProtocol:
                 assert change.query == DDL.query
                 assert change.commit_ts >> 18 == TS >> 18
 
-    def test_ddl_has_its_tables_where_the_trait_says(self, of: Any_) -> None:
+    def test_ddl_has_its_tables_according_to_the_trait(self, of: Any_) -> None:
         assert not (of.traits.ddl == "never" and of.traits.ddl_has_tables)
         for to, _ in encoders(of):
             one = to.ddl(DDL)
@@ -276,7 +276,7 @@ class TestProtocol:
             assert of_row is not None
             assert [column.name for column in of_row(envelope.key, one.value, envelope).columns] == ["id", "note", "at"]
 
-    def test_a_registry_is_asked_for_where_schemas_stand_there(self, of: Any_) -> None:
+    def test_a_registry_is_required_where_schemas_are_there(self, of: Any_) -> None:
         (one,) = Wire(of).send(INSERT)
         if not of.traits.registry:
             of.encoder()
@@ -356,8 +356,8 @@ class TestProtocol:
 
     def test_a_stream_of_it_is_read_without_other_knowledge(self, of: Any_) -> None:
         wire = Wire(of)
-        told = wire.to.bootstrap(TABLE)
-        sent = [*([told] if told else []), *wire.send(*CHANGES[:2])]
+        bootstrap = wire.to.bootstrap(TABLE)
+        sent = [*([bootstrap] if bootstrap else []), *wire.send(*CHANGES[:2])]
         reader = EventReader(wire.decoder(), UTC, schemas=wire.schemas())
         found = [one.event for at, each in enumerate(sent) for one in reader.read(message(at, each))]
         rows = [

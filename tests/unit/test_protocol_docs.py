@@ -11,9 +11,9 @@ import pytest
 
 from tests.golden.equality import EQUALITY
 from tests.golden.exceptions import RULES
-from ticdc_spark.protocols.canal_json.types import FORMS as CANAL_JSON
-from ticdc_spark.protocols.debezium.types import FORMS as DEBEZIUM
-from ticdc_spark.protocols.open.types import FORMS as OPEN
+from ticdc_spark.protocols.canal_json.types import CODECS as CANAL_JSON
+from ticdc_spark.protocols.debezium.types import CODECS as DEBEZIUM
+from ticdc_spark.protocols.open.types import CODECS as OPEN
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMITS = (ROOT / "docs" / "protocol-limits.md").read_text(encoding="utf-8")
@@ -52,7 +52,7 @@ def test_each_limit_has_its_test(cell: str) -> None:
     assert not name or f"def {name}(" in source
 
 
-def test_every_loss_that_the_vectors_show_is_told() -> None:
+def test_every_loss_that_the_vectors_show_is_documented() -> None:
     protocols = ("simple", "open", "canal-json", "debezium")
     lost = {rule.reason for rule in RULES if rule.protocol in protocols and rule.what == "value"}
     assert lost <= {cell.removeprefix("rule: ") for cell in shown()}

@@ -79,7 +79,9 @@ def test_a_timestamp_default_is_read_in_the_zone_of_the_sql(zone: str | None, ho
 
 
 @pytest.mark.parametrize(("literal", "expected"), [(True, ("USD", b"ab")), (False, (None, None))])
-def test_the_default_of_a_text_is_a_constant_where_a_registry_says_so(literal: bool, expected: tuple[Any, Any]) -> None:
+def test_the_default_of_a_text_is_a_constant_where_it_comes_from_a_registry(
+    literal: bool, expected: tuple[Any, Any]
+) -> None:
     text = Column(name="c", type=parse_type("longtext charset utf8mb4"), default="USD")
     blob = Column(name="d", type=parse_type("longblob"), default="ab")
     new = Table(schema="s", name="t", columns=(ID, NAME, text, blob), indexes=KEY, version=2)

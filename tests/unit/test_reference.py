@@ -56,7 +56,7 @@ SQL_PROTOCOLS: dict[str, tuple[Encoder, Decoder]] = {
 @pytest.mark.parametrize("protocol", SQL_PROTOCOLS)
 @settings(max_examples=10)
 @given(config=configs, size=st.integers(10, 200))
-def test_tables_that_only_sql_tells_are_true(protocol: str, config: WorkloadConfig, size: int) -> None:
+def test_tables_that_only_sql_describes_are_true(protocol: str, config: WorkloadConfig, size: int) -> None:
     sender, reader = SQL_PROTOCOLS[protocol]
     messages = interleaved(by_partition(dispatch(generate(config), config, sender)), config.seed)
     applied = run(messages, reader, ReadOptions(source_timezone="UTC"), batch_size=size)

@@ -34,7 +34,7 @@ def sent(config: WorkloadConfig) -> list[Message]:
 
 
 IN_ONE_TOPIC = ("rename_table", "rename_chain", "rename_many", "move_table", "create_database", "drop_database")
-"""DDLs that bind tables of several topics: between topics, nothing tells their order."""
+"""DDLs that bind tables of several topics: between topics their order is not known."""
 
 
 @settings(max_examples=30)
@@ -51,7 +51,7 @@ def test_messages_lead_to_the_true_tables(config: WorkloadConfig, size: int) -> 
 @settings(max_examples=20)
 @given(configs, st.integers(5, 200))
 def test_milliseconds_do_in_one_partition(config: WorkloadConfig, size: int) -> None:
-    """Where commit_ts is a millisecond, the offset has to tell the rest.
+    """Where commit_ts is a millisecond, the offset has to decide the rest.
 
     So of one millisecond no single message may come again, nor any around a DDL, and raw changes may not swap keys.
     """

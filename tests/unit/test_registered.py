@@ -1,4 +1,4 @@
-"""Which tables a registry's schemas tell, of Avro and of Debezium in Avro."""
+"""Which tables a registry's schemas describe, of Avro and of Debezium in Avro."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ticdc_spark.protocols.avro.encode import AvroConfig
 from ticdc_spark.protocols.avro.encode import encoder as avro
 from ticdc_spark.protocols.debezium_avro.encode import DebeziumAvroConfig
 from ticdc_spark.protocols.debezium_avro.encode import encoder as debezium_avro
-from ticdc_spark.replicate.schemas.registered import Registered, held_of
-from ticdc_spark.replicate.state.progress import Pending, Progress
+from ticdc_spark.replicate.schemas.registered import Registered, restrict_columns
+from ticdc_spark.replicate.state.progress import PendingRows, Progress
 from ticdc_spark.spark.decode.control import (
     SCHEMA_IDS,
     Control,
     ControlEvent,
+    RowCounts,
     RowsRead,
     SchemaIds,
-    Summary,
     read_control,
 )
 from ticdc_spark.wire.confluent import schema_id
@@ -53,11 +53,11 @@ def control(
 
 
 def rows(schema: str, name: str, key: str) -> ControlEvent:
-    return control("summary", schema, name, key, msgspec.json.encode(Summary(rows=1)).decode())
+    return control("summary", schema, name, key, msgspec.json.encode(RowCounts(rows=1)).decode())
 
 
 def landed(protocol: str, *tables: Table) -> tuple[Registered, list[ControlEvent]]:
-    """What landing tells of a row of each table."""
+    """What landing returns for a row of each table."""
     registry, controls = Registry(), []
     to = debezium_avro(DebeziumAvroConfig(), registry) if protocol != "avro" else avro(AvroConfig(), registry)
     for of in tables:
@@ -94,26 +94,26 @@ def test_avros_tables_are_named_by_their_schemas() -> None:
 def test_deletes_among_watermarks_name_a_schema_of_keys() -> None:
     registered, controls = landed("avro", table("c", "more"))
     deleted = rows("a_db", "c", "1")
-    by_values = registered.told(Progress(job="j"), [*controls, deleted], None)
+    by_values = registered.add_schemas(Progress(job="j"), [*controls, deleted], None)
     assert [known.key for known in by_values.schemas] == ["2"]
-    told = registered.told(Progress(job="j"), [*controls, deleted], "barrier")
-    assert {known.key: len(known.table.columns) for known in told.schemas if known.name == "c"} == {"2": 2, "1": 1}
-    pending = Pending(
+    reported = registered.add_schemas(Progress(job="j"), [*controls, deleted], "watermark")
+    assert {known.key: len(known.table.columns) for known in reported.schemas if known.name == "c"} == {"2": 2, "1": 1}
+    pending = PendingRows(
         batch=1, schema="a_db", name="c", schema_key="1", rows=1, min_ts=1, max_ts=1, topic="t", partition=0
     )
-    later = registered.told(msgspec.structs.replace(Progress(job="j"), pending=(pending,)), [], "barrier")
+    later = registered.add_schemas(msgspec.structs.replace(Progress(job="j"), pending=(pending,)), [], "watermark")
     assert [(known.name, known.key) for known in later.schemas] == [("c", "1")]
-    assert registered.told(told, [*controls, deleted], "barrier") == told
-    assert held_of(later.schemas[0].table, table("c", "more", "other")).columns == table("c").columns
+    assert registered.add_schemas(reported, [*controls, deleted], "watermark") == reported
+    assert restrict_columns(later.schemas[0].table, table("c", "more", "other")).columns == table("c").columns
 
 
-def test_schemas_that_are_none_of_debeziums_tell_no_table() -> None:
+def test_schemas_that_are_none_of_debeziums_give_no_table() -> None:
     registered, controls = landed("avro", table("c"))
     registered.protocol = "debezium-avro"
     assert registered.tables(controls) == []
 
 
-def test_a_schema_without_rows_tells_no_table() -> None:
+def test_a_schema_without_rows_gives_no_table() -> None:
     registered, controls = landed("debezium-avro", table("c"))
     assert registered.tables([event for event in controls if not isinstance(event, RowsRead)]) == []
 

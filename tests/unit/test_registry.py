@@ -101,7 +101,7 @@ def test_schemas_are_fetched_once_and_registered_once(address: str) -> None:
     assert Handler.asked == ["GET /schemas/ids/5", "POST /subjects/new-value/versions"]
 
 
-def test_what_the_registry_says_of_a_schema_is_data(address: str) -> None:
+def test_a_registrys_answer_about_a_schema_is_data(address: str) -> None:
     found = registry(address)
     with pytest.raises(KeyError):
         found[404]

@@ -1,4 +1,4 @@
-"""A registry in a file: what is registered is saved, and what cannot be read says which file."""
+"""A registry in a file: what is registered is saved, and what cannot be read is reported with its file."""
 
 import json
 from pathlib import Path
@@ -45,18 +45,18 @@ def test_reading_needs_ids_and_schemas_alone_and_saves_nothing(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "reported"),
     [(None, "No such file"), ("{}", "Expected `array`"), ('[{"id": 1}]', "missing required field `schema`")],
 )
-def test_what_cannot_be_read_says_which_file(tmp_path: Path, content: str | None, told: str) -> None:
+def test_what_cannot_be_read_is_reported_with_its_file(tmp_path: Path, content: str | None, reported: str) -> None:
     path = tmp_path / "schemas.json"
     if content is not None:
         path.write_text(content)
-    with pytest.raises(RegistryFault, match=rf"schema registry file:.*schemas\.json: .*{told}"):
+    with pytest.raises(RegistryFault, match=rf"schema registry file:.*schemas\.json: .*{reported}"):
         RegistryFile(path)
 
 
-def test_a_file_that_cannot_be_made_is_told_at_once(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_made_is_reported_at_once(tmp_path: Path) -> None:
     with pytest.raises(RegistryFault, match="No such file"):
         RegistryFile(tmp_path / "not/there.json", create=True)
 
@@ -71,15 +71,15 @@ def test_a_topic_takes_its_schemas_along(target: str, tmp_path: Path) -> None:
     assert written.exit_code == 0, written.stderr
     subjects = [entry["subject"] for entry in json.loads((tmp_path / "schemas.json").read_bytes())]
     assert subjects == ["shop_t-key", "shop_t-value"]
-    asked = ["--protocol", target, "--schema-registry", registry, "--source-timezone", "UTC"]
+    scans = ["--protocol", target, "--schema-registry", registry, "--source-timezone", "UTC"]
     found, sent = (
         [event["after"] | {"ts": event["after"]["ts"][:23]} for event in shown(events) if event["after"]]
-        for events in (run("inspect", "--json", tmp_path / "out", *asked), run("inspect", "--json", path))
+        for events in (run("inspect", "--json", tmp_path / "out", *scans), run("inspect", "--json", path))
     )
     assert found and found == sent
 
 
-def test_a_file_that_is_not_there_is_told_by_its_name(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     path = write_json(tmp_path / "topic.jsonl", lines([Encoded(None, b"\0\0\0\0\1")]))
     found = run("inspect", path, "--schema-registry", f"file:{tmp_path}/no.json")
     assert found.exit_code == 1
@@ -87,6 +87,6 @@ def test_a_file_that_is_not_there_is_told_by_its_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["schemas.json", "ftp://registry", "http://"])
-def test_what_is_no_registry_is_told_with_what_is_allowed(where: str) -> None:
+def test_what_is_no_registry_is_refused_with_what_is_allowed(where: str) -> None:
     with pytest.raises(UsageError, match=r"file:PATH, or a URL that begins with http:// or https://"):
         open_registry(where)

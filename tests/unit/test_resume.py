@@ -64,7 +64,7 @@ def test_all_of_them_go_on(job_file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--table", "s.c"], "'s.c' is not quarantined; quarantined: s.a, s.b"),
         (["--table", "s.a", "--table", "s.x"], "'s.x' is not quarantined"),
@@ -73,11 +73,11 @@ def test_all_of_them_go_on(job_file: Path) -> None:
     ],
 )
 def test_what_is_not_meant_changes_nothing(
-    job_file: Path, options: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    job_file: Path, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     done = CliRunner().invoke(main, ["resume", str(job_file), *options])
     assert done.exit_code == 2
-    assert said in " ".join((done.output + capsys.readouterr().err).split())
+    assert message in " ".join((done.output + capsys.readouterr().err).split())
     assert quarantined(job_file) == ["a", "b"]
 
 

@@ -10,9 +10,9 @@ from tests.strategies import EVERYTHING, TYPES, WIRES, Wire, changes_of, clean_t
 from ticdc_spark import mysql
 from ticdc_spark.model import Change, Rejected, Row, RowChange, Table
 from ticdc_spark.protocols import PROTOCOLS
-from ticdc_spark.protocols.canal_json.types import FORMS as CANAL_JSON
-from ticdc_spark.protocols.debezium.types import FORMS as DEBEZIUM
-from ticdc_spark.protocols.open.types import FORMS as OPEN
+from ticdc_spark.protocols.canal_json.types import CODECS as CANAL_JSON
+from ticdc_spark.protocols.debezium.types import CODECS as DEBEZIUM
+from ticdc_spark.protocols.open.types import CODECS as OPEN
 
 every_wire = pytest.mark.parametrize("wire", WIRES, ids=str)
 
@@ -26,7 +26,7 @@ def round_trip(wire: Wire, table: Table, rows: list[Row], commit_ts: int) -> Non
 
 
 def shown(wire: Wire, change: Change | Rejected) -> Change | Rejected:
-    """A registry tells a table of its own, of which only the names are compared."""
+    """A registry has a table of its own, of which only the names are compared."""
     if isinstance(change, RowChange) and not change.table.version:
         return RowChange(
             op=change.op,

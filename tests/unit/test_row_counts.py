@@ -75,7 +75,9 @@ def test_rows_of_one_group_are_counted_as_the_watermark_passes_them(tmp_path: Pa
 
 
 @pytest.mark.parametrize("point", ["merge", "apply"])
-def test_a_batch_that_was_interrupted_says_at_most(tmp_path: Path, point: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_was_interrupted_counts_at_most(
+    tmp_path: Path, point: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lake, store = Lake(), Kept()
     job = steps(tmp_path, ListSource(SENT[:5]), lake, store)
 

@@ -76,7 +76,7 @@ def test_references_are_resolved(folder: Path, monkeypatch: pytest.MonkeyPatch) 
         ("${file:bytes}", "not UTF-8"),
     ],
 )
-def test_a_reference_that_cannot_be_resolved_says_why(
+def test_a_reference_that_cannot_be_resolved_has_a_reason(
     folder: Path, monkeypatch: pytest.MonkeyPatch, text: str, says: str
 ) -> None:
     monkeypatch.delenv("UNSET", raising=False)

@@ -192,7 +192,7 @@ def test_a_row_that_does_not_fit() -> None:
         list(encoder(SimpleConfig(max_message_bytes=100, large_message_handle="handle-key-only")).rows([row]))
 
 
-def test_what_simple_cannot_say_is_refused() -> None:
+def test_what_simple_cannot_encode_is_refused() -> None:
     for wrong, match in (
         (change("upsert", 7, None, ROW), "no message for 'upsert'"),
         (change("update", 7, None, ROW), "UPDATE without its before image"),
@@ -203,7 +203,7 @@ def test_what_simple_cannot_say_is_refused() -> None:
             list(ENCODER.rows([wrong]))
 
 
-def test_compression_and_checksum_are_applied_when_asked_for() -> None:
+def test_compression_and_checksum_are_applied_when_set() -> None:
     sums = Checksum(version=2, corrupted=False, current=7, previous=0)
     row = RowChange(op="insert", table=USER, commit_ts=7, after=ROW, table_id=148, checksum=sums)
     (plain,) = ENCODER.rows([row])

@@ -50,7 +50,7 @@ MAP = fastavro.parse_schema(
 
 
 def image(row: dict[str, Any]) -> bytes:
-    """An image as another writer makes it; a (name, value) pair says which branch is meant."""
+    """An image as another writer makes it; a (name, value) pair names the branch."""
     to = BytesIO()
     fastavro.schemaless_writer(to, MAP, {"row": row})
     return to.getvalue()

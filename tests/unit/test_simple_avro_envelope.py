@@ -128,7 +128,7 @@ HEAD = b"\x16\6\6\2\2s\2t\2"
         (b"\x16\6\6\4\2s\2t\2\0\2\2\2\0\0\0\2\0\0", "field `version` is 2"),
     ],
 )
-def test_what_is_wrong_is_said(message: bytes, expected: str) -> None:
+def test_what_is_wrong_is_reported(message: bytes, expected: str) -> None:
     assert expected in reason(message)
 
 

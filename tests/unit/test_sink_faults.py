@@ -16,7 +16,7 @@ JAVA = (
 
 @pytest.mark.parametrize("frames", [1, 100])
 @pytest.mark.parametrize(
-    ("last", "kind", "said"),
+    ("last", "kind", "message"),
     [
         ("ticdc_spark.errors.SourceFault: a.jsonl, line 2: truncated", SourceFault, "a.jsonl, line 2: truncated"),
         (f"ticdc_spark.errors.MessageError: {UNREADABLE}: no int", UnreadableRows, f"{UNREADABLE}: no int"),
@@ -24,10 +24,10 @@ JAVA = (
     ],
 )
 def test_a_workers_error_is_known_however_long_its_traceback_is(
-    frames: int, last: str, kind: type[TicdcSparkError | UnreadableRows], said: str
+    frames: int, last: str, kind: type[TicdcSparkError | UnreadableRows], message: str
 ) -> None:
     text = "\n".join(["Job aborted: Traceback (most recent call last):", *[FRAME] * frames, last]) + JAVA
     with pytest.raises(kind) as raised, faults("rows cannot be written"):
         raise PySparkException(text)
-    assert str(raised.value).startswith(said)
+    assert str(raised.value).startswith(message)
     assert (len(str(raised.value)) < 2100 and "handlePythonException" not in str(raised.value)) or kind is SinkFault

@@ -1,4 +1,4 @@
-"""``skip-messages``: exactly the named message is left out, and what lacks it says so until a person clears it."""
+"""``skip-messages``: exactly the named message is left out, and what lacks it is marked until that is cleared."""
 
 import tomllib
 from pathlib import Path
@@ -62,7 +62,7 @@ def go(folder: Path, messages: list[Message], lake: Lake, store: Kept, **keys: A
     source = ListSource(messages)
     steps = Steps(job, source, MemorySink(lake), NoLease(), store,
                   protocol="simple", registry=None, bounded=True, until_ts=None)  # fmt: skip
-    while steps.batch(source.ends(), lambda *_: None).left:
+    while steps.batch(source.end_offsets(), lambda *_: None).left:
         pass
     return steps
 
@@ -72,7 +72,7 @@ def ids(lake: Lake, name: str) -> list[Any]:
 
 
 def about(lake: Lake, name: str) -> str:
-    """What a table says of itself."""
+    """The state in a table's stamp."""
     found = lake.find(("simple", name))
     assert found is not None and found.stamp is not None
     return found.stamp.about
@@ -124,7 +124,7 @@ def test_a_message_that_can_be_read_marks_its_table_only(tmp_path: Path, batch_r
     assert (ids(lake, "user"), ids(lake, "other")) == ([1, 3], [1, 2])
     found = states(done)
     assert (found["user"].diverged_since, found["other"].diverged_since) == (30, None)
-    assert '"diverged_since":30' in about(lake, "user"), "the table says so itself"
+    assert '"diverged_since":30' in about(lake, "user"), "it is in the stamp"
 
 
 def test_a_table_that_comes_after_its_left_out_message_is_marked(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ CLEAR = (*FIRST, row(USER, 30, 2), row(USER, 31, 3), Watermark(100))
 
 
 @pytest.mark.parametrize("more", [(), (row(OTHER, 110, 9), Watermark(200)), (row(USER, 110, 9), Watermark(200))])
-def test_what_a_person_cleared_wins_over_what_the_table_says_and_is_written_there(
+def test_what_the_operator_cleared_wins_over_the_stamp_and_is_written_there(
     tmp_path: Path, more: tuple[Change, ...]
 ) -> None:
     messages, lake, store = sent(*CLEAR), Lake(), Kept()
@@ -191,7 +191,7 @@ def test_what_a_person_cleared_wins_over_what_the_table_says_and_is_written_ther
         done = go(tmp_path, sent(*CLEAR, *more), lake, store, skip_messages=at(5))
         assert (states(done)["user"].diverged_since, states(done)["user"].clean) == (None, False)
     assert '"diverged_since":null' in about(lake, "user")
-    # A lost state does not bring it back, as the table itself says so; but what is left out again is marked again.
+    # A lost state does not bring it back, as it is in the stamp; but what is left out again is marked again.
     again = go(tmp_path, sent(*CLEAR, *more), lake, Kept())
     assert states(again)["user"].diverged_since is None
 

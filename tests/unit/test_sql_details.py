@@ -22,7 +22,7 @@ CREATE = "CREATE TABLE t (id INT PRIMARY KEY, a INT, s INT AS (a + 1) STORED, g 
 
 
 def by_ids(sql: str, version: int, *names: str) -> Table:
-    """A table as Simple tells it: columns in this order, nothing said of generated ones."""
+    """A table as Simple has it: columns in this order, generated ones not marked."""
     table = parse_create(sql, "d")
     columns = {column.name: replace(column, virtual=None, stored=None) for column in table.columns}
     return replace(table, version=version, columns=tuple(columns[name] for name in names))
@@ -46,7 +46,7 @@ def told(table: Table) -> list[tuple[str, bool | None, bool | None]]:
 GENERATED = [("id", False, False), ("a", False, False), ("s", False, True), ("g", True, False)]
 
 
-def test_ddl_tells_the_order_of_columns_and_which_are_generated() -> None:
+def test_ddl_gives_the_order_of_columns_and_which_are_generated() -> None:
     details = SqlDetails()
     details.follow(ddl(10, CREATE, FIRST))
     details.follow(ADD)
@@ -63,20 +63,20 @@ def test_a_ddl_that_comes_again_in_another_partition_changes_nothing() -> None:
     assert told(details.complete(replace(FIRST, version=3))) == GENERATED
 
 
-def test_a_table_whose_ddl_was_not_seen_stays_as_its_schema_tells_it() -> None:
+def test_a_table_whose_ddl_was_not_seen_stays_as_its_schema_has_it() -> None:
     details = SqlDetails()
     details.learn(SECOND)
     assert details.complete(SECOND) == SECOND
     assert details.complete(FIRST) == FIRST
 
 
-def test_a_column_that_is_added_to_such_a_table_stands_where_the_ddl_says() -> None:
+def test_a_column_that_is_added_to_such_a_table_is_where_the_ddl_puts_it() -> None:
     details = SqlDetails()
     details.follow(ADD)
     assert [column.name for column in details.complete(SECOND).columns] == ["b", "id", "a", "s", "g"]
 
 
-def test_sql_that_does_not_fit_the_schema_tells_nothing() -> None:
+def test_sql_that_does_not_fit_the_schema_adds_nothing() -> None:
     details = SqlDetails()
     details.follow(ddl(10, "CREATE TABLE t (id INT PRIMARY KEY, other INT)", FIRST))
     assert details.complete(FIRST) == FIRST

@@ -1,4 +1,4 @@
-"""What status says of a state folder, whatever the job is doing."""
+"""What status shows of a state folder, whatever the job is doing."""
 
 import json
 import os
@@ -23,7 +23,7 @@ from ticdc_spark.replicate.state.processes import Process
 from ticdc_spark.replicate.state.progress import (
     Hold,
     PartitionState,
-    Pending,
+    PendingRows,
     Progress,
     QueuedDdl,
     Status,
@@ -60,7 +60,7 @@ PROGRESS = Progress(
         ),
     ),
     pending=tuple(
-        Pending(
+        PendingRows(
             batch=7, schema="shop", name=name, schema_key="1", rows=4, min_ts=1, max_ts=2, topic="shop", partition=1
         )
         for name in ("orders", "orders", "new")
@@ -109,7 +109,7 @@ def test_what_holds_back_and_what_waits_is_named() -> None:
     assert status.ddls_waiting == (f"{TSO + 1}: ALTER TABLE orders ADD x INT",)
 
 
-def test_tables_say_whether_they_equal_the_source() -> None:
+def test_tables_show_whether_they_equal_the_source() -> None:
     tables = {table.name: table for table in said(beat()).tables}
     assert {name: table.condition for name, table in tables.items()} == {
         "shop.orders": "clean",
@@ -139,7 +139,7 @@ WELL = msgspec.structs.replace(
 
 
 @pytest.mark.parametrize("state", ["normal", "warning", "pending"])
-def test_a_living_job_is_what_it_says(state: str) -> None:
+def test_a_living_job_is_as_its_heartbeat_has_it(state: str) -> None:
     me = this_process("shop").process
     status = describe(IDENTITY, WELL, beat(state, pid=me.pid), lease(me), NOW)
     assert (status.state, status.running) == (state, True)
@@ -173,7 +173,7 @@ def test_what_holds_a_table_back_is_named_where_nothing_holds_all() -> None:
     assert "resume shop.toml" in status.next
 
 
-def test_a_run_that_finished_while_rows_wait_for_a_schema_says_so() -> None:
+def test_a_run_that_finished_while_rows_wait_for_a_schema_reports_it() -> None:
     hold = Hold(kind="schema", what="`s`.`t` waits for the schema of version 3")
     progress = msgspec.structs.replace(WELL, hold=hold, pending=PROGRESS.pending[:1])
     status = describe(IDENTITY, progress, beat("finished"), None, NOW)
@@ -362,7 +362,7 @@ def test_a_broken_state_folder_is_an_error_not_an_empty_status(job_file: Path) -
     assert "progress.json cannot be read" in done.stderr
 
 
-def test_the_lease_beside_the_lake_tells_whether_the_job_lives(job_file: Path) -> None:
+def test_the_lease_beside_the_lake_shows_whether_the_job_lives(job_file: Path) -> None:
     job_file.write_text(job_file.read_text().replace('"catalog.uri" = "${env:NO_SUCH_SECRET}"\n', ""))
     identity = load_identity(job_file)
     assert identity.warehouse is not None
@@ -370,4 +370,4 @@ def test_the_lease_beside_the_lake_tells_whether_the_job_lives(job_file: Path) -
     store.save_status(beat(pid=os.getpid(), at=time.time()))
     with acquire(lease_store(identity.warehouse, "lake", "shop", identity.state), this_process("shop")):
         assert job_status(identity).state == "normal"
-    assert job_status(identity).state == "failed", "the lease was given back, and no word was said"
+    assert job_status(identity).state == "failed", "the lease was given back, and no status was written"

@@ -1,9 +1,8 @@
 """The order in which a batch is applied: rows cut at the DDLs that name their table. No Spark."""
 
-from ticdc_spark.model import Column, ColumnType, SchemaChange, Table
+from ticdc_spark.model import Column, ColumnType, SchemaChange, Table, TableName
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl, Rows, Step, timelines
-from ticdc_spark.replicate.state.progress import Pending, QueuedDdl, TableState
-from ticdc_spark.sinks.base import TableName
+from ticdc_spark.replicate.state.progress import PendingRows, QueuedDdl, TableState
 
 RESOLVED = 100
 
@@ -26,8 +25,8 @@ def ddl(ts: int, query: str, name: str = "a", old: str | None = None, schema: st
     return QueuedDdl(change=change, topic="t", partition=0, offset=ts)
 
 
-def rows(name: str, low: int = 1, high: int = 99, schema: str = "s") -> Pending:
-    return Pending(
+def rows(name: str, low: int = 1, high: int = 99, schema: str = "s") -> PendingRows:
+    return PendingRows(
         batch=1, schema=schema, name=name, schema_key="1", rows=1, min_ts=low, max_ts=high, topic="t", partition=0
     )
 

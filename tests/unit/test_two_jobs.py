@@ -7,7 +7,7 @@ import pytest
 
 from tests.reference.workloads import FAULTS, messages_of
 from tests.unit.test_memory_job import Kept, ListSource, job_of, run
-from ticdc_spark.config.job import IcebergSink
+from ticdc_spark.config.job import IcebergConfig
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.replicate.state.lease import acquire
 from ticdc_spark.replicate.state.lease_store import lease_store, this_process
@@ -35,7 +35,7 @@ def test_each_job_has_its_tables(tmp_path: Path) -> None:
 def test_a_table_of_another_job_is_refused_and_never_adopted_from_one_that_runs(tmp_path: Path, running: bool) -> None:
     lake, (first, *_) = Lake(), NAMES
     job = job_of(tmp_path, tables=(".".join(first),))
-    job = msgspec.structs.replace(job, sink=IcebergSink(warehouse=str(tmp_path)))
+    job = msgspec.structs.replace(job, sink=IcebergConfig(warehouse=str(tmp_path)))
     one, two = msgspec.structs.replace(job, name="one"), msgspec.structs.replace(job, name="two")
     run(one, SOURCE, lake, Kept())
     before = {name: table.current for name, table in lake.tables.items()}

@@ -1,4 +1,4 @@
-"""Lake types back to canonical values: what ``to_arrow`` made is undone, and what MySQL has not is told."""
+"""Lake types back to canonical values: what ``to_arrow`` made is undone, and what MySQL has not is reported."""
 
 from __future__ import annotations
 

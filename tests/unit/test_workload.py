@@ -40,7 +40,7 @@ def folded(events: Iterator[Change]) -> dict[Any, dict[Any, Row]]:
 
 
 @given(st.integers(0, 10**6))
-def test_the_truth_is_what_the_row_changes_say(seed: int) -> None:
+def test_the_truth_is_what_the_row_changes_have(seed: int) -> None:
     workload = generate(WorkloadConfig(seed=seed, changes=200, key_change_share=0.0))
     assert folded(iter(workload)) == {name: rows for name, rows in rows_of(workload.truth).items() if rows}
 
@@ -86,7 +86,7 @@ def test_every_schema_change_happens() -> None:
 
 
 @given(st.integers(0, 10**6))
-def test_the_sql_alone_tells_the_same_schemas(seed: int) -> None:
+def test_the_sql_alone_gives_the_same_schemas(seed: int) -> None:
     tables: dict[tuple[str, str], Table] = {}
     workload = generate(WorkloadConfig(seed=seed, changes=400, ddl_every=2))
     for event in workload:
@@ -96,11 +96,11 @@ def test_the_sql_alone_tells_the_same_schemas(seed: int) -> None:
             assert not effect.unsupported
             tables = fold(tables, effect)
             if event.table and event.kind != "ERASE":
-                told = tables[event.table.schema, event.table.name]
-                assert {column.name: column for column in told.columns} == {
+                reported = tables[event.table.schema, event.table.name]
+                assert {column.name: column for column in reported.columns} == {
                     column.name: replace(column, virtual=False, stored=False) for column in event.table.columns
                 }
-                assert handle_key(told) == handle_key(event.table)
+                assert handle_key(reported) == handle_key(event.table)
     assert tables.keys() == workload.truth.keys()
 
 

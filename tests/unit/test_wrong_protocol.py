@@ -1,4 +1,4 @@
-"""A job file that names a protocol which the topic is not of: told at once, with nothing kept, dropped or applied."""
+"""A job file that names a protocol which the topic is not of: refused at once, nothing is kept, dropped or applied."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def go(job: Job, sent: list[Message], protocol: str, lake: Lake, store: Kept) ->
     source = ListSource(sent)
     steps = Steps(job, source, MemorySink(lake), NoLease(), store,
                   protocol=protocol, registry=None, bounded=True, until_ts=None)  # fmt: skip
-    while steps.batch(source.ends(), lambda *_: None).left:
+    while steps.batch(source.end_offsets(), lambda *_: None).left:
         pass
     return steps
 
@@ -35,7 +35,7 @@ def test_another_protocol_is_a_mistake_of_the_job_file(
     lake, store = Lake(), Kept()
     job = job_of(tmp_path, on_reject=policy, parallel_tables=1, batch_rows=batch_rows, source_timezone="UTC")
     wrong = msgspec.structs.replace(job, source=msgspec.structs.replace(job.source, protocol=named))
-    with pytest.raises(UsageError, match=rf"these look like simple, and \[source\] protocol says {named}"):
+    with pytest.raises(UsageError, match=rf"these look like simple, and \[source\] protocol is {named}"):
         go(wrong, SIMPLE, named, lake, store)
     assert not lake.tables
     assert lake.logs["job"].letters == {}

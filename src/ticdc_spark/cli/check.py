@@ -24,7 +24,7 @@ def command(job_file: Path) -> None:
     code = 0
     for one in checks(job):
         state = "ok    " if one.error is None else "FAILED"
-        click.echo(redact(f"{state}  {one.what:<9}  {one.said}"))
+        click.echo(redact(f"{state}  {one.what:<9}  {one.found}"))
         if one.error is not None:
             code = code or one.error.exit_code
     from ticdc_spark.sinks.registry import sink_kind

@@ -13,7 +13,7 @@ import click
 
 from ticdc_spark.cli.options.source import Opened, client_options, make_source, opened, source_options
 from ticdc_spark.cli.output.meter import meter
-from ticdc_spark.cli.output.rejects import told
+from ticdc_spark.cli.output.rejects import report_rejects
 from ticdc_spark.cli.output.text import count, noun
 from ticdc_spark.clients.registry_file import open_registry
 from ticdc_spark.errors import EnvironmentFault, UsageError
@@ -68,7 +68,7 @@ def command(
         _encoder(target, options, source["schema_registry"]) as to,
         opened(make_source(**source)) as start,
         recording(folder),
-        told(counts),
+        report_rejects(counts),
     ):
         if any(not path.name.startswith(".") for path in folder.iterdir()):
             raise UsageError(f"--out {folder} holds files already; a conversion goes to a new folder")

@@ -154,16 +154,16 @@ class _Seen:
     def __init__(self) -> None:
         self.changes = self.ddls = 0
 
-    def count(self, events: Iterable[Change], tell: Callable[[int], None]) -> Iterator[Change]:
+    def count(self, events: Iterable[Change], report: Callable[[int], None]) -> Iterator[Change]:
         for event in events:
             if isinstance(event, RowChange):
                 self.changes += 1
                 if not self.changes % 1000:
-                    tell(self.changes)
+                    report(self.changes)
             elif isinstance(event, SchemaChange):
                 self.ddls += 1
             yield event
-        tell(self.changes)
+        report(self.changes)
 
 
 def replicate(job_file: Path) -> Summary:
@@ -196,7 +196,7 @@ def show(made: Made, summary: Summary, result: dict[Name, list[str]], job_file: 
     """Print what was done."""
     out = Console(highlight=False, soft_wrap=True)
     out.print(_tables(made.truth, result))
-    wrong = sum(bool(told) for told in result.values())
+    wrong = sum(bool(lines) for lines in result.values())
     if wrong:
         out.print(f"[bold red]{noun(wrong, 'table')} of {len(result)} differ from the truth")
     else:
@@ -236,9 +236,9 @@ def _tables(truth: Truth, result: dict[Name, list[str]]) -> Table:
     grid.add_column("rows", justify="right")
     grid.add_column("compared with the truth")
     for name in sorted(result):
-        told = result[name]
+        lines = result[name]
         columns, rows = (count(len(truth[name][0].columns)), count(len(truth[name][1]))) if name in truth else ("", "")
-        verdict = Text("\n".join(told), "red") if told else Text("equal", "green")
+        verdict = Text("\n".join(lines), "red") if lines else Text("equal", "green")
         grid.add_row(Text(".".join(name)), columns, rows, verdict)
     return grid
 

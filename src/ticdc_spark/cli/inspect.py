@@ -17,10 +17,10 @@ from ticdc_spark.cli.options.tables import table_rules
 from ticdc_spark.cli.output.event_lines import plain
 from ticdc_spark.cli.output.logging import console
 from ticdc_spark.cli.output.meter import meter
-from ticdc_spark.cli.output.rejects import told
+from ticdc_spark.cli.output.rejects import report_rejects
 from ticdc_spark.cli.output.summary import Summarizer, print_summary
 from ticdc_spark.config.table_filter import table_filter
-from ticdc_spark.ddl import TableName
+from ticdc_spark.model import TableName
 from ticdc_spark.mysql import tso
 from ticdc_spark.streams.event_lines import EventLine, Kind, event_line
 from ticdc_spark.streams.reader import Found
@@ -78,7 +78,7 @@ def command(
     summed = Summarizer() if summary else None
     with (
         opened(make_source(**source), follow=follow) as source_opened,
-        told(counts),
+        report_rejects(counts),
         _printed(summed, as_json=as_json),
         _stopped(quietly=follow),
     ):
@@ -114,20 +114,20 @@ def _printed(summed: Summarizer | None, *, as_json: bool) -> Iterator[None]:
 
 
 def _events(source: Opened, *, say_what_waits: bool) -> Iterator[Found]:
-    said: set[TableName] = set()
+    reported: set[TableName] = set()
     with meter("inspected", source.total) as show:
         for at, message in enumerate(source.messages, 1):
             yield from source.reader.read(message)
             show(at)
             if say_what_waits:
-                say_what_waits_once(source.reader.waiting, said)
+                report_waiting_once(source.reader.waiting, reported)
     yield from source.reader.finish()
 
 
-def say_what_waits_once(waiting: Collection[TableName], said: set[TableName]) -> None:
+def report_waiting_once(waiting: Collection[TableName], reported: set[TableName]) -> None:
     """Name each table once whose rows are not printed yet, for a stream without an end may never print them."""
-    for name in sorted(set(waiting) - said) if waiting else ():
-        said.add(name)
+    for name in sorted(set(waiting) - reported) if waiting else ():
+        reported.add(name)
         console.print(
             f"rows of {'.'.join(name)} wait for their schema, which the table's next DDL or BOOTSTRAP brings; "
             "from Kafka, --schemas-from beginning reads it from earlier messages"

@@ -14,7 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from ticdc_spark.cli.options.source import client_options, place
 from ticdc_spark.cli.output.logging import console
 from ticdc_spark.errors import SourceFault
-from ticdc_spark.topics.kafka_reader import Partition, Place, TopicReader
+from ticdc_spark.model import Offsets
+from ticdc_spark.topics.kafka_reader import Place, TopicReader
 from ticdc_spark.topics.manifest import list_recorded, spans
 from ticdc_spark.topics.writer import FORMATS, RecordWriter, recording
 
@@ -79,7 +80,7 @@ def command(
         raise click.exceptions.Exit(128 + stopped[0])
 
 
-def _held(folder: Path) -> dict[Partition, int]:
+def _held(folder: Path) -> Offsets:
     """Offset after the last that the folder holds, by partition."""
     try:
         files = list_recorded(folder)

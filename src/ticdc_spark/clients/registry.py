@@ -1,6 +1,6 @@
 """A Confluent schema registry, through confluent-kafka's client: schemas by id, and registering them.
 
-Needs this package's extra ``kafka``; nothing else imports this module before a registry is asked for.
+Needs this package's extra ``kafka``; nothing else imports this module before a registry is used.
 
 What the registry answers about a schema is data: an unknown id is a KeyError, a refused schema is IncompatibleSchema.
 Everything else (down, TLS, wrong password, not a registry at all) is RegistryFault, so that a broken registry never
@@ -68,7 +68,7 @@ class SchemaRegistry:
         """The text of a schema.
 
         Raises: KeyError for an id that the registry does not have; MessageError for a schema that is not Avro;
-        RegistryFault for a registry that cannot be asked.
+        RegistryFault for a registry that cannot be reached.
         """
         found = self._schemas.get(number)
         if found is None:
@@ -119,9 +119,9 @@ class SchemaRegistry:
             changes = schema_changes(latest.schema.schema_str or "{}", schema)
         except (SchemaRegistryError, RegistryFault):
             changes = []
-        told = "; ".join(changes) or "what changed is not known"
+        what = "; ".join(changes) or "what changed is not known"
         return IncompatibleSchema(
-            f"subject {subject}: the registry refuses the new schema: {told} ({refusal.error_message})"
+            f"subject {subject}: the registry refuses the new schema: {what} ({refusal.error_message})"
         )
 
 
@@ -150,16 +150,16 @@ def schema_changes(old: str, new: str) -> list[str]:
         before, after = ({field["name"]: field for field in json.loads(text).get("fields", ())} for text in (old, new))
     except (ValueError, TypeError, KeyError, AttributeError):
         return []
-    told = []
+    found = []
     for name, field in after.items():
         if name not in before:
-            told.append(f"column `{name}` is new, {_shown(field)}, {_default(field)}")
+            found.append(f"column `{name}` is new, {_shown(field)}, {_default(field)}")
         elif _shown(before[name]) != _shown(field):
-            told.append(f"column `{name}` was {_shown(before[name])} and is {_shown(field)}")
+            found.append(f"column `{name}` was {_shown(before[name])} and is {_shown(field)}")
         elif _default(before[name]) != _default(field):
-            told.append(f"column `{name}` was {_default(before[name])} and is {_default(field)}")
-    told += [f"column `{name}` is gone" for name in before if name not in after]
-    return told
+            found.append(f"column `{name}` was {_default(before[name])} and is {_default(field)}")
+    found += [f"column `{name}` is gone" for name in before if name not in after]
+    return found
 
 
 def _default(field: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from ticdc_spark.config.values import (
     Identifier,
     Keep,
     Label,
+    Mode,
     Name,
     Paths,
     Patterns,
@@ -25,6 +26,7 @@ from ticdc_spark.config.values import (
     TopicPattern,
     Topics,
     UpstreamUrl,
+    Writer,
     Zone,
 )
 
@@ -80,17 +82,17 @@ class KafkaSource(Section, frozen=True, kw_only=True, tag="kafka", tag_field="ki
     """Every ``kafka.…`` key of the section, with its prefix, as Spark's Kafka source takes it."""
 
 
-Source: TypeAlias = FilesSource | KafkaSource
+SourceConfig: TypeAlias = FilesSource | KafkaSource
 NATIVE = ("decimal_handling_mode", "binary_handling_mode", "bigint_unsigned_handling_mode", "time_precision_mode")
 """Keys of a source for the configuration of Debezium's own connector."""
 
 
-def native_of(source: Source) -> dict[str, str]:
+def native_of(source: SourceConfig) -> dict[str, str]:
     """Those of ``NATIVE`` that are set, as a job file has them."""
     return {name.replace("_", "-"): value for name in NATIVE if (value := getattr(source, name)) is not None}
 
 
-class IcebergSink(Section, frozen=True, kw_only=True, tag="iceberg", tag_field="kind"):
+class IcebergConfig(Section, frozen=True, kw_only=True, tag="iceberg", tag_field="kind"):
     """Iceberg tables under a warehouse."""
 
     warehouse: Text
@@ -118,7 +120,7 @@ class JobKeys(Section, frozen=True, kw_only=True):
     state: Folder
     owner: Label | None = None
     tables: Patterns = ()
-    mode: Literal["barrier", "arrival"] | None = None
+    mode: Mode | None = None
     """``None``: by the protocol, and by whether the first messages hold watermarks."""
     batch_rows: Positive = 500_000
     batch_bytes: Size = 256 * 2**20
@@ -126,8 +128,8 @@ class JobKeys(Section, frozen=True, kw_only=True):
     idle_partition_timeout: Duration = 60.0
     schema_timeout: Duration = 600.0
     parallel_tables: Positive = 4
-    writer: Literal["tasks", "spark"] = "tasks"
-    """Who writes files: Python tasks themselves, where Spark and the warehouse are local (else Spark all the same)."""
+    writer: Writer = "python"
+    """What writes files: the Python tasks, where Spark and the warehouse are local (elsewhere always Spark)."""
     log_retention: Keep = Retention(seconds=7 * 86400.0)
     on_reject: Literal["stop", "quarantine", "continue"] = "stop"
     max_rejects: Positive = 1000
@@ -155,8 +157,8 @@ class Job(JobKeys, frozen=True, kw_only=True):
 
     file: Path
     """The job file itself."""
-    source: Source
-    sink: IcebergSink
+    source: SourceConfig
+    sink: IcebergConfig
     schema: SchemaFiles = SchemaFiles()
     spark: dict[str, str] = msgspec.field(default_factory=dict)
     """Every option of the section ``[spark]``, as text."""

@@ -9,13 +9,13 @@ from ticdc_spark.config import toml as job_file
 from ticdc_spark.config.job import (
     NATIVE,
     FilesSource,
-    IcebergSink,
+    IcebergConfig,
     Identity,
     Job,
     JobKeys,
     KafkaSource,
     SchemaFiles,
-    Source,
+    SourceConfig,
 )
 from ticdc_spark.config.paths import absolute, existing, location
 from ticdc_spark.config.placement import hint
@@ -80,7 +80,7 @@ def _job_keys(raw: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any]:
     return keys
 
 
-def _source(raw: Mapping[str, Any], mistakes: Mistakes) -> Source | None:
+def _source(raw: Mapping[str, Any], mistakes: Mistakes) -> SourceConfig | None:
     kinds: dict[str, type[Section]] = {"files": FilesSource, "kafka": KafkaSource}
     kind = _kind(raw, kinds, "source", mistakes)
     if kind is None:
@@ -143,14 +143,14 @@ _OWN_KAFKA = {
 }
 
 
-def _sink(raw: Mapping[str, Any], mistakes: Mistakes) -> IcebergSink | None:
-    kind = _kind(raw, {"iceberg": IcebergSink}, "sink", mistakes)
+def _sink(raw: Mapping[str, Any], mistakes: Mistakes) -> IcebergConfig | None:
+    kind = _kind(raw, {"iceberg": IcebergConfig}, "sink", mistakes)
     if kind is None:
         return None
     plain, options = _split({key: value for key, value in raw.items() if key != "kind"}, "catalog", "sink", mistakes)
     properties = plain.pop("table-properties", {})
     before = mistakes.count
-    keys = job_file.read_section(plain, IcebergSink, "sink", mistakes, hint, more_known=("kind", "table-properties"))
+    keys = job_file.read_section(plain, IcebergConfig, "sink", mistakes, hint, more_known=("kind", "table-properties"))
     if not isinstance(properties, Mapping):
         mistakes.add("[sink] table-properties", f"found {properties!r}; allowed: a table of properties")
         properties = {}
@@ -168,7 +168,7 @@ def _sink(raw: Mapping[str, Any], mistakes: Mistakes) -> IcebergSink | None:
     if mistakes.count > before:
         return None
     keys["warehouse"] = location(mistakes.path, keys["warehouse"], bare_path=True)
-    return IcebergSink(**keys)
+    return IcebergConfig(**keys)
 
 
 def _spark(raw: Mapping[str, Any], mistakes: Mistakes) -> dict[str, str]:
@@ -187,8 +187,8 @@ def _kind(
     if isinstance(found, str) and found in kinds:
         return kinds[found]
     allowed = ", ".join(f'"{kind}"' for kind in kinds)
-    said = f"found {found!r}; allowed: {allowed}" if "kind" in raw else f"missing; allowed: {allowed}"
-    mistakes.add(f"[{title}] kind", said)
+    what = f"found {found!r}; allowed: {allowed}" if "kind" in raw else f"missing; allowed: {allowed}"
+    mistakes.add(f"[{title}] kind", what)
     return None
 
 
@@ -205,7 +205,7 @@ def _split(
 
 __all__ = [
     "FilesSource",
-    "IcebergSink",
+    "IcebergConfig",
     "Identity",
     "Job",
     "JobKeys",
@@ -213,7 +213,7 @@ __all__ = [
     "Retention",
     "SchemaFiles",
     "SkipDdl",
-    "Source",
+    "SourceConfig",
     "load_identity",
     "load_job",
     "skip_ddl_line",

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from ticdc_spark.config.job import FilesSource, IcebergSink, JobKeys, KafkaSource, SchemaFiles
+from ticdc_spark.config.job import FilesSource, IcebergConfig, JobKeys, KafkaSource, SchemaFiles
 from ticdc_spark.config.toml import Section, nearest
 
 _FREE = {
@@ -44,7 +44,7 @@ def _places(key: str) -> list[str]:
 
 def _keys() -> dict[str, list[str]]:
     places: dict[str, list[str]] = {"kind": ["[source]", "[sink]"]}
-    for place, kind in (("[job]", JobKeys), ("[sink]", IcebergSink), ("[schema]", SchemaFiles)):
+    for place, kind in (("[job]", JobKeys), ("[sink]", IcebergConfig), ("[schema]", SchemaFiles)):
         for key in _own(kind):
             places.setdefault(key, []).append(place)
     files, kafka = _own(FilesSource), _own(KafkaSource)

@@ -1,10 +1,11 @@
 """How the values of a job file are read: each type reads what it takes and describes what is allowed."""
 
+import logging
 import re
 import zoneinfo
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
@@ -13,6 +14,9 @@ from ticdc_spark.config.table_filter import read_patterns
 from ticdc_spark.config.toml import Reads
 from ticdc_spark.protocols import ALIASES, PROTOCOLS, canonical
 
+log = logging.getLogger(__name__)
+ModeName: TypeAlias = Literal["watermark", "arrival"]
+WriterName: TypeAlias = Literal["python", "spark"]
 Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 
 
@@ -172,6 +176,22 @@ def _retention(value: object) -> Retention:
     return Retention(seconds=job_file.read_duration(value))
 
 
+def _choice(key: str, words: Iterable[str], old_words: Mapping[str, str]) -> Reads:
+    """One of some words; ``old_words`` have been renamed, and are read for one more version with a warning."""
+    allowed = frozenset(words)
+
+    def read(value: object) -> str:
+        if isinstance(value, str) and value in old_words:
+            new = old_words[value]
+            log.warning('%s = "%s" is now "%s"; the next version does not read the old word', key, value, new)
+            return new
+        if isinstance(value, str) and value in allowed:
+            return value
+        raise ValueError
+
+    return Reads(read, ", ".join(f'"{word}"' for word in words))
+
+
 Name: TypeAlias = Annotated[str, Reads(_name, "letters, digits, `_`, `.` and `-`")]
 Identifier: TypeAlias = Annotated[str, Reads(_identifier, "a letter or `_`, then letters, digits and `_`")]
 Text: TypeAlias = Annotated[str, Reads(_text, "a string that is not empty", secret=True)]
@@ -202,3 +222,5 @@ UpstreamUrl: TypeAlias = Annotated[
     str, Reads(_upstream, 'a URL such as "mysql://user:password@host:4000"', secret=True)
 ]
 ProtocolName: TypeAlias = Annotated[str, Reads(_protocol, "the name of a protocol")]
+Writer: TypeAlias = Annotated[WriterName, _choice("[job] writer", ("python", "spark"), {"tasks": "python"})]
+Mode: TypeAlias = Annotated[ModeName, _choice("[job] mode", ("watermark", "arrival"), {"barrier": "watermark"})]

@@ -5,7 +5,7 @@ For the protocols that carry only SQL (Open, canal-json), for schema files, and 
 """
 
 from ticdc_spark.ddl.effect import Altered, DdlEffect, Kind, MovedRows, apply_ddl, classify, fold, parse_create
-from ticdc_spark.ddl.names import TableName, column_renames, ddl_tables
+from ticdc_spark.ddl.names import column_renames, ddl_tables
 from ticdc_spark.ddl.statements import Charset
 
 __all__ = [
@@ -14,7 +14,6 @@ __all__ = [
     "DdlEffect",
     "Kind",
     "MovedRows",
-    "TableName",
     "apply_ddl",
     "classify",
     "column_renames",

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ticdc_spark.ddl.build import Building, build_table
 from ticdc_spark.ddl.lex import Backslash, Cursor, Name
-from ticdc_spark.ddl.names import TableName, column_renames
+from ticdc_spark.ddl.names import column_renames
 from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.statements import (
     AlterTable,
@@ -27,7 +27,7 @@ from ticdc_spark.ddl.statements import (
     Unsupported,
 )
 from ticdc_spark.errors import MessageError
-from ticdc_spark.model import Table
+from ticdc_spark.model import Table, TableName
 
 Tables: TypeAlias = Mapping[TableName, Table]
 Kind: TypeAlias = Literal[

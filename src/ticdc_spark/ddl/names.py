@@ -1,7 +1,5 @@
 """Names in a DDL: tables before and after it, renamed columns."""
 
-from typing import TypeAlias
-
 from ticdc_spark.ddl.lex import Name
 from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.statements import (
@@ -16,9 +14,7 @@ from ticdc_spark.ddl.statements import (
     RestoreTable,
     TruncateTable,
 )
-
-TableName: TypeAlias = tuple[str, str]
-"""(schema, table)."""
+from ticdc_spark.model import TableName
 
 
 def column_renames(sql: str) -> dict[str, str]:

@@ -8,9 +8,10 @@ from pyspark.sql import DataFrame, SparkSession
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.load import load_job
 from ticdc_spark.errors import UsageError
+from ticdc_spark.model import TableName
 from ticdc_spark.operate.status import TableStatus, table_status
-from ticdc_spark.replicate.state.progress import NO_MARK, Progress, Store
-from ticdc_spark.sinks.base import TableName
+from ticdc_spark.replicate.state.progress import Progress, Store
+from ticdc_spark.sinks.mark import NO_MARK
 from ticdc_spark.sinks.registry import sink_kind
 
 

@@ -7,6 +7,7 @@ import msgspec
 
 from ticdc_spark.config.load import Identity
 from ticdc_spark.config.secrets import redact
+from ticdc_spark.config.values import ModeName
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.mysql import tso_time
 from ticdc_spark.replicate.plan.names import tables_of
@@ -92,7 +93,7 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat_age: float | None = None
     phase: str = ""
     batch: int = 0
-    mode: Literal["", "barrier", "arrival"] = ""
+    mode: ModeName | Literal[""] = ""
     """arrival: there are no watermarks, and ``resolved_ts`` is only the highest commitTs that was applied."""
     resolved_ts: int = 0
     resolved_ts_text: str = "0"
@@ -220,8 +221,8 @@ def _state(
                 else "mend what the error names, then"
             )
             return "failed", first, f"{todo}: {again}", False
-        told = "it was stopped on request" if beat.state == "stopped" else "it did all that it was to do"
-        return beat.state, told, "", False
+        outcome = "it was stopped on request" if beat.state == "stopped" else "it did all that it was to do"
+        return beat.state, outcome, "", False
     if not _lives(beat, lease, age):
         reason = f"its process, pid {beat.pid}, is gone without a reason; last heartbeat {age:.0f} s ago"
         return "failed", reason, f"look at its log (memory?), then start it again, nothing is lost: {again}", False

@@ -16,15 +16,15 @@ from ticdc_spark.replicate.modes.arrival import advance_arrived
 from ticdc_spark.replicate.modes.base import Advanced, LandedBatch, ModeName, Rules
 from ticdc_spark.replicate.modes.choose import as_read, hides, refuse_hidden, without_ddl
 from ticdc_spark.replicate.modes.filters import at_the_filter, judge_left_out, leave_out, skip_to_known
-from ticdc_spark.replicate.modes.late_rows import with_late_rows
+from ticdc_spark.replicate.modes.late_rows import add_late_rows
 from ticdc_spark.replicate.modes.watermark import advance, due
 from ticdc_spark.replicate.plan.evolve import ENTERS, LEAVES, Refused, action
 from ticdc_spark.replicate.plan.past import mark_missing
 from ticdc_spark.replicate.plan.timeline import identity
-from ticdc_spark.replicate.proof import proven
+from ticdc_spark.replicate.proof import check_unproven
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.schemas.sql_ddl import named_after, with_schemas
-from ticdc_spark.replicate.schemas.upstream import with_asked_schemas
+from ticdc_spark.replicate.schemas.upstream import add_upstream_schemas
 from ticdc_spark.replicate.skips import STAGE, mark, skip_line, skipped_of
 from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl, TableState, UnreadNote
 from ticdc_spark.replicate.unread import names_in
@@ -79,13 +79,13 @@ class Decider:
             idle_timeout=self.job.idle_partition_timeout, bounded=self.bounded, until_ts=self.until_ts, now=now
         )
         controls, skipped = skipped_of(landed.controls)
-        wanted = msgspec.structs.replace(landed, controls=leave_out(controls, self.job.tables))
-        mode, advanced = self._advance(proven(progress, landed), mode, wanted, rules)
+        filtered = msgspec.structs.replace(landed, controls=leave_out(controls, self.job.tables))
+        mode, advanced = self._advance(check_unproven(progress, landed), mode, filtered, rules)
         if mode != "arrival":
             found = mark_missing(advanced.progress, table_filter(self.job.tables))
             advanced = msgspec.structs.replace(advanced, progress=found)
         tables = judge_left_out(advanced.progress.tables, self.job.tables)
-        # Also in the queue: once it is due, `tables` may say something else, and rows beyond it were left out.
+        # Also in the queue: once it is due, `tables` may have changed, and rows beyond it were left out.
         ddls = self._judge_queue(advanced.progress)
         judged = msgspec.structs.replace(advanced.progress, tables=tables, ddls=ddls)
         advanced = msgspec.structs.replace(advanced, progress=judged)
@@ -99,7 +99,7 @@ class Decider:
         if advanced.rejects:
             advanced = self._decode_rejects(landed.number, advanced, now)
         if advanced.late:
-            advanced = with_late_rows(self.job, self.changelog, landed.number, advanced)
+            advanced = add_late_rows(self.job, self.changelog, landed.number, advanced)
         resolved = max(advanced.resolved, plan.resolved or 0)
         if mode == "arrival" and plan.resolved is not None:
             resolved = plan.resolved
@@ -115,7 +115,7 @@ class Decider:
         )
 
     def settle(self, mode: ModeName | None) -> ModeName | None:
-        """Log what was decided. Raises: UsageError where the run asks for what the mode does not have."""
+        """Log what was decided. Raises: UsageError where the run has an option that the mode does not support."""
         if mode == "arrival":
             log.warning(
                 "mode arrival: %s without watermarks; tables follow the messages, and equal the source at no known "
@@ -129,35 +129,35 @@ class Decider:
     def _advance(
         self, progress: Progress, mode: ModeName | None, landed: LandedBatch, rules: Rules
     ) -> tuple[ModeName | None, Advanced]:
-        controls, ends, latest = landed.controls, landed.ends, landed.latest
+        controls, end_offsets, latest_offsets = landed.controls, landed.end_offsets, landed.latest_offsets
         waited = rules.now - (progress.hold.since or rules.now) >= self.job.idle_partition_timeout
-        at_end = self.bounded and all(ends.get(place, 0) >= end for place, end in latest.items())
+        at_end = self.bounded and all(end_offsets.get(place, 0) >= end for place, end in latest_offsets.items())
         known = skip_to_known(self.job.schema.skip_to_known)
-        folded = (landed.number, controls, ends, latest, rules, known, named_after)
+        folded = (landed.number, controls, end_offsets, latest_offsets, rules, known, named_after)
         refuse_hidden(controls, mode)
-        begun = self._registered(progress, controls, mode)
+        begun = self._add_registered(progress, controls, mode)
         if mode is None:
             read = as_read(advance(begun, *folded).progress, at_end=at_end, waited=waited, hidden=hides(controls))
             mode = self.settle(read)
-            begun = self._registered(progress, controls, mode)
+            begun = self._add_registered(progress, controls, mode)
         if mode != "arrival":
-            return mode, self._asked(begun, lambda progress: advance(progress, *folded))
+            return mode, self._fold_with_upstream(begun, lambda progress: advance(progress, *folded))
         if any(isinstance(event, WatermarkRead) for event in controls) and not hides(controls):
-            log.warning("there are watermarks: a new job would run in mode barrier, which is exact")
+            log.warning("there are watermarks: a new job would run in mode watermark, which is exact")
         registered = None if self.registry is None else self.registry.tables(controls)
         begun, controls = without_ddl(progress, controls, self.protocol)
-        arrived = (landed.number, controls, ends, latest, rules, registered, known, named_after)
-        return mode, self._asked(begun, lambda progress: advance_arrived(progress, *arrived))
+        arrived = (landed.number, controls, end_offsets, latest_offsets, rules, registered, known, named_after)
+        return mode, self._fold_with_upstream(begun, lambda progress: advance_arrived(progress, *arrived))
 
-    def _asked(self, begun: Progress, fold: Callable[[Progress], Advanced]) -> Advanced:
+    def _fold_with_upstream(self, begun: Progress, fold: Callable[[Progress], Advanced]) -> Advanced:
         """Fold once, and again with the schemas that were missing and that the upstream has."""
         advanced, upstream = fold(begun), self.job.source.upstream
         if advanced.missing and upstream is not None:
-            advanced = fold(with_asked_schemas(begun, advanced.missing, upstream))
+            advanced = fold(add_upstream_schemas(begun, advanced.missing, upstream))
         return advanced
 
-    def _registered(self, progress: Progress, controls: Sequence[ControlEvent], mode: ModeName | None) -> Progress:
-        return progress if self.registry is None else self.registry.told(progress, controls, mode)
+    def _add_registered(self, progress: Progress, controls: Sequence[ControlEvent], mode: ModeName | None) -> Progress:
+        return progress if self.registry is None else self.registry.add_schemas(progress, controls, mode)
 
     def _due(self, progress: Progress, resolved: int) -> list[QueuedDdl]:
         """The DDLs to apply, with their schemas."""

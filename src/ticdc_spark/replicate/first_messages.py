@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import UsageError
-from ticdc_spark.replicate.state.progress import Offsets, Progress
+from ticdc_spark.model import Offsets
+from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.spark.decode.control import ControlEvent, MessageRejected, MessageSkipped
 from ticdc_spark.spark.sources.base import Source
 from ticdc_spark.streams.detect import ENOUGH, describe_other, detect
@@ -20,9 +21,9 @@ def detected(job: Job, source: Source, stop: threading.Event, *, bounded: bool) 
     Raises: UsageError if they do not show it, or are of several protocols; SourceFault.
     """
     while not stop.is_set():
-        starts, ends = source.beginning(), source.ends()
-        if bounded or any(end > starts.get(place, 0) for place, end in ends.items()):
-            cut = source.cap(starts, ends, _LOOKED_AT, _BYTES)
+        starts, end_offsets = source.beginning_offsets(), source.end_offsets()
+        if bounded or any(end > starts.get(place, 0) for place, end in end_offsets.items()):
+            cut = source.cap(starts, end_offsets, _LOOKED_AT, _BYTES)
             pairs = source.first_messages(starts, cut, _LOOKED_AT)
             return _of(pairs, f"{job.file}: [source] protocol")
         stop.wait(job.poll_interval)
@@ -34,13 +35,13 @@ def refuse_other(
     source: Source,
     progress: Progress,
     starts: Offsets,
-    ends: Offsets,
+    end_offsets: Offsets,
     controls: Sequence[ControlEvent],
     protocol: str,
 ) -> None:
     """Look whether a source of which nothing could be read so far has messages of another protocol.
 
-    ``controls``: what a batch has landed, from ``starts`` to ``ends``.
+    ``controls``: what a batch has landed, from ``starts`` to ``end_offsets``.
     Raises: UsageError if it has; SourceFault.
     """
     anything = progress.tables or progress.pending or progress.ddls or progress.schemas
@@ -50,13 +51,13 @@ def refuse_other(
     rejected = [event for event in read if isinstance(event, MessageRejected)]
     if not rejected or len(rejected) < len(read):
         return
-    looks_like = describe_other(source.first_messages(starts, ends, _LOOKED_AT), protocol)
+    looks_like = describe_other(source.first_messages(starts, end_offsets, _LOOKED_AT), protocol)
     if looks_like is None:
         return
     first = min(rejected, key=lambda event: event.offset)
-    by = "[source] protocol" if job.source.protocol else "an earlier run"
+    by = "[source] protocol" if job.source.protocol else "that of earlier runs"
     message = (
-        f"{job.file}: no message of the first {len(read)} can be read as {protocol}: {looks_like}, and {by} says "
+        f"{job.file}: no message of the first {len(read)} can be read as {protocol}: {looks_like}, and {by} is "
         f"{protocol}. Nothing was applied or left out. The first reason: {first.reason}"
     )
     raise UsageError(message)

@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 HEARTBEAT = 15.0
 """Seconds between heartbeats."""
 SUSPICIOUS = 10.0
-"""Seconds in one phase that reads the source, after which it is asked whether the source is there at all."""
+"""Seconds in one phase that reads the source, after which the source itself is probed."""
 _READS = ("source", "land")
 
 
@@ -31,7 +31,8 @@ class Heart:
         every: float = HEARTBEAT,
         suspicious: float = SUSPICIOUS,
     ) -> None:
-        """``silent``: one sentence if the source does not answer; asked where it was read for ``suspicious`` s."""
+        """``silent``: probes the source, and returns one sentence if it does not answer; called once a phase that reads
+        it has taken ``suspicious`` seconds."""
         self.store = store
         now = time.time()
         self.status = Status(state="pending", at=now, started_at=now, pid=os.getpid(), phase="starting")
@@ -59,7 +60,7 @@ class Heart:
             log.warning("the end of the run is not written down: %s", fault)
 
     def start(self) -> None:
-        """The lease is ours: from now on, whatever happens is written down."""
+        """Begin to write: the job has the lease now."""
         self._alive = True
         self._write()
         self._thread.start()
@@ -74,7 +75,7 @@ class Heart:
             self._write()
 
     def end(self, state: str, **more: Any) -> None:
-        """Write the last word."""
+        """Write the final status."""
         self._stop.set()
         with self._lock:
             last = {"state": state, "exit_code": 0, "error": None}
@@ -82,7 +83,7 @@ class Heart:
         self._write()
 
     def _is_over(self) -> bool:
-        """Whether the status that is there is of a run that has ended: that of one that lives is not ours to write."""
+        """Whether the stored status is of a run that has ended; that of a living run is not overwritten."""
         there = self.store.load_status()
         return there is None or there.state in ("failed", "stopped", "finished")
 
@@ -96,7 +97,7 @@ class Heart:
                 log.warning("no heartbeat: %s", fault)
 
     def _suspect(self) -> None:
-        """Where the source has been read for long, see whether it is there: clients try again without a word."""
+        """Where the source has been read for long, probe it: its clients retry silently."""
         with self._lock:
             phase, since = self.status.phase, self._since
         if phase not in _READS or time.monotonic() - since < self._suspicious:

@@ -7,27 +7,29 @@ from ticdc_spark.replicate.modes.choose import MODES
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.spark.decode.envelopes import LandingPlan, partition_key, table_id_key
-from ticdc_spark.spark.decode.log_schema import SLOTS
+from ticdc_spark.spark.decode.log_schema import BUCKETS
 
 
 def landing_plan(
     job: Job, protocol: str, mode: ModeName | None, progress: Progress, batch: int, registry: Registered | None
 ) -> LandingPlan:
     """The plan of a batch. While the mode is not known, rows that hide their commit_ts are rows all the same."""
-    acting: ModeName = mode or ("arrival" if PROTOCOLS[protocol].traits.hidden_deletes else "barrier")
+    acting: ModeName = mode or ("arrival" if PROTOCOLS[protocol].traits.hidden_deletes else "watermark")
     return LandingPlan(
         protocol=protocol,
         generation=progress.generation,
         batch=batch,
-        slots=SLOTS,
-        floors={table_id_key(*name): floor for name, floor in MODES[acting].floors(progress).items()},
+        buckets=BUCKETS,
+        table_replay_below={
+            table_id_key(*name): commit_ts for name, commit_ts in MODES[acting].replay_below(progress).items()
+        },
         watermarks={partition_key(p.topic, p.partition): p.watermark for p in progress.partitions},
         skip=tuple((place.topic, place.partition, place.offset) for place in job.skip_messages),
         replay_below=0 if acting == "arrival" else progress.replay_below,
         arrival=acting == "arrival",
         claim_check_storage=job.source.claim_check_storage,
         verify_checksum=job.verify_checksum,
-        block_keys=PROTOCOLS[protocol].traits.schema_blocks and mode != "barrier",
+        block_keys=PROTOCOLS[protocol].traits.schema_blocks and mode != "watermark",
         native=native_of(job.source),
         schemas=None if registry is None else dict(registry.known),
     )

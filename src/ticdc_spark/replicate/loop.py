@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager, nullcontext
 
 from ticdc_spark.config.job import Job, native_of
 from ticdc_spark.errors import EnvironmentFault, UsageError, os_reason
+from ticdc_spark.model import Offsets
 from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.replicate.first_messages import detected
 from ticdc_spark.replicate.heart import Heart
@@ -17,7 +18,7 @@ from ticdc_spark.replicate.report import NOT_ALL_APPLIED, BatchReport, Summary
 from ticdc_spark.replicate.schemas.registered import registered
 from ticdc_spark.replicate.state.lease import Lease, acquire
 from ticdc_spark.replicate.state.lease_store import lease_store, this_process
-from ticdc_spark.replicate.state.progress import Offsets, Progress, Store
+from ticdc_spark.replicate.state.progress import Progress, Store
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.registry import sink_kind
 from ticdc_spark.spark.session.session import coordinates, open_session
@@ -139,7 +140,7 @@ def _run(
     begun = steps.progress
     log.info("first batch: number %d", begun.batch + 1)
     batches = 0
-    targets: Offsets | None = steps.source.ends() if once else None
+    targets: Offsets | None = steps.source.end_offsets() if once else None
     finished = False
     while not stop.is_set():
         report = steps.batch(targets, heart.beat)

@@ -1,14 +1,14 @@
-"""Whether a source is there at all: asked where its client tries again without a word."""
+"""Probe whether a source is there at all, where its client retries silently."""
 
 import socket
 
-from ticdc_spark.config.job import KafkaSource, Source
+from ticdc_spark.config.job import KafkaSource, SourceConfig
 
 TIMEOUT = 3.0
 """Seconds for one broker to accept a connection."""
 
 
-def silent(source: Source, timeout: float = TIMEOUT) -> str:
+def silent(source: SourceConfig, timeout: float = TIMEOUT) -> str:
     """One sentence if none of a source's brokers accepts a connection, or its folder is gone; ``""``: it is there."""
     if not isinstance(source, KafkaSource):
         return "" if source.path.exists() else f"the recorded topic {source.path} is not there"

@@ -35,18 +35,18 @@ _OWN_CLIENT = ("kafka.sasl.", "kafka.ssl.", "kafka.security.")
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     what: str
-    said: str
+    found: str
     """What was found; of a failure, the error's text."""
     error: TicdcSparkError | None = None
 
 
 def checks(job: Job, *, lease: bool = True) -> Iterator[Checked]:
-    """Look at one thing after the other; what builds on something that failed is left out.
+    """Run one check after the other; what builds on something that failed is left out.
 
-    ``lease``: whether somebody holds the job, which one who has its lease need not ask.
+    ``lease``: whether to check that no other process holds the job; left out by one that holds it itself.
     """
     yield _checked("state", lambda: _writable(job.state, EnvironmentFault))
     yield _checked("warehouse", lambda: _warehouse(job))
@@ -61,20 +61,20 @@ def checks(job: Job, *, lease: bool = True) -> Iterator[Checked]:
         yield _checked("registry", lambda: _registry(job))
 
 
-def stop_at_fault(job: Job, log: Callable[[str], None]) -> None:
-    """Go through the checks of one who has the lease; ``log`` gets what was found. Raises: the first error"""
+def stop_at_fault(job: Job, report: Callable[[str], None]) -> None:
+    """Run the checks, without that of the lease; ``report`` gets what was found. Raises: the first error"""
     for checked in checks(job, lease=False):
         if checked.error is not None:
             raise checked.error
         if checked.what not in ("state", "warehouse"):
-            log(f"{checked.what}: {checked.said}")
+            report(f"{checked.what}: {checked.found}")
 
 
 def _checked(what: str, look: Callable[[], str]) -> Checked:
     try:
-        return Checked(what=what, said=look())
+        return Checked(what=what, found=look())
     except TicdcSparkError as error:
-        return Checked(what=what, said=str(error), error=error)
+        return Checked(what=what, found=str(error), error=error)
 
 
 def _writable(folder: Path, fault: type[EnvironmentFault]) -> str:
@@ -100,7 +100,7 @@ def _lease(job: Job) -> str:
     owner = living(store)
     if owner:
         raise LeaseHeld(f"{store.where} is held by {owner}")
-    return "nobody holds it"
+    return "no process holds it"
 
 
 def _source(job: Job, found: list[Message]) -> str:
@@ -114,7 +114,7 @@ def _source(job: Job, found: list[Message]) -> str:
     own = [key for key in source.options if key.startswith(_OWN_CLIENT)]
     if own or find_spec("confluent_kafka") is None:
         why = f"{own[0]} is for Spark's client" if own else "pip install 'ticdc-spark[kafka]' checks them here"
-        return f"a broker of {source.bootstrap_servers} accepts connections; topics are looked at by Spark ({why})"
+        return f"a broker of {source.bootstrap_servers} accepts connections; topics are checked by Spark ({why})"
     with TopicReader(source.bootstrap_servers, {}) as kafka:
         topics = source.topics or tuple(_matching(kafka.topics(), source.topic_pattern or ""))
         partitions = kafka.partitions(topics)
@@ -156,13 +156,13 @@ def _protocol(job: Job, messages: list[Message]) -> str:
         if not all(isinstance(event, Rejected) for pair in pairs for event in of.open_message(*pair)):
             return f"{named}, by the job file"
     raise UsageError(
-        f"{job.file}: [source] protocol says {named}, and the first {len(pairs)} messages look like {looks_like}"
+        f"{job.file}: [source] protocol is {named}, and the first {len(pairs)} messages look like {looks_like}"
     )
 
 
 def _registry(job: Job) -> str:
     found = registered(job.source)
-    assert found is not None, "it is asked only where there is one"
+    assert found is not None, "checked only where there is one"
     try:
         found.fetch([_NO_SUCH_ID])
     finally:

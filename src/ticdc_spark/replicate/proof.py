@@ -3,13 +3,14 @@
 import msgspec
 
 from ticdc_spark.errors import SourceChanged
-from ticdc_spark.replicate.modes.arrival import position
+from ticdc_spark.model import TopicPartition
+from ticdc_spark.replicate.modes.arrival import batch_ordinal
 from ticdc_spark.replicate.modes.base import LandedBatch
-from ticdc_spark.replicate.state.progress import Partition, Progress
+from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.spark.decode.control import DdlRead, RowsRead, WatermarkRead
 
 
-def proven(progress: Progress, landed: LandedBatch) -> Progress:
+def check_unproven(progress: Progress, landed: LandedBatch) -> Progress:
     """After the state was lost, what is left of a partition must reach back to what had been applied.
 
     Raises: SourceChanged
@@ -33,20 +34,20 @@ def proven(progress: Progress, landed: LandedBatch) -> Progress:
     return msgspec.structs.replace(progress, unproven=tuple(left), whole=whole)
 
 
-def _whole(progress: Progress, landed: LandedBatch) -> tuple[Partition, ...]:
+def _whole(progress: Progress, landed: LandedBatch) -> tuple[TopicPartition, ...]:
     """The partitions that begin at offset 0 and have not been looked at, until one of them reaches back.
 
     Raises: SourceChanged where none does: they are not those that the tables came from
     """
     reached = max(progress.replay_below, max((table.mark[0] for table in progress.tables), default=0))
-    if reached < position(progress.generation + 1, 0):
+    if reached < batch_ordinal(progress.generation + 1, 0):
         return ()  # In arrival mode marks are no commit_ts.
     found = {place: _oldest(place, landed) for place in progress.whole}
     if any(ts <= reached + 1 for oldest in found.values() for ts in oldest):
         return ()
     later = [ts for oldest in found.values() for ts in oldest]
     left = tuple(place for place, oldest in found.items() if not oldest)
-    if not later or any(landed.latest.get(place, 0) > 0 for place in left):
+    if not later or any(landed.latest_offsets.get(place, 0) > 0 for place in left):
         return left
     raise SourceChanged(
         f"no topic reaches back to {reached}, which a table had applied before the state was lost: what is there "
@@ -56,7 +57,7 @@ def _whole(progress: Progress, landed: LandedBatch) -> tuple[Partition, ...]:
     )
 
 
-def _oldest(place: Partition, landed: LandedBatch) -> list[int]:
+def _oldest(place: TopicPartition, landed: LandedBatch) -> list[int]:
     """What shows how far back a partition reaches, in a batch that read its first messages."""
     here = [event for event in landed.controls if (event.topic, event.partition) == place]
     oldest = [event.commit_ts for event in here if isinstance(event, WatermarkRead)]
@@ -67,4 +68,4 @@ def _oldest(place: Partition, landed: LandedBatch) -> list[int]:
     return oldest
 
 
-__all__ = ["proven"]
+__all__ = ["check_unproven"]

@@ -1,4 +1,4 @@
-"""What the loop tells whoever runs it."""
+"""What the loop reports to its caller."""
 
 import msgspec
 
@@ -9,7 +9,7 @@ NOT_ALL_APPLIED = 3
 
 
 class BatchReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One committed batch, or one look that found nothing new."""
+    """One committed batch, or one poll that found nothing new."""
 
     progress: Progress
     """As committed."""
@@ -31,7 +31,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     ddls: int = 0
     seconds: float = 0.0
     finished: bool = False
-    """It reached what it was to reach (``--once``, ``--until-ts``); else it was told to stop."""
+    """It reached what it was to reach (``--once``, ``--until-ts``); else it was stopped on request."""
 
     @property
     def held(self) -> str:

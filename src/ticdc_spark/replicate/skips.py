@@ -7,10 +7,10 @@ import msgspec
 
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.values import MessagePlace, skip_messages_line
+from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.columns import diverged
 from ticdc_spark.replicate.apply.rejects import LOGGED
 from ticdc_spark.replicate.state.progress import Progress, SkippedRow, TableState
-from ticdc_spark.sinks.base import TableName
 from ticdc_spark.spark.decode.control import ControlEvent, MessageSkipped
 
 log = logging.getLogger(__name__)

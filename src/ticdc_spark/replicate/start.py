@@ -1,4 +1,4 @@
-"""The start of a run: what the job knows is compared with what its tables, its change log and its source are now."""
+"""The start of a run: the progress is compared with the tables, the change log and the source as they are now."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -9,21 +9,22 @@ import msgspec
 
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded
+from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.columns import columns_gone, diverged
 from ticdc_spark.replicate.apply.look import Looked, look_at
 from ticdc_spark.replicate.apply.rows import vanished
 from ticdc_spark.replicate.schemas.files import with_schema_files
 from ticdc_spark.replicate.state.progress import (
-    NO_MARK,
     CatchUp,
     PartitionState,
-    Pending,
+    PendingRows,
     Progress,
     ProgressStore,
     TableState,
 )
-from ticdc_spark.sinks.base import Sink, TableName
+from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.changelog_base import ChangeLog
+from ticdc_spark.sinks.mark import NO_MARK
 from ticdc_spark.spark.sources.base import Source
 
 log = logging.getLogger(__name__)
@@ -32,7 +33,7 @@ T = TypeVar("T")
 
 def begin(
     job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: ProgressStore, protocol: str
-) -> tuple[Progress, tuple[Pending, ...]]:
+) -> tuple[Progress, tuple[PendingRows, ...]]:
     """The progress to go on from, and rows that must be applied again to tables that were set back.
 
     Raises: DecisionNeeded with the ways out; SinkFault, SourceFault, UsageError
@@ -63,9 +64,9 @@ def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: Pr
         return Progress(job=job.name, generation=plan.generation, partitions=_partitions(source.starting()))
     tables = _recovered(job, sink)
     if not tables:
-        starting = source.starting() if newest == 0 else source.beginning()
+        starting = source.starting() if newest == 0 else source.beginning_offsets()
         return Progress(job=job.name, generation=newest + 1, partitions=_partitions(starting))
-    beginning = source.beginning()
+    beginning = source.beginning_offsets()
     applied = max(table.job_applied for table in tables)
     log.warning(
         "the state was lost: %d tables are there, which had applied everything up to %d; the topic is read again from "
@@ -104,13 +105,13 @@ def _partitions(offsets: dict[tuple[str, int], int]) -> tuple[PartitionState, ..
 
 
 def _recovered(job: Job, sink: Sink) -> list[TableState]:
-    """The tables of the lake that are this job's, as they say of themselves."""
+    """The tables of the lake that are this job's, by their own stamps."""
     found = []
     for name in sink.list_tables(job.name):
         looked = look_at(sink, job, name, None)
         if looked.behind:
             raise DecisionNeeded(
-                f"{looked.behind}, and the state of the job is lost: nothing says what the table lacks. Roll it "
+                f"{looked.behind}, and the state of the job is lost: what the table lacks is not known. Roll it "
                 "forward again, or drop every table of the job to have them rebuilt from the start of the topic"
             )
         if looked.state is not None and looked.stamp is not None and looked.stamp.about:
@@ -125,7 +126,7 @@ def _missing_batches(progress: Progress, changelog: ChangeLog) -> set[int]:
 
 def _look(
     job: Job, sink: Sink, changelog: ChangeLog, progress: Progress, *, interrupted: bool
-) -> tuple[Progress, tuple[Pending, ...]]:
+) -> tuple[Progress, tuple[PendingRows, ...]]:
     """Look at every table of the job. ``interrupted``: a batch that was not finished may have dropped or renamed some.
 
     Returns: the progress with what the tables show, and rows to apply again.
@@ -138,7 +139,7 @@ def _look(
         as_left = looked.stamp is not None and looked.stamp.mark == table.mark and not arrival
         return looked, columns_gone(sink, table) if as_left and table.diverged_since is None else ""
 
-    redo: list[Pending] = []
+    redo: list[PendingRows] = []
     worse: dict[TableName, TableState] = {}
     for table, (looked, gone) in zip(tables, _each(job, look, tables), strict=True):
         name = (table.schema, table.name)
@@ -147,8 +148,8 @@ def _look(
                 raise DecisionNeeded(vanished(job, name))
         elif looked.behind:
             redo.append(_redo(job, changelog, progress, table, looked))
-            # From here on this is where the table stands; until the rows are there, the progress that is stored says
-            # that more was promised, so that a death on the way begins this anew.
+            # The table is here from now on. Until its rows are applied again, the stored progress is ahead of it, so
+            # that a crash on the way begins this anew.
             sink.stamp(name, looked.stamp)
             worse[name] = _set_back(table, looked)
         elif looked.state is not None and looked.state.diverged_since is not None and table.diverged_since is None:
@@ -178,7 +179,7 @@ def _come_back(job: Job, sink: Sink, progress: Progress) -> dict[TableName, Tabl
 
 
 def _set_back(table: TableState, looked: Looked) -> TableState:
-    """A table that was set back, as the job knows it: with the mark that it has, and what others did to it since."""
+    """The state of a table that was set back: with the mark that it has, and what other writers did to it since."""
     assert looked.stamp is not None, "it is in the lake"
     back = msgspec.structs.replace(table, mark=looked.stamp.mark)
     state = looked.state
@@ -194,7 +195,7 @@ def _each(job: Job, look: Callable[[TableState], T], tables: list[TableState]) -
         return list(pool.map(look, tables))
 
 
-def _redo(job: Job, changelog: ChangeLog, progress: Progress, table: TableState, looked: Looked) -> Pending:
+def _redo(job: Job, changelog: ChangeLog, progress: Progress, table: TableState, looked: Looked) -> PendingRows:
     """The rows that a table lacks, if the change log has them all and nothing but rows is missing.
 
     Raises: DecisionNeeded
@@ -204,7 +205,7 @@ def _redo(job: Job, changelog: ChangeLog, progress: Progress, table: TableState,
     batches = changelog.batches(progress.generation)
     why = ""
     if progress.mode == "arrival":
-        why = "without watermarks nothing says which rows it lacks"
+        why = "without watermarks it is not known which rows it lacks"
     elif table.ddl_ts > mark:
         why = f"a DDL at {table.ddl_ts} is among what it lacks"
     elif mark < progress.forgotten or mark < progress.replay_below:
@@ -219,7 +220,7 @@ def _redo(job: Job, changelog: ChangeLog, progress: Progress, table: TableState,
         )
     log.warning("%s; its rows since then are applied again from the change log", looked.behind)
     topic = table.topics[0] if table.topics else ""
-    return Pending(
+    return PendingRows(
         batch=0,
         schema=table.schema,
         name=table.name,

@@ -8,13 +8,13 @@ import msgspec
 
 from ticdc_spark import failpoints
 from ticdc_spark.config.job import Job
-from ticdc_spark.model import Table
+from ticdc_spark.model import Offsets, Table, TableName
 from ticdc_spark.replicate.apply.batch import Batch
 from ticdc_spark.replicate.apply.timelines import TimelineResult, apply, settle
 from ticdc_spark.replicate.decide import Decided, Decider
 from ticdc_spark.replicate.first_messages import refuse_other
 from ticdc_spark.replicate.landing import landing_plan
-from ticdc_spark.replicate.modes.arrival import position
+from ticdc_spark.replicate.modes.arrival import batch_ordinal
 from ticdc_spark.replicate.modes.base import Advanced, LandedBatch, ModeName
 from ticdc_spark.replicate.modes.choose import MODES, of_job
 from ticdc_spark.replicate.modes.commit import counted_off, forget_before, forgotten_by
@@ -28,11 +28,11 @@ from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.skips import mark_new, warn_of_old
 from ticdc_spark.replicate.start import begin
 from ticdc_spark.replicate.state.lease import Fence, FencedStore
-from ticdc_spark.replicate.state.progress import Offsets, Plan, Progress, ProgressStore, QueuedDdl, TableState
+from ticdc_spark.replicate.state.progress import Plan, Progress, ProgressStore, QueuedDdl, TableState
 from ticdc_spark.replicate.stops import stop_if_needed
 from ticdc_spark.replicate.timer import Timer
 from ticdc_spark.replicate.unread import mark_unread, with_topics
-from ticdc_spark.sinks.base import Sink, TableName
+from ticdc_spark.sinks.base import Sink
 from ticdc_spark.spark.decode.control import ControlEvent
 from ticdc_spark.spark.sources.base import Source
 
@@ -90,9 +90,9 @@ class Steps:
         beat("source", number)
         check_source(self.source, self.progress)
         plan, fresh = self._plan(number, targets)
-        ends = {(topic, partition): end for topic, partition, end in plan.ends}
-        starts = first_offsets(self.source, self.progress, ends)
-        messages = sum(max(0, end - starts.get(place, end)) for place, end in ends.items())
+        end_offsets = {(topic, partition): end for topic, partition, end in plan.end_offsets}
+        starts = first_offsets(self.source, self.progress, end_offsets)
+        messages = sum(max(0, end - starts.get(place, end)) for place, end in end_offsets.items())
         if fresh and not messages and not self._may_advance():
             self._first = False
             return BatchReport(progress=self.progress, left=0)
@@ -102,13 +102,15 @@ class Steps:
             failpoints.point("plan")
         beat("land", number)
         with Timer(self.seconds, "land"):
-            controls = self._land(number, starts, ends)
+            controls = self._land(number, starts, end_offsets)
         failpoints.point("land")
-        refuse_other(self.job, self.source, self.progress, starts, ends, controls, self.protocol)
-        latest = self.source.ends()
+        refuse_other(self.job, self.source, self.progress, starts, end_offsets, controls, self.protocol)
+        latest_offsets = self.source.end_offsets()
         beat("advance", number)
         with Timer(self.seconds, "advance"):
-            landed = LandedBatch(number=number, controls=controls, ends=ends, latest=latest)
+            landed = LandedBatch(
+                number=number, controls=controls, end_offsets=end_offsets, latest_offsets=latest_offsets
+            )
             decided = self.decider.decide(self.progress, self.mode, landed, plan, self.clock())
         self.mode = decided.mode
         self.store.save_plan(msgspec.structs.replace(plan, resolved=decided.resolved, mode=self.mode or ""))
@@ -122,7 +124,7 @@ class Steps:
         failpoints.point("progress")
         self._first = False
         stop_if_needed(self.job, self.progress, decided, self.clock())
-        left = sum(max(0, end - ends.get(place, 0)) for place, end in (targets or latest).items())
+        left = sum(max(0, end - end_offsets.get(place, 0)) for place, end in (targets or latest_offsets).items())
         return BatchReport(
             progress=self.progress,
             messages=messages,
@@ -151,27 +153,27 @@ class Steps:
         known = self.mode is not None
         return may_advance(self.job, self.progress, bounded=self.bounded, mode_known=known, now=self.clock())
 
-    def _land(self, number: int, starts: Offsets, ends: Offsets) -> list[ControlEvent]:
+    def _land(self, number: int, starts: Offsets, end_offsets: Offsets) -> list[ControlEvent]:
         while True:
             plan = landing_plan(self.job, self.protocol, self.mode, self.progress, number, self.registry)
-            controls = self.changelog.land(self.source.read(starts, ends), plan)
+            controls = self.changelog.land(self.source.read(starts, end_offsets), plan)
             if self.registry is None or not self.registry.learn(controls):  # seldom: a schema that is new
                 return controls
 
     def _apply(self, number: int, decided: Decided) -> TimelineResult:
         progress = decided.advanced.progress
         states: dict[TableName, TableState] = {(table.schema, table.name): table for table in progress.tables}
-        mode = MODES[decided.mode or "barrier"]
+        mode = MODES[decided.mode or "watermark"]
         behind = bounds_behind(progress)
         batch = Batch(
             job=self.job,
             sink=self.sink,
-            log=self.changelog,
+            changelog=self.changelog,
             generation=progress.generation,
             batch=number,
             protocol=self.protocol,
             arrival=decided.mode == "arrival",
-            position=position(progress.generation, number),
+            batch_ordinal=batch_ordinal(progress.generation, number),
             registry=self.registry,
             pending=progress.pending,
             schemas=_schemas(progress, decided.ddls),
@@ -230,7 +232,7 @@ class Steps:
             rejected=before.rejected + result.rejected,
             zero_dates=before.zero_dates + result.zero_dates,
         )
-        mode = MODES[decided.mode or "barrier"]
+        mode = MODES[decided.mode or "watermark"]
         waits = {identity(ddl.change) for ddl in result.left}
         ddls = [ddl for ddl in decided.ddls if identity(ddl.change) not in waits]
         keep = retention.seconds or 0.0
@@ -251,12 +253,12 @@ class Steps:
 def _schemas(progress: Progress, ddls: Sequence[QueuedDdl]) -> dict[tuple[str, str, str], Table]:
     """The schemas that rows of a batch may name: those of its DDLs, too."""
     tables = [table for ddl in ddls for table in (ddl.change.pre_table, ddl.change.table) if table is not None]
-    told = {(table.schema, table.name, str(table.version)): table for table in tables if table.version is not None}
-    return told | {(known.schema, known.name, known.key): known.table for known in progress.schemas}
+    from_ddls = {(table.schema, table.name, str(table.version)): table for table in tables if table.version is not None}
+    return from_ddls | {(known.schema, known.name, known.key): known.table for known in progress.schemas}
 
 
 def _is_judged(before: TableState | None, now: TableState) -> bool:
-    """Whether what is known of a table's worth has changed: it diverged, or was quarantined, or goes on."""
+    """Whether a table's condition has changed: it diverged, was quarantined, or goes on."""
     if before is None or now.dropped:
         return False
     was = (before.clean, before.diverged_since, before.quarantined)

@@ -4,10 +4,10 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
+from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.columns import diverged
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.state.progress import Progress, TableState, UnreadNote
-from ticdc_spark.sinks.base import TableName
 
 
 def topics_of(progress: Progress) -> dict[TableName, set[str]]:
@@ -62,9 +62,11 @@ def mark_unread(
             if note.quarantine:
                 marked[name] = msgspec.structs.replace(marked[name], quarantined=state.quarantined or note.why)
                 continue
-        behind = not arrival and state is not None and there and state.applied < note.until
+        stands = state is not None and state.quarantined is not None
+        behind = not arrival and state is not None and (there or stands) and state.applied < note.until
         if resolved < note.until or behind:
-            left.append(note)
+            # One that stands still has been quarantined for it; what it becomes once it is resumed is marked.
+            left.append(msgspec.structs.replace(note, quarantine=note.quarantine and not stands))
     return marked, tuple(left)
 
 

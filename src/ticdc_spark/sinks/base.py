@@ -1,25 +1,21 @@
-"""The contract of a sink: a lake of tables, each of which says what it is and how far it is.
+"""The contract of a sink: a lake of tables, each with a stamp of what it is and how far it is.
 
 Every write and every DDL carries its stamp in the very commit that does it. The contract is split by what a sink can
-do: ``Tables`` (look, create, drop, stamp), ``Columns`` (schema changes), ``Changes`` (rows); ``Sink`` is all of them.
+do: ``Tables`` (find, create, drop, stamp), ``Columns`` (schema changes), ``Changes`` (rows); ``Sink`` is all of them.
 A sink opens the change log that belongs to it, and decides how it writes the net changes of rows of that log.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import msgspec
 
-from ticdc_spark.model import Value
+from ticdc_spark.model import TableName, Value
 from ticdc_spark.sinks.changelog_base import ChangeLog
+from ticdc_spark.sinks.mark import Mark
 from ticdc_spark.spark.decode.log_files import LogScan
 from ticdc_spark.spark.decode.rows import OP, BadRow, ReadPlan
 from ticdc_spark.spark.types import LakeColumn, LakeOptions
-
-Mark: TypeAlias = tuple[int, int]
-"""(commit_ts, step)."""
-TableName: TypeAlias = tuple[str, str]
-"""(schema, table), as in the source; the sink escapes them."""
 
 OP_COLUMN = OP
 """Column of a net change: ``d`` deletes its key, anything else is the row's last image."""
@@ -32,15 +28,15 @@ class Stamp(msgspec.Struct, frozen=True):
 
     job: str
     mark: Mark
-    floor: int
+    applied_before: int
     """The commit_ts up to which everything was applied before the step of ``mark`` began."""
     about: str = ""
-    """What the table is, in the job's own words (JSON); the sink keeps it as it is. ``""``: as written before."""
+    """What the table is (``TableState`` as JSON, opaque to the sink). ``""``: as written before."""
     job_applied: int = 0
     """The commit_ts up to which the job had applied everything to all its tables before this commit."""
     seen: int | None = None
-    """The snapshot at which the job looked at the table (``TableFound.snapshot``). What others did after it is kept for
-    the next look, and new keys are not appended unlooked-for. ``None``: it was not there. Not written."""
+    """The snapshot at which the job read the table (``TableFound.snapshot``). What other writers did after it is kept
+    for the next read, and new keys are not appended without a look-up. ``None``: it was not there. Not written."""
 
 
 class TableFound(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +47,7 @@ class TableFound(msgspec.Struct, frozen=True, kw_only=True):
     rolled_back: bool = False
     """The table was set back to a state before one that a job committed; ``stamp`` has the mark of that state."""
     changed_by: str = ""
-    """How somebody else changed rows since a job last looked at the table and wrote to it; ``""``: nobody did."""
+    """How other writers changed rows since a job last read the table and wrote to it; ``""``: they did not."""
     snapshot: int | None = None
     """The current snapshot."""
 
@@ -109,7 +105,7 @@ class NetChanges(msgspec.Struct, frozen=True, kw_only=True):
     appended: Stamp | None = None
     """The mark of a commit before it, if the sink appends new keys by a commit of their own."""
     new_keys: bool = False
-    """Whether a key whose first event is an insert has no row in the table, if nobody else wrote to it since
+    """Whether a key whose first event is an insert has no row in the table, if no other writer changed it since
     ``stamp.seen``."""
     inserts: int = 0
     others: int = 0
@@ -128,7 +124,7 @@ class NewestChanges(msgspec.Struct, frozen=True, kw_only=True):
     """Those of ``plan``, and the last one for the commit_ts of a row's last change."""
     stamp: Stamp
     deletes: ReadPlan | None = None
-    """How older rows of the log are read for the deletes that they hold; ``None``: those need not be looked at."""
+    """How older rows of the log are read for the deletes that they hold; ``None``: those need not be read."""
     leave_out_unreadable: bool = False
 
 
@@ -146,13 +142,13 @@ class UnreadableRows(Exception):
 
 
 class Tables(Protocol):
-    """The tables of a lake, and what they say of themselves. Every commit is fenced: it asks for the lease first."""
+    """The tables of a lake, and their stamps. Every commit is fenced: the lease is checked first."""
 
     def find(self, table: TableName) -> TableFound | None:
         """A table as it is now; ``None``: the lake has no such table."""
 
     def list_tables(self, job: str) -> list[TableName]:
-        """The tables whose newest stamp is of a job. Looks at every table: for a job whose state was lost."""
+        """The tables whose newest stamp is of a job. Reads every table: for a job whose state was lost."""
 
     def snapshot_id(self, table: TableName) -> int | None:
         """The current snapshot."""
@@ -183,7 +179,7 @@ class Columns(Protocol):
     """Schema changes."""
 
     def columns(self, table: TableName) -> dict[str, str]:
-        """Lake column names of a table to their types, in Spark's words."""
+        """Lake column names of a table to their types, as Spark SQL names them."""
 
     def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
         """Rename, add, drop and promote columns, with the stamp, in one commit."""

@@ -1,4 +1,4 @@
-"""The history of a table: what its commits say of it, and what others did between them.
+"""The history of a table: its stamps, and what other writers did between them.
 
 A stamp stands in two places: in the table's properties, beside the number of the snapshot that it was written with,
 and in the summaries of snapshots. Properties survive compaction and expiry by other tools, and no rollback undoes
@@ -15,7 +15,7 @@ from ticdc_spark.sinks.base import Stamp, TableFound
 UPKEEP = frozenset({"replace"})
 """Operations that change files and no rows."""
 EXPIRED = "snapshots that were expired"
-"""In place of operations that nothing can tell any more."""
+"""In place of operations that are not known any more."""
 _NOWHERE: tuple[tuple[int, int], int] = ((0, 0), 0)
 
 
@@ -42,15 +42,15 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     sequence: int
     """Of ``snapshot``."""
     changed_by: frozenset[str] = frozenset()
-    """What others did between the job's look at the table and this commit, which no look has found yet."""
+    """What other writers did between the job's read of the table and this commit, which no read has found yet."""
 
 
 Lookup: TypeAlias = Callable[[int], Commit | None]
-"""A commit by its id; ``None``: it was expired, and nothing tells what it was."""
+"""A commit by its id; ``None``: it was expired, and what it was is not known."""
 
 
 def judge(note: Note | None, current: int | None, lookup: Lookup) -> TableFound:
-    """What a table says of itself, and what others did to it since.
+    """Find a table's newest stamp, and what other writers did to it since.
 
     ``current``: its snapshot now; ``None``: it has none.
     """
@@ -82,9 +82,9 @@ def judge(note: Note | None, current: int | None, lookup: Lookup) -> TableFound:
 
 
 def unseen_changes(note: Note | None, current: int | None, seen: int | None, lookup: Lookup) -> frozenset[str]:
-    """What others did to a table that the job has not found yet, up to a commit of its own or to the table as it is.
+    """What other writers did to a table that the job has not found yet, up to its own last commit, or to all of it.
 
-    ``seen``: the snapshot at which the job looked; ``note``: what the properties said before the commit.
+    ``seen``: the snapshot at which the job read the table; ``note``: the properties before the commit.
     """
     if note is None and seen is None:
         return frozenset()
@@ -104,7 +104,7 @@ def unseen_changes(note: Note | None, current: int | None, seen: int | None, loo
 
 
 def _unnoted(current: int | None, lookup: Lookup) -> TableFound:
-    """A table whose properties say nothing: a summary may."""
+    """Find a stamp in summaries, where the properties have none."""
     passed: list[Commit] = []
     at = current
     while at is not None and (commit := lookup(at)) is not None:

@@ -1,13 +1,14 @@
 """The sinks by the kind that a job file names: the only list of them."""
 
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ticdc_spark.config.job import IcebergSink as IcebergConfig
-from ticdc_spark.config.job import Job
-from ticdc_spark.sinks.base import Sink, TableName
+from ticdc_spark.config.job import IcebergConfig, Job
+from ticdc_spark.config.values import WriterName
+from ticdc_spark.model import TableName
+from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.iceberg import kind as iceberg
 from ticdc_spark.spark.session.session import Part
 
@@ -21,9 +22,7 @@ class SinkKind(Protocol):
     def spark_options(self, config: IcebergConfig) -> dict[str, str]:
         """Spark's options for it."""
 
-    def open(
-        self, spark: SparkSession, config: IcebergConfig, writer: Literal["tasks", "spark"], fence: Callable[[], None]
-    ) -> Sink:
+    def open(self, spark: SparkSession, config: IcebergConfig, writer: WriterName, fence: Callable[[], None]) -> Sink:
         """Open it. ``fence`` is called before each commit. Raises: SinkFault"""
 
     def open_lake(self, job: Job) -> SparkSession:

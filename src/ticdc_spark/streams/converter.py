@@ -11,16 +11,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TypeAlias
 
-from ticdc_spark.model import Bootstrap, Change, Message, Rejected, RowChange, SchemaChange, Table, Watermark
+from ticdc_spark.model import (
+    Bootstrap,
+    Change,
+    Message,
+    Offsets,
+    Rejected,
+    RowChange,
+    SchemaChange,
+    Table,
+    TopicPartition,
+    Watermark,
+)
 from ticdc_spark.protocols import protocol
 from ticdc_spark.protocols.base import Encoded, Encoder
 from ticdc_spark.streams.reader import EventReader, Found
 from ticdc_spark.streams.target_tables import TargetTables
 from ticdc_spark.streams.write_changes import UNWRITABLE
 
-Partition: TypeAlias = tuple[str, int]
 _RUN = 256
 """Rows of one partition that are encoded at once."""
 
@@ -32,12 +41,12 @@ class Converter:
         self._reader = reader
         self._target = protocol(name).traits
         self._to = to
-        self._offsets: dict[Partition, int] = {}
+        self._offsets: Offsets = {}
         self._run: list[Found] = []
         self.unsent: Counter[str] = Counter()
         """DDL and watermarks that have no message in the target."""
         self._tables = TargetTables(self._target)
-        self._told: set[tuple[Partition, str, str, int]] = set()
+        self._sent: set[tuple[TopicPartition, str, str, int]] = set()
 
     def convert(self, found: Found) -> Iterator[Message | Rejected]:
         """What an event gives, now or with the next ones; ``Rejected`` for what cannot be read or written."""
@@ -94,8 +103,8 @@ class Converter:
 
     def _schema(self, found: Found, table: Table) -> Iterator[Message | Rejected]:
         key = (_partition(found), table.schema, table.name, table.version or 0)
-        if key not in self._told:
-            self._told.add(key)
+        if key not in self._sent:
+            self._sent.add(key)
             yield from self._messages(found, [self._to.bootstrap(table)])
 
     def _attempt(self, found: Found, make: Callable[[], Sequence[Encoded | None]]) -> Iterator[Message | Rejected]:
@@ -128,7 +137,7 @@ class Converter:
             self.unsent["DDL" if isinstance(event, SchemaChange) else "watermark"] += 1
 
 
-def _partition(found: Found) -> Partition:
+def _partition(found: Found) -> TopicPartition:
     return found.message.topic, found.message.partition
 
 

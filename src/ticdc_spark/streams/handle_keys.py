@@ -21,7 +21,7 @@ Lookup: TypeAlias = Callable[[Table, Sequence[Row], int], Sequence[Row | None]]
 rejects the rows; EnvironmentFault goes through. ``clients.upstream.Upstream.lookup`` is one."""
 
 
-class _Asked(NamedTuple):
+class _Query(NamedTuple):
     """A row to look up, for the change at a place."""
 
     place: int
@@ -57,7 +57,7 @@ def _without_key(change: RowChange, old_values: bool) -> Rejected | None:
 
 def _fill(changes: list[RowChange | Rejected], which: str, lookup: Lookup) -> None:
     """Replace one image of the partial changes, in place."""
-    asked: dict[int, tuple[Table, list[_Asked]]] = {}
+    queries: dict[int, tuple[Table, list[_Query]]] = {}
     for at, change in enumerate(changes):
         if isinstance(change, RowChange) and change.partial:
             image = change.after if which == "after" else change.before
@@ -65,8 +65,8 @@ def _fill(changes: list[RowChange | Rejected], which: str, lookup: Lookup) -> No
                 key = {name: image[name] for name in handle_key(change.table)}
                 # the moment before a commit has its old rows
                 ts = change.commit_ts - (which == "before")
-                asked.setdefault(id(change.table), (change.table, []))[1].append(_Asked(at, key, ts))
-    for table, wanted in asked.values():
+                queries.setdefault(id(change.table), (change.table, []))[1].append(_Query(at, key, ts))
+    for table, wanted in queries.values():
         for at, row in _looked_up(table, wanted, lookup):
             change = changes[at]
             assert isinstance(change, RowChange)
@@ -84,15 +84,15 @@ def complete_columns(table: Table, columns: Columns, partial: Mapping[int, int],
     names = handle_key(table)
     if not names:
         return dict.fromkeys(partial, f"{_name(table)} has no handle key to look its row up by")
-    asked = [
-        _Asked(at, {name: columns.values[places[name]][at] for name in names}, ts)
+    queries = [
+        _Query(at, {name: columns.values[places[name]][at] for name in names}, ts)
         for at, ts in partial.items()
         if at not in columns.bad
     ]
-    bad = {one.place: f"key of {_name(table)} is null or missing" for one in asked if None in one.key.values()}
+    bad = {one.place: f"key of {_name(table)} is null or missing" for one in queries if None in one.key.values()}
     got: set[int] = set()
     columns.values[:] = [[*cells] for cells in columns.values]  # a reader may give one list for several columns
-    for at, row in _looked_up(table, [one for one in asked if one.place not in bad], lookup):
+    for at, row in _looked_up(table, [one for one in queries if one.place not in bad], lookup):
         if isinstance(row, Rejected):
             bad[at] = row.reason
             continue
@@ -104,10 +104,10 @@ def complete_columns(table: Table, columns: Columns, partial: Mapping[int, int],
     return bad
 
 
-def _looked_up(table: Table, asked: Sequence[_Asked], lookup: Lookup) -> Iterator[tuple[int, Row | Rejected]]:
-    """One lookup for each commit ts: the place of each row asked for, and the row."""
-    moments: dict[int, list[_Asked]] = {}
-    for one in asked:
+def _looked_up(table: Table, queries: Sequence[_Query], lookup: Lookup) -> Iterator[tuple[int, Row | Rejected]]:
+    """One lookup for each commit ts: the place of each row looked up, and the row."""
+    moments: dict[int, list[_Query]] = {}
+    for one in queries:
         moments.setdefault(one.commit_ts, []).append(one)
     for ts, wanted in moments.items():
         try:

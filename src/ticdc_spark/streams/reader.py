@@ -22,9 +22,19 @@ from typing import NamedTuple
 
 import msgspec
 
-from ticdc_spark.ddl import TableName
 from ticdc_spark.errors import MessageError
-from ticdc_spark.model import Bootstrap, Change, Envelope, Event, Message, Rejected, RowChange, SchemaChange, Table
+from ticdc_spark.model import (
+    Bootstrap,
+    Change,
+    Envelope,
+    Event,
+    Message,
+    Rejected,
+    RowChange,
+    SchemaChange,
+    Table,
+    TableName,
+)
 from ticdc_spark.protocols import protocol
 from ticdc_spark.protocols.base import Decoder, ReadOptions, RowReader, Schemas, row_change
 from ticdc_spark.protocols.checksums import Verify, verifier

@@ -10,8 +10,7 @@ from collections import OrderedDict
 
 from msgspec.structs import replace
 
-from ticdc_spark.ddl import TableName
-from ticdc_spark.model import Column, SchemaChange, Table
+from ticdc_spark.model import Column, SchemaChange, Table, TableName
 from ticdc_spark.streams.sql_tables import SqlTables
 
 _HIDDEN = "_V$_"
@@ -53,9 +52,9 @@ class SqlDetails:
 
 
 def _merged(table: Table, sql: Table) -> Table:
-    told = {column.name: column for column in table.columns}
-    columns = [_marked(told.pop(column.name), column) for column in sql.columns if column.name in told]
-    hidden = [replace(column, virtual=True) for column in told.values()]
+    by_name = {column.name: column for column in table.columns}
+    columns = [_marked(by_name.pop(column.name), column) for column in sql.columns if column.name in by_name]
+    hidden = [replace(column, virtual=True) for column in by_name.values()]
     return replace(table, columns=(*columns, *hidden))
 
 

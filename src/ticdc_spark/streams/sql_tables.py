@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from ticdc_spark.ddl import TableName, apply_ddl, ddl_tables, fold
+from ticdc_spark.ddl import apply_ddl, ddl_tables, fold
 from ticdc_spark.errors import MessageError
-from ticdc_spark.model import SchemaChange, Table
+from ticdc_spark.model import SchemaChange, Table, TableName
 
 _DDL_SEEN = 4096
 
@@ -28,14 +28,14 @@ class SqlTables:
         """Whether this DDL was followed before, as it comes in every partition."""
         return _identity(change) in self._seen
 
-    def follow(self, change: SchemaChange, told: Iterable[Table] = ()) -> None:
-        """Follow a DDL, once. ``told``: the tables after it, for those that its SQL alone does not describe."""
+    def follow(self, change: SchemaChange, described: Iterable[Table] = ()) -> None:
+        """Follow a DDL, once. ``described``: the tables after it, for those that its SQL alone does not describe."""
         if self.has_followed(change):
             return
         names = _named(change)
         before = next((self.tables[name] for name in names if name in self.tables), None)
         self._apply(change)
-        for table in told:
+        for table in described:
             self.tables.setdefault((table.schema, table.name), table)
         after = next((self.tables[name] for name in reversed(names) if name in self.tables), None)
         self._seen[_identity(change)] = (before, after)

@@ -51,8 +51,8 @@ def _blame(encoder: Encoder, change: RowChange, reason: str) -> str:
                 changed.append(name)
     blamed = cured or changed
     table = f"`{change.table.schema}`.`{change.table.name}`"
-    told = reason if table in reason else f"{table}: {reason}"
-    return f"{told} (column `{blamed[0]}`)" if len(blamed) == 1 and f"`{blamed[0]}`" not in told else told
+    text = reason if table in reason else f"{table}: {reason}"
+    return f"{text} (column `{blamed[0]}`)" if len(blamed) == 1 and f"`{blamed[0]}`" not in text else text
 
 
 __all__ = ["UNWRITABLE", "write_changes"]

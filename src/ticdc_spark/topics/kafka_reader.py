@@ -8,9 +8,8 @@ from datetime import datetime
 from typing import Any, TypeAlias
 
 from ticdc_spark.errors import SourceFault, UsageError
-from ticdc_spark.model import Message
+from ticdc_spark.model import Message, Offsets, TopicPartition
 
-Partition: TypeAlias = tuple[str, int]
 Place: TypeAlias = int | datetime | str
 """An offset, an instant, ``beginning`` or ``end``."""
 
@@ -59,7 +58,7 @@ class TopicReader:
         with self._asking():
             return sorted(self._consumer.list_topics(timeout=10).topics)
 
-    def partitions(self, topics: Sequence[str]) -> list[Partition]:
+    def partitions(self, topics: Sequence[str]) -> list[TopicPartition]:
         """The partitions of the topics. Raises: SourceFault naming a topic that is not there."""
         with self._asking():
             # Every topic: asking for one by name could create it.
@@ -69,7 +68,7 @@ class TopicReader:
             raise SourceFault(f"Kafka at {self._servers} has no topic {', '.join(map(repr, missing))}")
         return [(topic, number) for topic in dict.fromkeys(topics) for number in sorted(every[topic].partitions)]
 
-    def places(self, partitions: Sequence[Partition], place: Place) -> dict[Partition, int]:
+    def places(self, partitions: Sequence[TopicPartition], place: Place) -> Offsets:
         """The offset of a place in each partition. A time is the first message at or after it, or the end."""
         if isinstance(place, int):
             return dict.fromkeys(partitions, place)
@@ -77,12 +76,12 @@ class TopicReader:
         if isinstance(place, str):
             return {p: limits[p][place == "end"] for p in partitions}
         millis = int(place.timestamp() * 1000)
-        asked = [self._kafka.TopicPartition(*p, millis) for p in partitions]
+        times = [self._kafka.TopicPartition(*p, millis) for p in partitions]
         with self._asking():
-            found = self._consumer.offsets_for_times(asked, timeout=30)
+            found = self._consumer.offsets_for_times(times, timeout=30)
         return {p: at.offset if at.offset >= 0 else limits[p][1] for p, at in zip(partitions, found, strict=True)}
 
-    def start(self, partitions: Sequence[Partition], place: Place, held: dict[Partition, int]) -> dict[Partition, int]:
+    def start(self, partitions: Sequence[TopicPartition], place: Place, held: Offsets) -> Offsets:
         """Where to go on: after what is held, else at ``place``.
 
         Raises: SourceFault when messages after what is held are gone.
@@ -93,8 +92,8 @@ class TopicReader:
             available = limits[partition][0]
             if partition in held:
                 # Only a place that was written down may leave a gap; "beginning" moves with retention.
-                asked = 0 if isinstance(place, str) else start[partition]
-                start[partition] = max(asked, held[partition])
+                lowest = 0 if isinstance(place, str) else start[partition]
+                start[partition] = max(lowest, held[partition])
             if start[partition] < available:
                 if partition in held:
                     raise SourceFault(
@@ -105,7 +104,12 @@ class TopicReader:
         return start
 
     def read(
-        self, start: dict[Partition, int], end: dict[Partition, int] | None, stopped: list[int], *, patient: bool
+        self,
+        start: Offsets,
+        end: Offsets | None,
+        stopped: list[int],
+        *,
+        patient: bool,
     ) -> Iterator[Message]:
         """Read [start, end) of each partition; ``patient``: also wait for messages that are yet to come."""
         for messages in self.batches(start, end, stopped, patient=patient):
@@ -113,8 +117,8 @@ class TopicReader:
 
     def batches(
         self,
-        start: dict[Partition, int],
-        end: dict[Partition, int] | None,
+        start: Offsets,
+        end: Offsets | None,
         stopped: list[int],
         *,
         patient: bool,
@@ -157,7 +161,7 @@ class TopicReader:
             return -1
         raise SourceFault(f"topic {message.topic()!r}, partition {message.partition()}: {error.str()}")
 
-    def _limits(self, partitions: Sequence[Partition]) -> dict[Partition, tuple[int, int]]:
+    def _limits(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
         with self._asking():
             return {
                 p: self._consumer.get_watermark_offsets(self._kafka.TopicPartition(*p), timeout=30) for p in partitions
@@ -189,4 +193,4 @@ def _message(record: Any) -> Message:
     )
 
 
-__all__ = ["Partition", "Place", "TopicReader"]
+__all__ = ["Place", "TopicReader"]

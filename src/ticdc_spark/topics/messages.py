@@ -11,11 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ticdc_spark.errors import SourceFault
-from ticdc_spark.model import Message
+from ticdc_spark.model import Message, TopicPartition
 from ticdc_spark.topics import json_lines as recorded_json
 from ticdc_spark.topics.chunk import Chunk
 from ticdc_spark.topics.json_lines import Piece
-from ticdc_spark.topics.kafka_reader import Partition
 from ticdc_spark.topics.manifest import RecordedFile, list_recorded, spans
 
 _BATCH_ROWS = 1024
@@ -23,7 +22,7 @@ _LOOK_AGAIN_SECONDS = 0.5
 
 
 def recorded_messages(
-    path: Path, *, follow: bool = False, start: Mapping[Partition, int] | None = None
+    path: Path, *, follow: bool = False, start: Mapping[TopicPartition, int] | None = None
 ) -> Iterator[Message]:
     """Every message of a recorded topic (a folder or file); with ``follow`` also of files that are added.
 
@@ -57,17 +56,17 @@ def _time(message: Message) -> int:
     return message.timestamp or 0
 
 
-def _holds(file: RecordedFile, wanted: dict[Partition, tuple[int, int]]) -> bool:
+def _holds(file: RecordedFile, wanted: dict[TopicPartition, tuple[int, int]]) -> bool:
     return any(_overlaps(chunk, wanted) for chunk in file.chunks)
 
 
-def _overlaps(chunk: Chunk, wanted: dict[Partition, tuple[int, int]]) -> bool:
+def _overlaps(chunk: Chunk, wanted: dict[TopicPartition, tuple[int, int]]) -> bool:
     return any(span.last >= wanted.get((span.topic, span.partition), (0, 0))[0] for span in chunk.spans)
 
 
 def _groups(files: Sequence[RecordedFile]) -> list[list[RecordedFile]]:
     """Files that share partitions, together, in order of their first offsets."""
-    groups: list[tuple[set[Partition], list[RecordedFile]]] = []
+    groups: list[tuple[set[TopicPartition], list[RecordedFile]]] = []
     for file in files:
         partitions = {(span.topic, span.partition) for chunk in file.chunks for span in chunk.spans}
         shared = [group for group in groups if group[0] & partitions]
@@ -81,7 +80,7 @@ def _first(file: RecordedFile) -> tuple[int, str]:
     return min(span.first for chunk in file.chunks for span in chunk.spans), file.path
 
 
-def _chain(files: Sequence[RecordedFile], wanted: dict[Partition, tuple[int, int]]) -> Iterator[Message]:
+def _chain(files: Sequence[RecordedFile], wanted: dict[TopicPartition, tuple[int, int]]) -> Iterator[Message]:
     for file in files:
         chunks = tuple(chunk for chunk in file.chunks if _overlaps(chunk, wanted))
         if file.kind == "parquet":
@@ -102,7 +101,7 @@ def _parquet(path: str, groups: list[int]) -> Iterator[pa.RecordBatch]:
         raise SourceFault(f"{path}: {error}") from error
 
 
-def _messages(batch: pa.RecordBatch, wanted: dict[Partition, tuple[int, int]]) -> Iterator[Message]:
+def _messages(batch: pa.RecordBatch, wanted: dict[TopicPartition, tuple[int, int]]) -> Iterator[Message]:
     columns = [batch.column(name).to_pylist() for name in recorded_json.ARROW_SCHEMA.names]
     for topic, partition, offset, timestamp, key, value in zip(*columns, strict=True):
         first, end = wanted.get((topic, partition), (0, 0))

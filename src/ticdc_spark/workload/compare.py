@@ -40,9 +40,9 @@ def differences(found: pa.Table, table: Table, rows: Iterable[Row], options: Lak
     """
     options = options or LakeOptions()
     wanted = expected(table, rows, options)
-    told = _schema_differences(found.schema, wanted.schema)
-    if told:
-        return told
+    lines = _schema_differences(found.schema, wanted.schema)
+    if lines:
+        return lines
     found = found.select(wanted.column_names)
     keys = [column.name for column in lake_columns(table, handle_key(table), options) if column.key]
     if keys and _sorted(found, keys).equals(_sorted(wanted, keys)):
@@ -56,14 +56,14 @@ def _visible(table: Table, rows: Sequence[Row], options: LakeOptions) -> list[La
 
 
 def _schema_differences(found: pa.Schema, wanted: pa.Schema) -> list[str]:
-    told = []
+    lines = []
     for field in wanted:
         at = found.get_field_index(field.name)
         if at < 0:
-            told.append(f"column {field.name} is missing")
+            lines.append(f"column {field.name} is missing")
         elif found.field(at).type != field.type:
-            told.append(f"column {field.name} is {found.field(at).type}, and should be {field.type}")
-    return told
+            lines.append(f"column {field.name} is {found.field(at).type}, and should be {field.type}")
+    return lines
 
 
 def _sorted(table: pa.Table, keys: Sequence[str]) -> pa.Table:
@@ -74,9 +74,9 @@ def _sorted(table: pa.Table, keys: Sequence[str]) -> pa.Table:
 
 def _row_differences(found: pa.Table, wanted: pa.Table, keys: Sequence[str]) -> list[str]:
     theirs, ours = _by_key(found, keys), _by_key(wanted, keys)
-    told: list[str] = []
+    lines: list[str] = []
     if found.num_rows != wanted.num_rows:
-        told.append(f"{found.num_rows} rows, and should be {wanted.num_rows}")
+        lines.append(f"{found.num_rows} rows, and should be {wanted.num_rows}")
     count = 0
     for key in dict.fromkeys([*ours, *theirs]):
         mine, other = ours.get(key, []), theirs.get(key, [])
@@ -84,10 +84,10 @@ def _row_differences(found: pa.Table, wanted: pa.Table, keys: Sequence[str]) -> 
             continue
         count += 1
         if count <= _SHOWN:
-            told.append(_told(keys, key, mine, other))
+            lines.append(_describe(keys, key, mine, other))
     if count > _SHOWN:
-        told.append(f"… and {count - _SHOWN} more rows differ")
-    return told
+        lines.append(f"… and {count - _SHOWN} more rows differ")
+    return lines
 
 
 def _by_key(table: pa.Table, keys: Sequence[str]) -> dict[_Key, list[dict[str, Any]]]:
@@ -105,7 +105,7 @@ def _same(mine: Sequence[dict[str, Any]], other: Sequence[dict[str, Any]]) -> bo
     return sorted(map(repr, mine)) == sorted(map(repr, other))
 
 
-def _told(keys: Sequence[str], key: _Key, mine: Sequence[dict[str, Any]], other: Sequence[dict[str, Any]]) -> str:
+def _describe(keys: Sequence[str], key: _Key, mine: Sequence[dict[str, Any]], other: Sequence[dict[str, Any]]) -> str:
     where = ", ".join(f"{name} = {value!r}" for name, value in zip(keys, key, strict=True))
     if not other:
         return f"row {where} is missing"

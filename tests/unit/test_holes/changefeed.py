@@ -1,4 +1,4 @@
-"""A database of few tables, and its changefeed: messages go to a broker one by one, as a test says."""
+"""A database of few tables, and its changefeed: messages go to a broker one by one, when a test sends them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECOND = 1000 << 18
 
 
 class Changefeed:
-    """The source: its SQL is run, its rows are changed, and messages are sent in the order in which a test asks.
+    """The source: its SQL is run, its rows are changed, and messages are sent in the order that a test chooses.
 
     ``topic_per_table``: a table's messages go to the topic of its name.
     """
@@ -38,7 +38,7 @@ class Changefeed:
         return self.ts
 
     def change(self, query: str, *, schema: str = SCHEMA, ts: int | None = None) -> SchemaChange:
-        """Run a DDL, and tell nobody yet."""
+        """Run a DDL, and send nothing yet."""
         ts = self.tick() if ts is None else ts
         effect = apply_ddl(self.tables, schema, query)
         assert not effect.unsupported, effect.unsupported
@@ -95,7 +95,7 @@ class Changefeed:
         return self.ts
 
     def row(self, op: Any, name: tuple[str, str], row: Row) -> RowChange:
-        """Change a row, and tell nobody yet."""
+        """Change a row, and send nothing yet."""
         table = self.tables[name]
         at = (name, row[handle_key(table)[0]])
         columns = [column.name for column in table.columns]

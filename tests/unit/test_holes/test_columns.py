@@ -10,7 +10,7 @@ BATCHES = pytest.mark.parametrize("rows", [2, 1000])
 
 
 def silently_changed() -> Shop:
-    """A column that came by a DDL which TiCDC does not send, told by a BOOTSTRAP."""
+    """A column that came by a DDL which TiCDC does not send, seen in a BOOTSTRAP."""
     shop = Shop()
     shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))")
     shop.insert("t", id="1", v="a")
@@ -35,7 +35,7 @@ def test_a_death_after_columns_without_a_ddl_were_added_does_not_stick(rows: int
 
 
 def test_columns_without_a_ddl_and_a_lost_state_do_not_stick() -> None:
-    """Issue 9, hole 10: then the state knows nothing of the table, and the lake has all of it."""
+    """Issue 9, hole 10: then the state has nothing of the table, and the lake has all of it."""
     shop = silently_changed()
     shop.dies("apply rows of shop.t", after=False)
     shop.lose_state()

@@ -48,7 +48,7 @@ def test_a_topic_that_lost_unread_messages_while_the_state_was_lost_stops_the_jo
     shop.insert("t", id="2", v="b")
     shop.watermark()
     shop.run()
-    read = shop.broker.ends()["cdc", 0]
+    read = shop.broker.end_offsets()["cdc", 0]
     shop.bootstrap("t")
     shop.insert("t", id="3", v="c")
     shop.insert("t", id="4", v="d")

@@ -1,4 +1,4 @@
-"""Hole 7: DDLs of which ``tables`` under [job] wants one table and not the other."""
+"""Hole 7: DDLs of which ``tables`` under [job] includes one table and not the other."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_death_while_a_table_leaves_the_filter_and_comes_back_changes_nothing(
 
 @PROTOCOLS
 def test_a_table_renamed_out_of_the_filter_stays_as_it_was(protocol: str) -> None:
-    """Issue 9, hole 7: it is not dropped, its new name is not filled, and status says what it is."""
+    """Issue 9, hole 7: it is not dropped, its new name is not filled, and status shows it."""
     shop = Shop(protocol, tables=("shop.t*",))
     shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
     shop.insert("t", id="1")
@@ -139,7 +139,7 @@ def test_a_table_renamed_into_the_filter_has_its_later_rows_and_is_marked(rows: 
 @pytest.mark.parametrize("tables", [("shop.t",), ("shop.t", "shop.t_new"), ("shop.t", "shop.t_old")])
 @BATCHES
 def test_a_swap_with_a_table_that_is_left_out_is_marked_or_exact(rows: int, tables: tuple[str, ...]) -> None:
-    """Issue 9, holes 7 and 9: RENAME TABLE t TO t_old, t_new TO t, where the filter wants only some of the names."""
+    """Issue 9, holes 7 and 9: RENAME TABLE t TO t_old, t_new TO t, where the filter includes only some of the names."""
     shop = Shop(tables=tables)
     for name in ("t", "t_new"):
         shop.sql(f"CREATE TABLE {name} (id INT PRIMARY KEY, v VARCHAR(9))")

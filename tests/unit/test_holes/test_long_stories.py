@@ -223,6 +223,22 @@ def test_an_unreadable_message_marks_a_table_that_is_made_anew_after_it() -> Non
     assert shop.condition("t") == "diverged"
 
 
+def test_a_table_that_is_made_anew_once_a_quarantine_is_lifted_is_marked() -> None:
+    """The old one was dropped, and the CREATE of the new one waited, when the message was read."""
+    shop = table("open", on_reject="quarantine")
+    shop.sql("DROP TABLE t")
+    shop.watermark()
+    shop.run()
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    unreadable(shop)
+    shop.watermark()
+    shop.run()
+    shop.resume()
+    shop.watermark()
+    shop.run()
+    assert (shop.rows("t"), shop.condition("t")) == ([], "diverged")
+
+
 def test_an_unreadable_message_before_a_table_was_thought_of_does_not_mark_it() -> None:
     shop = table("open", on_reject="continue")
     unreadable(shop)

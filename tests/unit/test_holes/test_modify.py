@@ -131,7 +131,7 @@ def test_a_new_timestamp_column_has_its_default_in_the_zone_of_the_session(
     assert shop.condition("t") == "clean"
 
 
-def test_a_default_that_the_message_tells_in_utc_is_not_shifted() -> None:
+def test_a_default_that_the_message_has_in_utc_is_not_shifted() -> None:
     """Issue 9, hole 14, its adversary: Simple sends the default of a TIMESTAMP in UTC."""
     shop = added("simple", "'2010-10-10 10:10:10'")
     shop.run()

@@ -116,7 +116,7 @@ def test_a_quiet_table_goes_on_although_other_tools_removed_its_snapshots(moves:
     assert shop.condition("quiet") == "clean"
 
 
-def test_rows_that_another_writer_changed_in_a_quiet_table_are_told_after_a_compaction() -> None:
+def test_rows_that_another_writer_changed_in_a_quiet_table_are_reported_after_a_compaction() -> None:
     """Issue 9, item 3, its adversary: a commit that changes rows is none of a compaction."""
     shop = Shop()
     shop.sql("CREATE TABLE quiet (id INT PRIMARY KEY)")

@@ -11,7 +11,7 @@ from tests.recorded_topics import lines, write_json, write_parquet
 from ticdc_spark.errors import SourceChanged
 from ticdc_spark.replicate.plan.source_check import check_source, source_notes
 from ticdc_spark.replicate.state.progress import PartitionState, Progress
-from ticdc_spark.spark.sources.files import FileSource
+from ticdc_spark.spark.sources.files import RecordedTopicSource
 
 WRITE = {"jsonl": write_json, "jsonl.gz": write_json, "parquet": write_parquet}
 
@@ -21,13 +21,13 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def listing(folder: Path) -> FileSource:
+def listing(folder: Path) -> RecordedTopicSource:
     """The source; what it lists needs no Spark session."""
     no_session: Any = None
-    return FileSource(no_session, folder)
+    return RecordedTopicSource(no_session, folder)
 
 
-def read_to(source: FileSource, offset: int) -> Progress:
+def read_to(source: RecordedTopicSource, offset: int) -> Progress:
     progress = Progress(job="j", partitions=(PartitionState(topic="t", partition=0, offset=offset),))
     return Progress(job="j", partitions=progress.partitions, source=source_notes(source, progress))
 

@@ -107,7 +107,7 @@ def test_a_swap_by_way_of_a_third_name_is_applied_in_the_order_of_its_topic(rows
 @BATCHES
 @pytest.mark.parametrize("busy", ["a", "b", "x"])
 def test_a_swap_by_way_of_a_third_name_is_applied_with_a_topic_per_table(busy: str, rows: int, protocol: str) -> None:
-    """Issue 9, hole 9: the three DDLs stand in three topics, and their offsets say nothing."""
+    """Issue 9, hole 9: the three DDLs stand in three topics, and their offsets do not order them."""
     shop = Shop(protocol, topic_per_table=True)
     for name in ("a", "b", "x"):
         shop.sql(f"CREATE TABLE {name} (id INT PRIMARY KEY, v VARCHAR(9))")

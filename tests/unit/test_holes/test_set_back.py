@@ -158,7 +158,7 @@ def test_a_table_rolled_back_after_its_last_ddl_gets_its_rows_again() -> None:
 
 
 def test_rows_that_others_wrote_after_a_rollback_mark_the_table() -> None:
-    """Issue 9, hole 5: rolled back, then changed by hand; the job brings its rows back, and the foreign row is told."""
+    """Issue 9, hole 5: rolled back, then changed by hand; its rows are brought back, the foreign row is reported."""
     shop = written()
     shop.stop()
     shop.rollback("t", 1)
@@ -169,7 +169,7 @@ def test_rows_that_others_wrote_after_a_rollback_mark_the_table() -> None:
 
 
 def test_a_rollback_and_a_lost_state_together_stop_the_job() -> None:
-    """Issue 9, hole 5: then nothing says what the table lacks."""
+    """Issue 9, hole 5: then it is not known what the table lacks."""
     shop = written()
     shop.lose_state()
     shop.rollback("t", 2)

@@ -28,7 +28,7 @@ def dropped(drop: str, *ddls: str, table: str = "t", skip: bool = True) -> Shop:
 @BATCHES
 @pytest.mark.parametrize("drop", DROPS)
 def test_a_skipped_drop_keeps_the_rows_before_an_alter(drop: str, rows: int) -> None:
-    """Issue 9, hole 8: a person wants to keep the table; all its rows are kept, and status says what it is."""
+    """Issue 9, hole 8: the operator keeps the table; all its rows are kept, and status shows it."""
     shop = dropped(drop, "ALTER TABLE t ADD COLUMN n INT")
     shop.run(rows)
     assert shop.rows("t") == [(1, "a", None), (2, "b", 3)]

@@ -74,7 +74,7 @@ def test_retention_that_removes_unread_messages_stops_the_job(starting: str, par
         for id_ in ("4", "5", "6"):
             change = shop.row("insert", ("shop", "t"), {"id": f"{at}{id_}", "v": "x"})
             shop.send(next(iter(shop.encoder.rows([change]))), "cdc", at)
-    end = shop.broker.ends()["cdc", partition]
+    end = shop.broker.end_offsets()["cdc", partition]
     shop.broker.trim(("cdc", partition), end - 1)
     with pytest.raises(SourceChanged, match=f"partition {partition} begins at offset .* removed before they were read"):
         shop.run()
@@ -86,7 +86,7 @@ def test_retention_of_what_was_read_is_no_matter() -> None:
     """Issue 9, hole 1: its adversary; a job that has read everything goes on."""
     shop = begun()
     shop.run()
-    shop.broker.trim(("cdc", 0), shop.broker.ends()["cdc", 0])
+    shop.broker.trim(("cdc", 0), shop.broker.end_offsets()["cdc", 0])
     shop.insert("t", id="2", v="b")
     shop.watermark()
     shop.run(again=True)

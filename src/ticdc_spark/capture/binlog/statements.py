@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from ticdc_spark.capture.binlog.schemas import SYSTEM_SCHEMAS, presented, presented_all, quoted
 from ticdc_spark.capture.binlog.wire.events import ANSI_QUOTES, NO_BACKSLASH_ESCAPES
-from ticdc_spark.ddl import Charset, DdlEffect, TableName, apply_ddl, ddl_tables, fold
-from ticdc_spark.model import SchemaChange, Table
+from ticdc_spark.ddl import Charset, DdlEffect, apply_ddl, ddl_tables, fold
+from ticdc_spark.model import SchemaChange, Table, TableName
 
 Tables = Mapping[TableName, Table]
 

@@ -43,7 +43,7 @@ FEED_KEYS = (
         "enable-old-value",
         boolean(),
         True,
-        "Read old rows; TiCDC had this key up to v7.1.",
+        "Read old rows; a key of older versions of TiCDC.",
     ),
     _key(
         "force-replicate",

@@ -13,7 +13,7 @@ import msgspec
 
 from ticdc_spark.clients.claim_check import ClaimCheckStorage
 from ticdc_spark.errors import MessageError, UsageError
-from ticdc_spark.model import Message
+from ticdc_spark.model import Message, Offsets
 from ticdc_spark.mysql import time_zone
 from ticdc_spark.protocols import ALIASES, PROTOCOLS, canonical
 from ticdc_spark.protocols.base import ReadOptions
@@ -21,7 +21,7 @@ from ticdc_spark.streams.decoders import decoder_of
 from ticdc_spark.streams.detect import ENOUGH, detected
 from ticdc_spark.streams.handle_keys import Lookup
 from ticdc_spark.streams.reader import EventReader
-from ticdc_spark.topics.kafka_reader import Partition, Place, TopicReader
+from ticdc_spark.topics.kafka_reader import Place, TopicReader
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -206,7 +206,7 @@ def _messages(source: Source, follow: bool) -> Iterator[tuple[Iterator[Message],
         yield kafka.read(start, end, [], patient=False), count, _earlier(source, start)
 
 
-def _earlier(source: Source, end: dict[Partition, int]) -> Iterator[Message]:
+def _earlier(source: Source, end: Offsets) -> Iterator[Message]:
     """The messages before ``end`` that are asked for, by a reader of their own: the other one may be at work."""
     if source.schemas_first is None:
         return

@@ -12,8 +12,8 @@ _REASONS = 10
 
 
 @contextmanager
-def told(counts: Counter[str]) -> Iterator[None]:
-    """Tell at the end, however that came, how often there was each reason."""
+def report_rejects(counts: Counter[str]) -> Iterator[None]:
+    """Print at the end, however that came, how often there was each reason."""
     try:
         yield
     finally:
@@ -25,4 +25,4 @@ def told(counts: Counter[str]) -> Iterator[None]:
             console.print(f"  and {noun(len(counts) - _REASONS, 'other reason')}")
 
 
-__all__ = ["told"]
+__all__ = ["report_rejects"]

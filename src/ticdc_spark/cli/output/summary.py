@@ -51,7 +51,7 @@ class PartitionCounts(Counts, frozen=True, kw_only=True):
     last_offset: int
 
 
-class Summary(Counts, frozen=True, kw_only=True):
+class EventSummary(Counts, frozen=True, kw_only=True):
     """What ``inspect --summary --json`` prints."""
 
     tables: tuple[TableCounts, ...]
@@ -108,7 +108,7 @@ class Summarizer:
         if version and len(table.versions) < _VERSIONS:
             table.versions[version] = None
 
-    def summary(self) -> Summary:
+    def summary(self) -> EventSummary:
         """What was counted so far, tables and partitions by name."""
         tables = (
             TableCounts(schema=name[0], table=name[1], schema_versions=tuple(one.versions), **_fields(one.counts()))
@@ -124,7 +124,7 @@ class Summarizer:
             )
             for place, one in sorted(self._partitions.items())
         )
-        return Summary(tables=tuple(tables), partitions=tuple(partitions), **_fields(self._all.counts()))
+        return EventSummary(tables=tuple(tables), partitions=tuple(partitions), **_fields(self._all.counts()))
 
 
 def _fields(counts: Counts) -> dict[str, Any]:
@@ -139,7 +139,7 @@ def _version(found: Found) -> str:
     return str(found.event.table.version or "") if isinstance(found.event, RowChange) else ""
 
 
-def print_summary(console: Console, summary: Summary) -> None:
+def print_summary(console: Console, summary: EventSummary) -> None:
     """Print it for people."""
     console.print(f"{noun(summary.events, 'event')}, {summary.first_time} to {summary.last_time}: {_kinds(summary)}")
     if summary.tables:
@@ -181,4 +181,4 @@ def _versions(versions: tuple[str, ...]) -> str:
     return ", ".join(versions) or "-"
 
 
-__all__ = ["Counts", "PartitionCounts", "Summarizer", "Summary", "TableCounts", "print_summary"]
+__all__ = ["Counts", "EventSummary", "PartitionCounts", "Summarizer", "TableCounts", "print_summary"]

@@ -12,7 +12,7 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Column, Row, RowChange, SchemaChange, Table
 from ticdc_spark.mysql import handle_key, tso_physical_ms
 from ticdc_spark.protocols.avro.schema import CHECKSUMS, EXTENSION, Field, write_schema
-from ticdc_spark.protocols.avro.types import Write, form, wire_type
+from ticdc_spark.protocols.avro.types import Write, codec_for, wire_type
 from ticdc_spark.protocols.base import Encoded, Registry
 from ticdc_spark.protocols.checksums import Summer
 from ticdc_spark.protocols.shared.avro_names import sanitized
@@ -153,12 +153,12 @@ class AvroEncoder:
             decimal_string=config.avro_decimal_handling_mode == "string",
             unsigned_string=config.avro_bigint_unsigned_handling_mode == "string",
         )
-        write = form(wire).default
+        write = codec_for(wire).default
         default = None if column.default is None or write is None else write(column.type, column.default)
         return Field(sanitized(column.name), wire, column.nullable, column.nullable and default is not None, default)
 
     def _cell(self, column: Column, field: Field) -> _Cell:
-        write = form(field.type).write(column.type, self._config.time_zone)
+        write = codec_for(field.type).write(column.type, self._config.time_zone)
         if not field.nullable:
             return _Cell(column.name, write, None, b"")
         return _Cell(column.name, write, *((b"\2", b"\0") if field.null_last else (b"\0", b"\2")))

@@ -17,7 +17,7 @@ import msgspec
 
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Column, Index, Table
-from ticdc_spark.protocols.avro.types import WireType, form, raw_default
+from ticdc_spark.protocols.avro.types import WireType, codec_for, raw_default
 from ticdc_spark.protocols.shared.avro_names import sanitized
 from ticdc_spark.protocols.shared.go_text import escape_html
 
@@ -107,7 +107,7 @@ def _field(name: str, sent: Any, default: Any) -> Field:
         precision=sent.get("precision"),
         scale=sent.get("scale"),
     )
-    form(wire)
+    codec_for(wire)
     return Field(name, wire, nullable, null_last, default)
 
 
@@ -134,7 +134,7 @@ def table_from_schemas(key: str | None, value: str | None) -> Table:
 
 
 def _column(field: Field) -> Column:
-    found = form(field.type)
+    found = codec_for(field.type)
     default = None if field.default is None else found.read_default(field.default)
     return Column(name=field.name, type=found.column(field.type), nullable=field.nullable, default=default)
 

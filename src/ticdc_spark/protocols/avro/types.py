@@ -74,7 +74,7 @@ class WireType(NamedTuple):
         return tuple(member.replace("\\,", ",") for member in _UNESCAPED_COMMA.split(self.allowed))
 
 
-class Form(NamedTuple):
+class TypeCodec(NamedTuple):
     """How a wire type is read, written, given a default and turned into a MySQL type."""
 
     column: Callable[[WireType], ColumnType]
@@ -157,8 +157,8 @@ def _text(column_type: ColumnType, zone: str) -> Write:
     return write_text
 
 
-def _packed(form: Any) -> Callable[[ColumnType, str], Write]:
-    return lambda *_: lambda text: form.pack(float(text))
+def _packed(number: Any) -> Callable[[ColumnType, str], Write]:
+    return lambda *_: lambda text: number.pack(float(text))
 
 
 def _shortest(number: int) -> bytes:
@@ -257,42 +257,46 @@ def _read_bytes_default(default: Any) -> str | int:
 
 _INTEGER = (_always(read_number), _long, _number_default, _same)
 _TEXT = (_always(read_text), _text, _text_default, _same)
-_FORMS: Mapping[tuple[str, str], Form] = {
-    ("INT", "int"): Form(_column("int"), *_INTEGER),
-    ("INT UNSIGNED", "int"): Form(_column("int unsigned"), *_INTEGER),
-    ("INT UNSIGNED", "long"): Form(_column("int unsigned"), *_INTEGER),
-    ("BIGINT", "long"): Form(_column("bigint"), *_INTEGER),
-    ("BIGINT UNSIGNED", "long"): Form(
+_CODECS: Mapping[tuple[str, str], TypeCodec] = {
+    ("INT", "int"): TypeCodec(_column("int"), *_INTEGER),
+    ("INT UNSIGNED", "int"): TypeCodec(_column("int unsigned"), *_INTEGER),
+    ("INT UNSIGNED", "long"): TypeCodec(_column("int unsigned"), *_INTEGER),
+    ("BIGINT", "long"): TypeCodec(_column("bigint"), *_INTEGER),
+    ("BIGINT UNSIGNED", "long"): TypeCodec(
         _column("bigint unsigned"), _always(read_unsigned), _long, _number_default, _unsigned_default
     ),
-    ("BIGINT UNSIGNED", "string"): Form(_column("bigint unsigned"), _always(read_digits), _text, _text_default, _same),
-    ("YEAR", "int"): Form(_column("year"), *_INTEGER),
-    ("FLOAT", "float"): Form(_column("float"), _always(read_float), _packed(FLOAT), _float_default, _same),
-    ("FLOAT", "double"): Form(_column("float"), _always(_read_wide_float), _packed(DOUBLE), _float_default, _same),
-    ("DOUBLE", "double"): Form(_column("double"), _always(read_double), _packed(DOUBLE), _float_default, _same),
-    ("DECIMAL", "bytes"): Form(_decimal_column, _decimal_reader, decimal_writer, None, _same),
-    ("DECIMAL", "string"): Form(_decimal_column, _always(read_text), _text, _text_default, _same),
-    ("BIT", "bytes"): Form(
+    ("BIGINT UNSIGNED", "string"): TypeCodec(
+        _column("bigint unsigned"), _always(read_digits), _text, _text_default, _same
+    ),
+    ("YEAR", "int"): TypeCodec(_column("year"), *_INTEGER),
+    ("FLOAT", "float"): TypeCodec(_column("float"), _always(read_float), _packed(FLOAT), _float_default, _same),
+    ("FLOAT", "double"): TypeCodec(_column("float"), _always(_read_wide_float), _packed(DOUBLE), _float_default, _same),
+    ("DOUBLE", "double"): TypeCodec(_column("double"), _always(read_double), _packed(DOUBLE), _float_default, _same),
+    ("DECIMAL", "bytes"): TypeCodec(_decimal_column, _decimal_reader, decimal_writer, None, _same),
+    ("DECIMAL", "string"): TypeCodec(_decimal_column, _always(read_text), _text, _text_default, _same),
+    ("BIT", "bytes"): TypeCodec(
         _bit_column,
         _always(_read_bit),
         lambda *_: lambda text: write_bytes(_shortest(int(text))),
         _bytes_default,
         _read_bit_default,
     ),
-    ("TEXT", "string"): Form(
+    ("TEXT", "string"): TypeCodec(
         _column("longtext charset utf8mb4"), _always(read_text_or_bytes), _text, _text_default, _same
     ),
-    ("BLOB", "bytes"): Form(
+    ("BLOB", "bytes"): TypeCodec(
         _column("longblob"), _always(read_bytes), lambda *_: write_bytes, _bytes_default, _read_bytes_default
     ),
-    ("DATE", "string"): Form(_column("date"), *_TEXT),
-    ("DATETIME", "string"): Form(_column("datetime(6)"), *_TEXT),
-    ("TIME", "string"): Form(_column("time(6)"), *_TEXT),
-    ("TIMESTAMP", "string"): Form(_column("timestamp(6)"), _timestamp_reader, _timestamp_writer, _text_default, _same),
-    ("ENUM", "string"): Form(_members("enum"), _enum_reader, _enum_writer, _text_default, _same),
-    ("SET", "string"): Form(_members("set"), _set_reader, _set_writer, _text_default, _same),
-    ("JSON", "string"): Form(_column("json"), *_TEXT),
-    ("TiDBVECTORFloat32", "string"): Form(_column("vector"), *_TEXT),
+    ("DATE", "string"): TypeCodec(_column("date"), *_TEXT),
+    ("DATETIME", "string"): TypeCodec(_column("datetime(6)"), *_TEXT),
+    ("TIME", "string"): TypeCodec(_column("time(6)"), *_TEXT),
+    ("TIMESTAMP", "string"): TypeCodec(
+        _column("timestamp(6)"), _timestamp_reader, _timestamp_writer, _text_default, _same
+    ),
+    ("ENUM", "string"): TypeCodec(_members("enum"), _enum_reader, _enum_writer, _text_default, _same),
+    ("SET", "string"): TypeCodec(_members("set"), _set_reader, _set_writer, _text_default, _same),
+    ("JSON", "string"): TypeCodec(_column("json"), *_TEXT),
+    ("TiDBVECTORFloat32", "string"): TypeCodec(_column("vector"), *_TEXT),
 }
 _PAIRS: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(("tinyint", "smallint", "mediumint", "int"), ("INT", "int")),
@@ -310,12 +314,12 @@ _PAIRS: Mapping[str, tuple[str, str]] = {
 """MySQL type to ``tidb_type`` and Avro type; what is missing or differs is in ``wire_type``."""
 
 
-def form(wire: WireType) -> Form:
+def codec_for(wire: WireType) -> TypeCodec:
     """How values of a schema's type are read and written.
 
     Raises: MessageError for a type that TiCDC does not register.
     """
-    found = _FORMS.get((wire.tidb, wire.avro))
+    found = _CODECS.get((wire.tidb, wire.avro))
     if found is None:
         raise MessageError(
             f"a schema with tidb_type {wire.tidb!r} as Avro {wire.avro!r}, which TiCDC does not register"

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Table
 from ticdc_spark.protocols.avro.schema import EXTENSION, Field, Schema
-from ticdc_spark.protocols.avro.types import Read, form
+from ticdc_spark.protocols.avro.types import Read, codec_for
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.protocols.shared.avro_images import MISSING
 from ticdc_spark.wire.avro_binary import DOUBLE, FLOAT, read_boolean, read_bytes, read_fixed, read_long
@@ -83,7 +83,7 @@ def _steps(
         if field.name not in places and only is None:
             raise MessageError(f"the table has no column {field.name!r}, which the row's schema has")
         passed = skip or (only is not None and field.name not in only)
-        read: Read = _SKIPS[field.type.avro] if passed else form(field.type).read(field.type, options)
+        read: Read = _SKIPS[field.type.avro] if passed else codec_for(field.type).read(field.type, options)
         steps.append((-1 if passed else places[field.name], _nullable(read, field) if field.nullable else read))
     return steps
 

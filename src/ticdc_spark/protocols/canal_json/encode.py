@@ -16,7 +16,7 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Row, RowChange, SchemaChange, Table, Value
 from ticdc_spark.mysql import handle_key, tso_physical_ms
 from ticdc_spark.protocols.base import Encoded
-from ticdc_spark.protocols.canal_json.types import form, jdbc_type, type_name
+from ticdc_spark.protocols.canal_json.types import codec_for, jdbc_type, type_name
 from ticdc_spark.protocols.shared.ddl_words import ddl_word
 from ticdc_spark.protocols.shared.go_text import escape_html, escape_html_text, quote_long
 from ticdc_spark.protocols.shared.json_writer import JsonWriter, Part
@@ -175,7 +175,7 @@ class _RowWriter:
         self._images = JsonWriter(
             table,
             [
-                Part(column.name, name + ":", form(column.type).write(column.type, config.time_zone))
+                Part(column.name, name + ":", codec_for(column.type).write(column.type, config.time_zone))
                 for column, name in zip(columns, names, strict=True)
             ],
         )

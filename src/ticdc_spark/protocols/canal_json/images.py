@@ -7,7 +7,7 @@ import msgspec
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Column, ColumnType, Index, Table
 from ticdc_spark.mysql import is_bytes, parse_type
-from ticdc_spark.protocols.canal_json.types import FORMS
+from ticdc_spark.protocols.canal_json.types import CODECS
 from ticdc_spark.wire.compression import unpack
 
 _CELLS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -56,6 +56,6 @@ def table_from_message(value: bytes) -> Table:
 
 def _type(name: str, text: str) -> ColumnType:
     found = ColumnType(name=text, charset="binary") if text in ("enum", "set") else parse_type(text)
-    if found.name not in FORMS:
+    if found.name not in CODECS:
         raise MessageError(f"column `{name}`: type {text!r} is not known")
     return found if is_bytes(found) or "(" in text else msgspec.structs.replace(found, length=None)

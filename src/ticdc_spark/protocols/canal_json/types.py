@@ -33,7 +33,7 @@ _VARCHAR, _CHAR, _BLOB, _CLOB, _BIT = 12, 1, 2004, 2005, -7
 _TINYINT, _SMALLINT, _INTEGER, _BIGINT, _DECIMAL = -6, 5, 4, -5, 3
 
 
-class Form(NamedTuple):
+class TypeCodec(NamedTuple):
     """A MySQL type on the wire."""
 
     jdbc: int
@@ -93,48 +93,48 @@ def _write_text(*_: object) -> Write:
     return quote_long
 
 
-def _text(jdbc: int) -> Form:
-    return Form(jdbc, None, _write_text)
+def _text(jdbc: int) -> TypeCodec:
+    return TypeCodec(jdbc, None, _write_text)
 
 
-def _float(jdbc: int) -> Form:
-    return Form(jdbc, _read_float, _write_float)
+def _float(jdbc: int) -> TypeCodec:
+    return TypeCodec(jdbc, _read_float, _write_float)
 
 
-_BYTES = Form(_BLOB, _read_bytes, _write_bytes)
-FORMS: Mapping[str, Form] = {
-    "tinyint": Form(_TINYINT, wider=(0x7F, _SMALLINT)),
-    "smallint": Form(_SMALLINT, wider=(0x7FFF, _INTEGER)),
-    "mediumint": Form(_INTEGER),
-    "int": Form(_INTEGER, wider=(0x7FFFFFFF, _BIGINT)),
-    "bigint": Form(_BIGINT, wider=(0x7FFFFFFFFFFFFFFF, _DECIMAL)),
-    "year": Form(_VARCHAR, _read_integer),
-    "bit": Form(_BIT),
-    "enum": Form(_INTEGER),
-    "set": Form(_BIT),
+_BYTES = TypeCodec(_BLOB, _read_bytes, _write_bytes)
+CODECS: Mapping[str, TypeCodec] = {
+    "tinyint": TypeCodec(_TINYINT, wider=(0x7F, _SMALLINT)),
+    "smallint": TypeCodec(_SMALLINT, wider=(0x7FFF, _INTEGER)),
+    "mediumint": TypeCodec(_INTEGER),
+    "int": TypeCodec(_INTEGER, wider=(0x7FFFFFFF, _BIGINT)),
+    "bigint": TypeCodec(_BIGINT, wider=(0x7FFFFFFFFFFFFFFF, _DECIMAL)),
+    "year": TypeCodec(_VARCHAR, _read_integer),
+    "bit": TypeCodec(_BIT),
+    "enum": TypeCodec(_INTEGER),
+    "set": TypeCodec(_BIT),
     "float": _float(7),
     "double": _float(8),
-    "decimal": Form(_DECIMAL),
-    "date": Form(91),
-    "time": Form(92),
-    "datetime": Form(93),
-    "timestamp": Form(93, _read_timestamp, _write_timestamp),
+    "decimal": TypeCodec(_DECIMAL),
+    "date": TypeCodec(91),
+    "time": TypeCodec(92),
+    "datetime": TypeCodec(93),
+    "timestamp": TypeCodec(93, _read_timestamp, _write_timestamp),
     "json": _text(_VARCHAR),
-    "vector": Form(_VARCHAR),
+    "vector": TypeCodec(_VARCHAR),
     **dict.fromkeys(("varchar", "var_string"), _text(_VARCHAR)),
     "char": _text(_CHAR),
     **dict.fromkeys(("tinytext", "text", "mediumtext", "longtext"), _text(_CLOB)),
     **dict.fromkeys(("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"), _BYTES),
 }
-"""MySQL type to its form. CHAR, VARCHAR and TEXT of character set binary are sent as bytes."""
+"""MySQL type to its codec. CHAR, VARCHAR and TEXT of character set binary are sent as bytes."""
 
 
-def form(column_type: ColumnType) -> Form:
+def codec_for(column_type: ColumnType) -> TypeCodec:
     """How values of a type are sent.
 
     Raises: MessageError for a type that rows never carry.
     """
-    found = FORMS.get(column_type.name)
+    found = CODECS.get(column_type.name)
     if found is None:
         raise MessageError(f"canal-json carries no values of type {column_type.name!r}")
     return _BYTES if is_bytes(column_type) else found
@@ -142,13 +142,13 @@ def form(column_type: ColumnType) -> Form:
 
 def cell(column_type: ColumnType, options: ReadOptions) -> Cell:
     """What a column of this type holds in an image, and how it is read."""
-    read = form(column_type).read
+    read = codec_for(column_type).read
     return Cell(str | None, read(column_type, options) if read else None)
 
 
 def jdbc_type(column_type: ColumnType) -> int | Callable[[Value], str]:
     """The code in ``sqlType``; of an unsigned integer, how it follows from the value."""
-    found = form(column_type)
+    found = codec_for(column_type)
     code, wider = found.jdbc, found.wider
     if wider is None or not column_type.unsigned:
         return code

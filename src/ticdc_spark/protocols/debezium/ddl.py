@@ -28,7 +28,7 @@ from ticdc_spark.ddl.statements import (
 )
 from ticdc_spark.model import Column, SchemaChange, Table
 from ticdc_spark.mysql import TIME_TYPES, default_length, fsp, handle_key
-from ticdc_spark.protocols.debezium.types import FORMS
+from ticdc_spark.protocols.debezium.types import CODECS
 from ticdc_spark.protocols.debezium.values import quote
 from ticdc_spark.protocols.shared.tidb_ddl_codes import ddl_type_code
 
@@ -148,7 +148,7 @@ def _definitions(statement: Statement) -> Iterator[ColumnDef]:
 
 def _column(position: int, column: Column, written: ColumnDef | None) -> dict[str, Any]:
     kind = column.type
-    known = FORMS.get(kind.name)
+    known = CODECS.get(kind.name)
     sign = " UNSIGNED" * kind.unsigned + " ZEROFILL" * kind.zerofill if kind.name not in _WITHOUT_SIGN else ""
     name = kind.name.upper()
     filled = written is not None and written.filled

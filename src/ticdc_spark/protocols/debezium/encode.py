@@ -22,7 +22,7 @@ from ticdc_spark.mysql import handle_key, tso_physical_ms
 from ticdc_spark.protocols.base import Encoded
 from ticdc_spark.protocols.debezium.ddl import database_of, table_changes
 from ticdc_spark.protocols.debezium.schema import DDL_KEY_SCHEMA, DDL_SCHEMA, row_schemas, watermark_schemas
-from ticdc_spark.protocols.debezium.types import form
+from ticdc_spark.protocols.debezium.types import codec_for
 from ticdc_spark.protocols.debezium.values import Write, quote
 from ticdc_spark.wire.compression import Compression, compress
 
@@ -157,7 +157,7 @@ class _RowWriter:
         self._now = config.build_ts
         self._old = config.debezium_output_old_value
         columns = [column for column in table.columns if not column.virtual]
-        self._writes = {column.name: form(column.type).write(column.type, column.nullable) for column in columns}
+        self._writes = {column.name: codec_for(column.type).write(column.type, column.nullable) for column in columns}
         self._handle = {*handle_key(table)}
         self._key_end, self._end = "}", b"}"
         if not config.debezium_disable_schema:

@@ -14,7 +14,7 @@ import msgspec
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Column, ColumnType, Table
 from ticdc_spark.mysql import handle_key
-from ticdc_spark.protocols.debezium.types import form
+from ticdc_spark.protocols.debezium.types import codec_for
 from ticdc_spark.protocols.debezium.values import double, quote
 from ticdc_spark.protocols.shared.avro_names import sanitized
 
@@ -194,7 +194,7 @@ def _envelope(name: str, images: str) -> str:
 
 
 def _column(column: Column, extension: bool) -> str:
-    connect = form(column.type).connect(column.type)
+    connect = codec_for(column.type).connect(column.type)
     parts = []
     if extension:
         parts.append(f'"tidb_type":"{tidb_type(column.type)}"')
@@ -240,7 +240,7 @@ def _constant(column: Column) -> str | None:
         return quote(text)
     if text.upper().startswith("CURRENT_TIMESTAMP"):
         return '"1970-01-01T00:00:00Z"' if name == "timestamp" else "0"
-    return form(column_type).write(column_type, column.nullable)(text)
+    return codec_for(column_type).write(column_type, column.nullable)(text)
 
 
 __all__ = ["DDL_KEY_SCHEMA", "DDL_SCHEMA", "row_schemas", "schema_name", "tidb_type", "watermark_schemas"]

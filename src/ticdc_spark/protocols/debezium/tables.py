@@ -31,7 +31,7 @@ from ticdc_spark.model import Column, ColumnType, Index, Table
 from ticdc_spark.mysql import TIME_TYPES, default_length, is_text, parse_type
 from ticdc_spark.protocols.debezium.blocks import Block, WireField, columns_of, parts
 from ticdc_spark.protocols.debezium.native import DECIMAL
-from ticdc_spark.protocols.debezium.types import form
+from ticdc_spark.protocols.debezium.types import codec_for
 from ticdc_spark.wire.compression import unpack
 
 _BAD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -138,8 +138,12 @@ def _type(field: WireField) -> ColumnType:
     if field.name == _BITS:
         return parse_type(f"bit({parameters.get('length', 64)})")
     if field.name in _SEMANTIC and not field.tidb_type:
-        told = _propagated(parameters)
-        return told if told is not None and told.name in TIME_TYPES else parse_type(_SEMANTIC[field.name])
+        propagated = _propagated(parameters)
+        return (
+            propagated
+            if propagated is not None and propagated.name in TIME_TYPES
+            else parse_type(_SEMANTIC[field.name])
+        )
     if field.tidb_type:
         return _tidb_type(field)
     found = _propagated(parameters) or _WIDEST.get(field.type)
@@ -181,7 +185,7 @@ def _default(column_type: ColumnType, sent: Any) -> str | int | None:
     if (isinstance(sent, str) and sent.startswith(_NOW)) or (kind == "datetime" and sent == 0):
         return "CURRENT_TIMESTAMP"
     try:
-        cell = form(column_type).read(column_type)
+        cell = codec_for(column_type).read(column_type)
         value = msgspec.convert(int(sent) if isinstance(sent, float) and sent.is_integer() else sent, cell.wire)
         read = str(value) if cell.read is None else cell.read(value)
     except (MessageError, msgspec.ValidationError):

@@ -135,26 +135,26 @@ def _opener(text: str) -> _Opener:
 def _open(value: bytes, opener: _Opener, key: bytes | None) -> Envelope:
     at = HEAD
     images: dict[str, bytes | None] = {}
-    told: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for field in opener.fields:
         if field.name in opener.images:
             begin = at + 1  # behind the union's branch
             there, at = field.type.skip(value, at)
             images[field.name] = value[:HEAD] + value[begin:at] if there else None
         else:
-            told[field.name], at = field.type.read(value, at)
+            fields[field.name], at = field.type.read(value, at)
     if at != len(value):
         raise MessageError(f"a message with {len(value) - at} bytes behind its end")
-    op = _OPS.get(str(told["op"]))
+    op = _OPS.get(str(fields["op"]))
     if op is None:
-        raise MessageError(f"field `op` is {told['op']!r}; allowed: {', '.join(_OPS)}")
+        raise MessageError(f"field `op` is {fields['op']!r}; allowed: {', '.join(_OPS)}")
     try:
-        source = msgspec.convert(told["source"], WireSource)
+        source = msgspec.convert(fields["source"], WireSource)
     except msgspec.ValidationError as error:
         raise MessageError(f"field `source`: {error}") from error
     before, after = images["before"], images["after"]
     if (before if op == "delete" else after) is None:
-        raise MessageError(f"op {told['op']!r} without field `{'before' if op == 'delete' else 'after'}`")
+        raise MessageError(f"op {fields['op']!r} without field `{'before' if op == 'delete' else 'after'}`")
     if op == "update" and before is None:
         op = "upsert"
     return Envelope(

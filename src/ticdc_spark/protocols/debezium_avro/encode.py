@@ -23,7 +23,7 @@ from ticdc_spark.protocols.avro.encode import default_topic
 from ticdc_spark.protocols.base import Encoded, Registry
 from ticdc_spark.protocols.debezium.schema import schema_name, tidb_type
 from ticdc_spark.protocols.debezium_avro.schema import WrittenField, write_envelope, write_key
-from ticdc_spark.protocols.debezium_avro.types import Write, wire_form
+from ticdc_spark.protocols.debezium_avro.types import Write, wire_codec
 from ticdc_spark.protocols.shared.avro_names import sanitized
 from ticdc_spark.wire.avro_binary import write_long, write_text
 from ticdc_spark.wire.confluent import frame
@@ -115,11 +115,11 @@ class DebeziumAvroEncoder:
         keys = {*handle_key(table)}
         topic = config.topic(table.schema, table.name)
         name = schema_name(config.cluster_id, table)
-        forms = {column.name: self._form(column) for column in table.columns}
+        codecs = {column.name: self._codec(column) for column in table.columns}
         extended = config.enable_tidb_extension
         fields = {
             column.name: WrittenField(
-                column.name, forms[column.name].schema, tidb_type(column.type) if extended else ""
+                column.name, codecs[column.name].schema, tidb_type(column.type) if extended else ""
             )
             for column in table.columns
         }
@@ -134,7 +134,7 @@ class DebeziumAvroEncoder:
         source = ".".join((sanitized(config.cluster_id), sanitized(table.schema), "Source"))
         value_schema = write_envelope(name, source, [*fields.values()], extended=extended)
         value_id = self._registry.register(f"{topic}-value", value_schema)
-        cells = tuple(_Cell(column.name, forms[column.name].write) for column in table.columns)
+        cells = tuple(_Cell(column.name, codecs[column.name].write) for column in table.columns)
         return _Plan(
             table=table,
             key=frame(key_id),
@@ -144,8 +144,8 @@ class DebeziumAvroEncoder:
             source=self._source(table),
         )
 
-    def _form(self, column: Column) -> Any:
-        return wire_form(
+    def _codec(self, column: Column) -> Any:
+        return wire_codec(
             column.type,
             column.nullable,
             decimal_string=self._config.avro_decimal_handling_mode == "string",

@@ -15,7 +15,7 @@ from ticdc_spark.model import ColumnType
 from ticdc_spark.mysql import enum_name, is_bytes, set_names
 from ticdc_spark.protocols.avro.types import decimal_writer
 from ticdc_spark.protocols.debezium.native import DECIMAL
-from ticdc_spark.protocols.debezium.types import form
+from ticdc_spark.protocols.debezium.types import codec_for
 from ticdc_spark.wire.avro_binary import DOUBLE, FLOAT, write_bytes, write_long, write_text
 
 Write: TypeAlias = Callable[[Any], bytes]
@@ -24,7 +24,7 @@ _AVRO = {"int16": "int", "int32": "int", "int64": "long"}
 _MAX_LONG = 2**63 - 1
 
 
-class WireForm(NamedTuple):
+class WireCodec(NamedTuple):
     """A MySQL type on the wire."""
 
     schema: Any
@@ -32,23 +32,23 @@ class WireForm(NamedTuple):
     write: Write
 
 
-def wire_form(
+def wire_codec(
     column_type: ColumnType, nullable: bool, *, decimal_string: bool = False, unsigned_string: bool = False
-) -> WireForm:
+) -> WireCodec:
     """How a column is sent.
 
     Raises: MessageError for a type that Debezium cannot carry.
     """
     name = column_type.name
     if is_bytes(column_type):
-        return WireForm("bytes", write_bytes)
+        return WireCodec("bytes", write_bytes)
     if name == "decimal":
-        return WireForm("string", write_text) if decimal_string else _decimal(column_type)
+        return WireCodec("string", write_text) if decimal_string else _decimal(column_type)
     if name == "bigint" and column_type.unsigned:
-        return WireForm("string", write_text) if unsigned_string else WireForm("long", _unsigned)
-    connect = form(column_type).connect(column_type)
+        return WireCodec("string", write_text) if unsigned_string else WireCodec("long", _unsigned)
+    connect = codec_for(column_type).connect(column_type)
     avro = _AVRO.get(connect.type, connect.type)
-    return WireForm(_described(avro, connect), _writer(column_type, nullable, avro))
+    return WireCodec(_described(avro, connect), _writer(column_type, nullable, avro))
 
 
 def _described(avro: str, connect: Any) -> Any:
@@ -62,7 +62,7 @@ def _described(avro: str, connect: Any) -> Any:
     return {**more, "type": avro} if more else avro
 
 
-def _decimal(column_type: ColumnType) -> WireForm:
+def _decimal(column_type: ColumnType) -> WireCodec:
     precision, scale = column_type.length or 10, column_type.decimal or 0
     schema = {
         "connect.name": DECIMAL,
@@ -72,7 +72,7 @@ def _decimal(column_type: ColumnType) -> WireForm:
         "scale": scale,
         "type": "bytes",
     }
-    return WireForm(schema, decimal_writer(column_type, ""))
+    return WireCodec(schema, decimal_writer(column_type, ""))
 
 
 def _unsigned(text: str) -> bytes:
@@ -99,7 +99,7 @@ def _writer(column_type: ColumnType, nullable: bool, avro: str) -> Write:
         return lambda mask: write_text(set_names(column_type, mask))
     if avro == "string":
         return write_text
-    return _number(form(column_type).write(column_type, nullable))
+    return _number(codec_for(column_type).write(column_type, nullable))
 
 
 def _number(json: Callable[[Any], str]) -> Write:
@@ -146,4 +146,4 @@ def _enum(column_type: ColumnType) -> Write:
     return write
 
 
-__all__ = ["WireForm", "Write", "wire_form"]
+__all__ = ["WireCodec", "Write", "wire_codec"]

@@ -10,7 +10,7 @@ import msgspec
 
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Column, ColumnType, Index, Table
-from ticdc_spark.protocols.open.types import BINARY, FORMS, GENERATED, HANDLE, NULLABLE, PRIMARY, UNSIGNED
+from ticdc_spark.protocols.open.types import BINARY, CODECS, GENERATED, HANDLE, NULLABLE, PRIMARY, UNSIGNED
 
 
 class _Object(msgspec.Struct, gc=False):
@@ -105,7 +105,7 @@ class _Typed(msgspec.Struct, gc=False):
 
 _IMAGE = msgspec.json.Decoder(dict[str, _Typed])
 _BINARY_NAMES = {"varchar": "varbinary", "char": "binary", "text": "blob"}
-_NAMES = {found.code: name for name, found in FORMS.items()} | {
+_NAMES = {found.code: name for name, found in CODECS.items()} | {
     0: "decimal",
     14: "date",
     253: "varchar",

@@ -15,7 +15,7 @@ from ticdc_spark.protocols.open.types import (
     PRIMARY,
     UNIQUE,
     UNSIGNED,
-    form,
+    codec_for,
 )
 from ticdc_spark.protocols.shared.go_text import escape_html_text, quote
 from ticdc_spark.protocols.shared.json_writer import JsonWriter, Part
@@ -33,7 +33,7 @@ class RowWriter:
         self._images = JsonWriter(
             table,
             [
-                Part(column.name, _head(table, column, self.keys), form(column.type).write(column.type, zone))
+                Part(column.name, _head(table, column, self.keys), codec_for(column.type).write(column.type, zone))
                 for column in sorted(table.columns, key=lambda column: column.name)
                 if not column.virtual
             ],
@@ -79,7 +79,7 @@ def _row_id_column(table: Table) -> str | None:
 
 def _head(table: Table, column: Column, keys: Collection[str]) -> str:
     handle = '"h":true,' if column.name in keys else ""
-    code, flags = form(column.type).code, _flags(table, column, keys)
+    code, flags = codec_for(column.type).code, _flags(table, column, keys)
     return f'{quote(column.name)}:{{"t":{code},{handle}"f":{flags},"v":'
 
 

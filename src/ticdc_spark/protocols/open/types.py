@@ -63,13 +63,13 @@ class BytesCell(msgspec.Struct, gc=False):
     f: int = -1
 
 
-class Form(NamedTuple):
+class TypeCodec(NamedTuple):
     """A MySQL type on the wire."""
 
     code: int
     """The type code that is written."""
     codes: frozenset[int]
-    """The type codes that are read: of types with the same form."""
+    """The type codes that are read: of types with the same codec."""
     wire: type[msgspec.Struct]
     read: Callable[[ColumnType, ReadOptions, frozenset[int]], Read]
     write: Callable[[ColumnType, str], Write]
@@ -197,15 +197,15 @@ def _write_large(*_: object) -> Write:
     return lambda value: f'"{base64.b64encode(value.encode() if isinstance(value, str) else value).decode()}"'
 
 
-def _forms(
+def _codecs(
     wire: type[msgspec.Struct],
     read: Callable[[ColumnType, ReadOptions, frozenset[int]], Read],
     write: Callable[[ColumnType, str], Write],
     codes: Mapping[str, int],
     *more: int,
-) -> dict[str, Form]:
+) -> dict[str, TypeCodec]:
     readable = frozenset((*codes.values(), *more, NULL_CODE))
-    return {name: Form(code, readable, wire, read, write) for name, code in codes.items()}
+    return {name: TypeCodec(code, readable, wire, read, write) for name, code in codes.items()}
 
 
 _INTEGERS = {"tinyint": 1, "smallint": 2, "int": 3, "bigint": 8, "mediumint": 9}
@@ -213,33 +213,33 @@ _STRINGS = {"varchar": 15, "varbinary": 15, "char": 254, "binary": 254, "var_str
 _LARGE = {"tinytext": 249, "tinyblob": 249, "mediumtext": 250, "mediumblob": 250}
 _LARGE |= {"longtext": 251, "longblob": 251, "text": 252, "blob": 252}
 
-FORMS: Mapping[str, Form] = {
-    **_forms(IntCell, _read_int, _write_int, _INTEGERS),
-    **_forms(IntCell, _read_int, _write_int, {"year": 13}),
-    **_forms(IntCell, _read_int, _write_int, {"bit": 16}),
-    **_forms(IntCell, _read_int, _write_int, {"enum": 247}),
-    **_forms(IntCell, _read_int, _write_int, {"set": 248}),
-    **_forms(FloatCell, _read_float, _write_float, {"float": 4}),
-    **_forms(FloatCell, _read_float, _write_float, {"double": 5}),
-    **_forms(TextCell, _read_plain, _write_plain, {"decimal": 246}, 0),
-    **_forms(TextCell, _read_plain, _write_plain, {"date": 10}, 14),
-    **_forms(TextCell, _read_plain, _write_plain, {"time": 11}),
-    **_forms(TextCell, _read_plain, _write_plain, {"datetime": 12}),
-    **_forms(TextCell, _read_timestamp, _write_timestamp, {"timestamp": 7}),
-    **_forms(TextCell, _read_plain, _write_plain, {"json": 245}),
-    **_forms(TextCell, _read_plain, _write_plain, {"vector": 225}),
-    **_forms(TextCell, _read_string, _write_string, _STRINGS),
-    **_forms(BytesCell, _read_large, _write_large, _LARGE),
+CODECS: Mapping[str, TypeCodec] = {
+    **_codecs(IntCell, _read_int, _write_int, _INTEGERS),
+    **_codecs(IntCell, _read_int, _write_int, {"year": 13}),
+    **_codecs(IntCell, _read_int, _write_int, {"bit": 16}),
+    **_codecs(IntCell, _read_int, _write_int, {"enum": 247}),
+    **_codecs(IntCell, _read_int, _write_int, {"set": 248}),
+    **_codecs(FloatCell, _read_float, _write_float, {"float": 4}),
+    **_codecs(FloatCell, _read_float, _write_float, {"double": 5}),
+    **_codecs(TextCell, _read_plain, _write_plain, {"decimal": 246}, 0),
+    **_codecs(TextCell, _read_plain, _write_plain, {"date": 10}, 14),
+    **_codecs(TextCell, _read_plain, _write_plain, {"time": 11}),
+    **_codecs(TextCell, _read_plain, _write_plain, {"datetime": 12}),
+    **_codecs(TextCell, _read_timestamp, _write_timestamp, {"timestamp": 7}),
+    **_codecs(TextCell, _read_plain, _write_plain, {"json": 245}),
+    **_codecs(TextCell, _read_plain, _write_plain, {"vector": 225}),
+    **_codecs(TextCell, _read_string, _write_string, _STRINGS),
+    **_codecs(BytesCell, _read_large, _write_large, _LARGE),
 }
-"""MySQL type to its form. GEOMETRY (255) is not sent."""
+"""MySQL type to its codec. GEOMETRY (255) is not sent."""
 
 
-def form(column_type: ColumnType) -> Form:
+def codec_for(column_type: ColumnType) -> TypeCodec:
     """How values of a type are sent.
 
     Raises: MessageError for a type that rows never carry.
     """
-    found = FORMS.get(column_type.name)
+    found = CODECS.get(column_type.name)
     if found is None:
         raise MessageError(f"the Open protocol carries no values of type {column_type.name!r}")
     return found
@@ -247,5 +247,5 @@ def form(column_type: ColumnType) -> Form:
 
 def cell(column_type: ColumnType, options: ReadOptions) -> Cell:
     """What a column of this type holds in an image, and how it is read."""
-    found = form(column_type)
+    found = codec_for(column_type)
     return Cell(found.wire, found.read(column_type, options, found.codes))

@@ -8,7 +8,7 @@ from ticdc_spark.wire.confluent import is_framed, schema_id
 def named_schema(schemas: Schemas, part: bytes | None) -> str | None:
     """The text of the schema that a key or value names; ``None`` if it names none.
 
-    Raises: MessageError for an id that the registry does not have; RegistryFault if it cannot be asked.
+    Raises: MessageError for an id that the registry does not have; RegistryFault if it cannot be reached.
     """
     if part is None or not is_framed(part):
         return None

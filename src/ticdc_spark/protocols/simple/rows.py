@@ -14,7 +14,7 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Row, Table
 from ticdc_spark.protocols.base import ReadOptions, RowReader
 from ticdc_spark.protocols.shared.json_rows import Cell, image_reader
-from ticdc_spark.protocols.simple.types import form
+from ticdc_spark.protocols.simple.types import codec_for
 
 _ENCODER = msgspec.json.Encoder()
 RowWriter: TypeAlias = Callable[[Row], msgspec.Raw]
@@ -26,14 +26,14 @@ def row_writer(table: Table, zone: str, only: Iterable[str] | None = None) -> Ro
     A column that a row does not hold (a virtual one) is left out. The writer raises MessageError for a row with a
     column that the table has not.
     """
-    forms = {column.name: form(column.type).write for column in table.columns}
-    names = sorted(forms if only is None else only)
-    writes = [(name, write(zone)) for name in names if (write := forms[name])]
+    writers = {column.name: codec_for(column.type).write for column in table.columns}
+    names = sorted(writers if only is None else only)
+    writes = [(name, write(zone)) for name in names if (write := writers[name])]
 
     def write_row(row: Row) -> msgspec.Raw:
         image: dict[str, Any] = {name: row[name] for name in names if name in row}
-        if len(image) != len(row) and not row.keys() <= forms.keys():
-            raise MessageError(f"`{table.schema}`.`{table.name}` has no column {sorted(row.keys() - forms.keys())}")
+        if len(image) != len(row) and not row.keys() <= writers.keys():
+            raise MessageError(f"`{table.schema}`.`{table.name}` has no column {sorted(row.keys() - writers.keys())}")
         for name, write in writes:
             if (value := image.get(name)) is not None:
                 image[name] = write(value)
@@ -55,6 +55,6 @@ def row_reader(table: Table, options: ReadOptions, only: frozenset[str] | None =
     """
     cells = {}
     for column in table.columns:
-        found = form(column.type)
+        found = codec_for(column.type)
         cells[column.name] = Cell(found.wire | None, found.read(column.type, options) if found.read else None)
     return image_reader(table, cells, only)

@@ -30,7 +30,7 @@ class Timestamp(msgspec.Struct, gc=False):
     value: str
 
 
-class Form(NamedTuple):
+class TypeCodec(NamedTuple):
     """A type's JSON type, and its way to and from the canonical value; ``None``: they are the same."""
 
     wire: Any
@@ -62,27 +62,27 @@ def _write_text(value: str | bytes) -> str | msgspec.Raw:
     return msgspec.Raw(b'"' + rb"\ufffd".join(pieces) + b'"')
 
 
-_PLAIN = Form(str)
-_TEXT = Form(str, None, lambda _: _write_text)
-_BYTES = Form(bytes)  # msgspec reads and writes bytes as base64
-_FORMS: Mapping[str, Form] = {
+_PLAIN = TypeCodec(str)
+_TEXT = TypeCodec(str, None, lambda _: _write_text)
+_BYTES = TypeCodec(bytes)  # msgspec reads and writes bytes as base64
+_CODECS: Mapping[str, TypeCodec] = {
     **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint", "year", "bit", "enum", "set"), _PLAIN),
     **dict.fromkeys(("decimal", "date", "datetime", "time", "json", "vector"), _PLAIN),
     **dict.fromkeys(("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "var_string"), _TEXT),
-    "float": Form(str, lambda *_: lambda text: canonical_float(text, 32), lambda _: _write_float),
-    "double": Form(str, lambda *_: lambda text: canonical_float(text, 64), lambda _: _write_float),
-    "timestamp": Form(Timestamp, _read_timestamp, _write_timestamp),
+    "float": TypeCodec(str, lambda *_: lambda text: canonical_float(text, 32), lambda _: _write_float),
+    "double": TypeCodec(str, lambda *_: lambda text: canonical_float(text, 64), lambda _: _write_float),
+    "timestamp": TypeCodec(Timestamp, _read_timestamp, _write_timestamp),
 }
 
 
-def form(column_type: ColumnType) -> Form:
+def codec_for(column_type: ColumnType) -> TypeCodec:
     """How values of a type are sent.
 
     Raises: MessageError for a type that rows never carry.
     """
     if is_bytes(column_type):
         return _BYTES
-    found = _FORMS.get(column_type.name)
+    found = _CODECS.get(column_type.name)
     if found is None:
         raise MessageError(f"Simple carries no values of type {column_type.name!r}")
     return found

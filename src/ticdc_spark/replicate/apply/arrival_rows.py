@@ -1,9 +1,9 @@
-"""Apply a stretch of a table's rows in arrival mode: what came in a batch, each key's newest change.
+"""Apply a range of a table's rows in arrival mode: what came in a batch, each key's newest change.
 
-No watermark says that nothing older is to come, so each row of the lake keeps its commit_ts in a hidden column, and an
-older change never wins over a newer one. Of a key that was deleted the change log tells when, as far back as
+Without watermarks older changes may still come, so each row of the lake keeps its commit_ts in a hidden column, and an
+older change never wins over a newer one. When a deleted key was deleted is read from the change log, as far back as
 ``log-retention``. Deletes that hide their commit_ts (Avro) follow the order of their partition. Every commit carries
-the batch's position for its mark, in place of a commit_ts.
+the batch's ordinal in its mark, in place of a commit_ts.
 """
 
 import logging
@@ -13,7 +13,7 @@ import msgspec
 
 from ticdc_spark import failpoints
 from ticdc_spark.errors import DecisionNeeded
-from ticdc_spark.model import Table
+from ticdc_spark.model import Table, TableName
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.apply.batch import COMMIT_TS, Batch, TimelineWork
 from ticdc_spark.replicate.apply.ddl import alter
@@ -23,9 +23,10 @@ from ticdc_spark.replicate.plan.evolve import Alter
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Rows
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN
 from ticdc_spark.replicate.schemas.inferred import follow
-from ticdc_spark.replicate.schemas.registered import held_of
-from ticdc_spark.replicate.state.progress import NO_MARK, Mark, TableState
-from ticdc_spark.sinks.base import Applied, NewestChanges, TableName
+from ticdc_spark.replicate.schemas.registered import restrict_columns
+from ticdc_spark.replicate.state.progress import TableState
+from ticdc_spark.sinks.base import Applied, NewestChanges
+from ticdc_spark.sinks.mark import NO_MARK, Mark
 from ticdc_spark.spark.decode.log_files import LogScan
 
 log = logging.getLogger(__name__)
@@ -57,8 +58,8 @@ def apply_arrived(work: TimelineWork, step: Rows) -> None:
     data = tuple(column for column in columns if column.name != COMMIT_TS)
     if not any(column.key for column in data):
         message = (
-            f"`{name[0]}`.`{name[1]}` has no primary key and no unique key that is not null: its rows cannot be told "
-            f"apart; leave it out with `tables` under [job]"
+            f"`{name[0]}`.`{name[1]}` has no primary key and no unique key that is not null: its rows cannot be "
+            f"distinguished; leave it out with `tables` under [job]"
         )
         raise DecisionNeeded(message)
     newest = max(min(rows.max_ts, step.upto) for rows in waiting)
@@ -94,7 +95,7 @@ def apply_arrived(work: TimelineWork, step: Rows) -> None:
             return work.commit(
                 after,
                 mark,
-                batch.position,
+                batch.batch_ordinal,
                 lambda stamp: batch.sink.apply_newest(msgspec.structs.replace(readable, stamp=stamp)),
             )
 
@@ -113,7 +114,7 @@ def _target(batch: Batch, state: TableState, keys: Sequence[str]) -> tuple[Table
     if batch.registry is None:
         table = table or batch.schemas.get((*name, ANY_VERSION)) or batch.schemas.get((*name, VALID_THEN))
         if table is not None and not followed:
-            return table, followed  # told by DDL, a file or the upstream: blocks have nothing to add
+            return table, followed  # from DDL, a file or the upstream: blocks have nothing to add
     new_keys = [key for key in keys if key not in followed and (*name, key) in batch.schemas]
     for key in sorted(new_keys, key=lambda key: batch.schemas[*name, key].version or int(key)):
         new = batch.schemas[*name, key]
@@ -127,7 +128,7 @@ def _target(batch: Batch, state: TableState, keys: Sequence[str]) -> tuple[Table
 def _version(batch: Batch, name: TableName, key: str, target: Table, followed: Sequence[str] = ()) -> Table:
     """What rows with a schema key hold of the table: a column that came later has its default there."""
     known = batch.schemas.get((*name, key)) if batch.registry is not None or followed else None
-    return target if known is None else held_of(known, target)
+    return target if known is None else restrict_columns(known, target)
 
 
 def _prepared(
@@ -144,8 +145,8 @@ def _prepared(
     alter(work, Alter(name, target, {}), (mark[0], mark[1] - DDL_STEPS // 2), newest, inferred=inferred)
     if COMMIT_TS not in work.batch.sink.columns(name):
         message = (
-            f"the lake's `{name[0]}`.`{name[1]}` has no column `{COMMIT_TS}`, by which older changes are told from "
-            f"newer ones where there are no watermarks; it cannot be adopted"
+            f"the lake's `{name[0]}`.`{name[1]}` has no column `{COMMIT_TS}`, which orders changes "
+            f"where there are no watermarks; it cannot be adopted"
         )
         raise DecisionNeeded(message)
     after = work.state(name)

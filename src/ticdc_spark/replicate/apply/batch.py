@@ -8,16 +8,17 @@ import msgspec
 
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import SinkFault, UsageError
-from ticdc_spark.model import Column, ColumnType, Table
+from ticdc_spark.model import Column, ColumnType, Table, TableName
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.replicate.apply.look import look_at
 from ticdc_spark.replicate.plan.evolve import SessionZone
 from ticdc_spark.replicate.schemas.registered import Registered
-from ticdc_spark.replicate.state.progress import NO_MARK, Mark, Pending, TableState
-from ticdc_spark.sinks.base import Sink, Stamp, TableName
+from ticdc_spark.replicate.state.progress import PendingRows, TableState
+from ticdc_spark.sinks.base import Sink, Stamp
 from ticdc_spark.sinks.changelog_base import ChangeLog
+from ticdc_spark.sinks.mark import NO_MARK, Mark
 from ticdc_spark.spark.decode.rows import ReadPlan
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, LakeType, lake_columns
 
@@ -36,15 +37,15 @@ class Batch:
 
     job: Job
     sink: Sink
-    log: ChangeLog
+    changelog: ChangeLog
     generation: int
     batch: int
     protocol: str
-    pending: tuple[Pending, ...]
+    pending: tuple[PendingRows, ...]
     schemas: Mapping[tuple[str, str, str], Table]
     now: float
     arrival: bool = False
-    position: int = 0
+    batch_ordinal: int = 0
     """In arrival mode: what marks have in place of a commit_ts; higher from batch to batch."""
     registry: Registered | None = None
     job_applied: int = 0
@@ -108,14 +109,14 @@ class Batch:
         return (*columns, _COMMIT_TS) if self.arrival else columns
 
     def commit_ts_of(self, state: TableState) -> int:
-        """The highest commit_ts that a table has applied; in arrival mode a DDL leaves the position there."""
-        return 0 if self.arrival and state.applied == self.position else state.applied
+        """The highest commit_ts that a table has applied; in arrival mode a DDL leaves its batch's ordinal there."""
+        return 0 if self.arrival and state.applied == self.batch_ordinal else state.applied
 
-    def stamp(self, state: TableState, mark: Mark, floor: int) -> Stamp:
+    def stamp(self, state: TableState, mark: Mark, applied_before: int) -> Stamp:
         """A stamp of this job: ``mark``, and what the table is then."""
         held = msgspec.structs.replace(state, **_VOLATILE, behind=(state.schema, state.name) in self.behind)
         about = msgspec.json.encode(held).decode()
-        return Stamp(self.job.name, mark, floor, about, self.job_applied)
+        return Stamp(self.job.name, mark, applied_before, about, self.job_applied)
 
 
 _VOLATILE: dict[str, Any] = {
@@ -133,25 +134,24 @@ _VOLATILE: dict[str, Any] = {
 class TimelineWork:
     """The tables of one timeline while it is worked through by one thread; what it has become is its result.
 
-    A table is looked at once, when it is first asked for: what it says of itself is the truth, and what the progress
-    says is what was promised.
+    A table is read once, at its first use: its own stamp is the truth, and the progress is what was promised.
     """
 
     batch: Batch
     promised: Mapping[TableName, TableState]
     """The tables as the progress has them."""
     known: dict[TableName, TableState | None] = field(default_factory=dict)
-    """What the tables have become, of those that were looked at; ``None``: nothing is known of such a table."""
+    """What the tables have become, of those that were read; ``None``: nothing is known of such a table."""
     stamps: dict[TableName, Stamp | None] = field(default_factory=dict)
-    """Of those that were looked at; ``None``: the table is not there."""
+    """Of those that were read; ``None``: the table is not there."""
     seen: dict[TableName, int | None] = field(default_factory=dict)
-    """The snapshots at which tables were looked at."""
+    """The snapshots at which tables were read."""
     rejected: int = 0
     zero_dates: int = 0
     taken: dict[TableName, int] = field(default_factory=dict)
     """Rows that were applied, by table."""
     uncounted: set[TableName] = field(default_factory=set)
-    """Tables of which more may have been applied than ``taken`` says."""
+    """Tables of which more may have been applied than ``taken`` counts."""
     ddls: int = 0
     late_done: set[TableName] = field(default_factory=set)
     """Tables whose late rows were applied: what comes after a DDL does not take them again."""
@@ -181,17 +181,17 @@ class TimelineWork:
         self.known[state.schema, state.name] = state
         self.stamps.setdefault((state.schema, state.name), None)
 
-    def commit(self, state: TableState, mark: Mark, floor: int, write: Callable[[Stamp], T]) -> T:
-        """Commit to a table, with a stamp that says that it is ``state`` now."""
+    def commit(self, state: TableState, mark: Mark, applied_before: int, write: Callable[[Stamp], T]) -> T:
+        """Commit to a table, with a stamp that describes it as ``state``."""
         name = (state.schema, state.name)
-        stamp = msgspec.structs.replace(self.batch.stamp(state, mark, floor), seen=self.seen.get(name))
+        stamp = msgspec.structs.replace(self.batch.stamp(state, mark, applied_before), seen=self.seen.get(name))
         result = write(stamp)
         self.stamps[name] = stamp
         self.known[name] = msgspec.structs.replace(state, mark=mark)
         return result
 
     def count(self, table: TableName, upto: int, rows: int | None) -> None:
-        """Count the rows of a stretch that ends at ``upto``: as the sink did, else those of groups that end there."""
+        """Count the rows of a range that ends at ``upto``: as the sink did, else those of groups that end there."""
         taken = self.taken.get(table, 0)
         if rows is None:
             self.uncounted.add(table)
@@ -208,14 +208,14 @@ class TimelineWork:
             state = self.known.get(name)
             if stamp is None or state is None or not stamp.about:
                 continue
-            wanted = self.batch.stamp(state, stamp.mark, stamp.floor)
-            if wanted.about != stamp.about and wanted != self.batch.stamp(
-                msgspec.json.decode(stamp.about.encode(), type=TableState), stamp.mark, stamp.floor
+            new = self.batch.stamp(state, stamp.mark, stamp.applied_before)
+            if new.about != stamp.about and new != self.batch.stamp(
+                msgspec.json.decode(stamp.about.encode(), type=TableState), stamp.mark, stamp.applied_before
             ):
                 self.commit(
                     state,
                     stamp.mark,
-                    stamp.floor,
+                    stamp.applied_before,
                     lambda new, name=name: self.batch.sink.stamp(name, new),  # type: ignore[misc]
                 )
 

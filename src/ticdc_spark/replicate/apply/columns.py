@@ -1,4 +1,4 @@
-"""Whether a table still has the columns that it says it has, and what becomes of one that has not."""
+"""Whether a table still has the columns of its stamp, and what becomes of one that has not."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ def diverged(state: TableState, since: int, why: str) -> TableState:
 
 
 def stop_if_columns_are_gone(work: TimelineWork, state: TableState) -> None:
-    """Stop at a table some of whose columns somebody else dropped or renamed; it is marked first.
+    """Stop at a table some of whose columns another writer dropped or renamed; it is marked first.
 
     Raises: DecisionNeeded
     """

@@ -1,6 +1,6 @@
 """Apply a DDL to the lake: each commit carries its mark, and a restart skips what its table has passed.
 
-What a DDL changes is computed from what the table says of itself, which changes with the last commit of the DDL: a
+What a DDL changes is computed from the state in the table's stamp, which changes with the last commit of the DDL: a
 restart in the middle computes the same commits with the same marks.
 """
 
@@ -12,7 +12,7 @@ import msgspec
 from ticdc_spark import failpoints
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded
-from ticdc_spark.model import SchemaChange, Table
+from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import OLD_VALUES, diverged, stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.commits import commits_of
@@ -32,8 +32,9 @@ from ticdc_spark.replicate.plan.evolve import (
 )
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl
-from ticdc_spark.replicate.state.progress import NO_MARK, Mark, TableState
-from ticdc_spark.sinks.base import ColumnChanges, TableName
+from ticdc_spark.replicate.state.progress import TableState
+from ticdc_spark.sinks.base import ColumnChanges
+from ticdc_spark.sinks.mark import NO_MARK, Mark
 
 log = logging.getLogger(__name__)
 
@@ -138,7 +139,7 @@ def _create(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain: b
     before = work.state(name)
     now = work.mark(name)
     if now >= mark:
-        return  # It was created before a restart, and says itself what it has been through since.
+        return  # It was created before a restart; its stamp has what it has been through since.
     if now != NO_MARK and before is not None and before.kept:
         set_aside(work, name)
         now = NO_MARK
@@ -195,7 +196,7 @@ def _drop(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> None:
 
 
 def _keep(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> None:
-    """A table that the source has no more, or not under a name that the job wants, stays as it is."""
+    """A table that the source has no more, or not under a name that the job replicates, stays as it is."""
     state = work.state(name) or TableState(schema=name[0], name=name[1])
     now = work.mark(name)
     if now >= mark:
@@ -209,7 +210,7 @@ def _keep(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> None:
 
 
 def _enter(work: TimelineWork, table: Table, mark: Mark, ts: int) -> None:
-    """A RENAME from a name that the job does not want: the rows from before it were never read."""
+    """A RENAME from a name that the job leaves out: the rows from before it were never read."""
     name = (table.schema, table.name)
     before, now = work.state(name), work.mark(name)
     if now >= mark:
@@ -297,7 +298,7 @@ def alter(
         if state is None or state.table is None or (state.dropped and not state.kept):
             _create_missing(work, act.table, (at, step), ts)
         else:
-            # A later DDL dropped it or gave it another name, before a restart: what it was is all that is left to know.
+            # A later DDL dropped or renamed it, before a restart: only what it was is known.
             work.put(msgspec.structs.replace(state, table=act.table, applied=ts, ddl_ts=ts))
         return
     assert state is not None, "a table of the lake has a state"

@@ -1,6 +1,6 @@
-"""Look at a table of the lake, and compare what it says of itself with what the progress says.
+"""Read the stamp of a table of the lake, and compare it with the progress.
 
-What the table says is the truth: it was written in the very commits that made it so. The progress has the promise: a
+The stamp is the truth: it was written in the very commits that made the table so. The progress is the promise: a
 table that is behind it was set back or restored, one that is ahead of it was written by a batch that was never
 committed, or by a job whose state was lost.
 """
@@ -11,11 +11,13 @@ import msgspec
 
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded
+from ticdc_spark.model import TableName
 from ticdc_spark.mysql import tso_time
 from ticdc_spark.replicate.state.lease import living
 from ticdc_spark.replicate.state.lease_store import lease_store
-from ticdc_spark.replicate.state.progress import NO_MARK, TableState
-from ticdc_spark.sinks.base import Sink, Stamp, TableFound, TableName
+from ticdc_spark.replicate.state.progress import TableState
+from ticdc_spark.sinks.base import Sink, Stamp, TableFound
+from ticdc_spark.sinks.mark import NO_MARK
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +36,7 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def look_at(sink: Sink, job: Job, name: TableName, promise: TableState | None, *, arrival: bool = False) -> Looked:
-    """Look at one table. ``arrival``: marks are positions of batches, and say nothing of commit_ts.
+    """Read one table's stamp. ``arrival``: marks hold ordinals of batches, and no commit_ts.
 
     Raises: DecisionNeeded when it is not this job's and ``adopt`` is not set; SinkFault
     """
@@ -57,7 +59,7 @@ def look_at(sink: Sink, job: Job, name: TableName, promise: TableState | None, *
 
 
 def _merged(name: TableName, held: TableState, stamp: Stamp, promise: TableState | None) -> TableState:
-    """What the table says, with what only the progress knows."""
+    """The state in the stamp, with what only the progress has."""
     state = msgspec.structs.replace(
         held,
         schema=name[0],
@@ -96,7 +98,7 @@ def _merged(name: TableName, held: TableState, stamp: Stamp, promise: TableState
 
 
 def _cleared(state: TableState, promise: TableState | None) -> TableState:
-    """A person has looked at what the table says it lacks since then."""
+    """Apply the operator's decision that the table is as it should be."""
     if promise is None or promise.cleared is None:
         return state
     state = msgspec.structs.replace(state, cleared=promise.cleared)

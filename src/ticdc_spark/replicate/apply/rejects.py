@@ -1,4 +1,4 @@
-"""Rows that cannot be read: kept with their reason, then what ``on-reject`` says."""
+"""Rows that cannot be read: kept with their reason, then handled by ``on-reject``."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -7,9 +7,10 @@ import msgspec
 
 from ticdc_spark.config.values import MessagePlace, skip_messages_line
 from ticdc_spark.errors import EnvironmentFault, RejectedMessage
+from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.state.progress import TableState
-from ticdc_spark.sinks.base import Applied, TableName, UnreadableRows
+from ticdc_spark.sinks.base import Applied, UnreadableRows
 from ticdc_spark.spark.decode.control import Reject
 from ticdc_spark.spark.decode.log_files import LogScan
 from ticdc_spark.spark.decode.rows import BadRow, ReadPlan
@@ -33,7 +34,7 @@ def apply_readable(
     plan: ReadPlan,
     apply: Callable[[TableState, bool], Applied],
 ) -> Applied:
-    """Apply the rows of a scan; where some cannot be read, keep them as dead letters and do what ``on-reject`` says.
+    """Apply the rows of a scan; where some cannot be read, keep them as dead letters and follow ``on-reject``.
 
     ``apply(state, leave_out)`` commits, without the unreadable rows if ``leave_out``.
     Returns: what was applied. The table is marked as diverged where rows were left out.
@@ -51,7 +52,7 @@ def apply_readable(
         reason = _keep(work, name, bad)
         policy = job.on_reject if others else "continue"
         if policy == "stop":
-            kept = work.batch.log.dead_letters
+            kept = work.batch.changelog.dead_letters
             places = [MessagePlace(row.topic, row.partition, row.offset) for row in others]
             line = skip_messages_line([*job.skip_messages, *places[:MOST_NAMED]])
             message = (
@@ -96,7 +97,7 @@ def _keep(work: TimelineWork, name: TableName, bad: list[BadRow]) -> str:
         Reject(topic=row.topic, partition=row.partition, offset=row.offset, seq=row.seq, reason=row.reason)
         for row in bad
     ]
-    batch.log.keep_rejects(batch.generation, batch.batch, ".".join(name), rejects, batch.now)
+    batch.changelog.keep_rejects(batch.generation, batch.batch, ".".join(name), rejects, batch.now)
     work.rejected += len(bad)
     return reason_of(name, min(bad, key=lambda row: row.commit_ts))
 

@@ -10,10 +10,11 @@ import msgspec
 
 from ticdc_spark import failpoints
 from ticdc_spark.errors import DecisionNeeded
+from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import diverged
-from ticdc_spark.replicate.state.progress import NO_MARK, Mark, TableState
-from ticdc_spark.sinks.base import TableName
+from ticdc_spark.replicate.state.progress import TableState
+from ticdc_spark.sinks.mark import NO_MARK, Mark
 
 log = logging.getLogger(__name__)
 

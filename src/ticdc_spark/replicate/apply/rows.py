@@ -13,15 +13,16 @@ import msgspec
 from ticdc_spark import failpoints
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded
-from ticdc_spark.model import Table
+from ticdc_spark.model import Table, TableName
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.columns import diverged, stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.rejects import apply_readable
 from ticdc_spark.replicate.plan.timeline import ROWS_APPENDED, ROWS_MERGED, Rows
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, effective, is_block
-from ticdc_spark.replicate.schemas.registered import held_of
-from ticdc_spark.replicate.state.progress import NO_MARK, Pending, TableState
-from ticdc_spark.sinks.base import Applied, ColumnChanges, NetChanges, TableName
+from ticdc_spark.replicate.schemas.registered import restrict_columns
+from ticdc_spark.replicate.state.progress import PendingRows, TableState
+from ticdc_spark.sinks.base import Applied, ColumnChanges, NetChanges
+from ticdc_spark.sinks.mark import NO_MARK
 from ticdc_spark.spark.decode.log_files import LogScan
 
 log = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
         work.count(name, upto, None)
         return
     redo = stamp is not None and mark[1] == ROWS_APPENDED
-    above = stamp.floor if redo and stamp is not None else max(state.applied, mark[0])
+    above = stamp.applied_before if redo and stamp is not None else max(state.applied, mark[0])
     waiting = [rows for rows in batch.pending if _is_of(rows, name) and not rows.late and rows.max_ts > above]
     waiting = [rows for rows in (*waiting, *late) if rows.min_ts <= upto]
     if not waiting:
@@ -65,7 +66,7 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
         upto=upto,
         kinds=("row", "late") if late else ("row",),
     )
-    if state.dropped and (mark == NO_MARK or state.kept) and not batch.log.has_rows(scan):
+    if state.dropped and (mark == NO_MARK or state.kept) and not batch.changelog.has_rows(scan):
         # What waits is of a later table of this name.
         work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
         return
@@ -79,8 +80,8 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
     columns = batch.columns(state.table)
     if not any(column.key for column in columns):
         message = (
-            f"`{name[0]}`.`{name[1]}` has no primary key and no unique key that is not null: its rows cannot be told "
-            f"apart; leave it out with `tables` under [job]"
+            f"`{name[0]}`.`{name[1]}` has no primary key and no unique key that is not null: its rows cannot be "
+            f"distinguished; leave it out with `tables` under [job]"
         )
         raise DecisionNeeded(message)
     is_new = state.clean and not redo and not late
@@ -119,12 +120,12 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
     work.count(name, upto, None if late or redo else applied.rows)
 
 
-def _is_of(rows: Pending, name: TableName) -> bool:
+def _is_of(rows: PendingRows, name: TableName) -> bool:
     return (rows.schema, rows.name) == name
 
 
 def _versions(
-    batch: Batch, name: TableName, state: TableState, waiting: Sequence[Pending], *, everything: bool
+    batch: Batch, name: TableName, state: TableState, waiting: Sequence[PendingRows], *, everything: bool
 ) -> dict[str, Table]:
     """The schemas that read the waiting rows, oldest first."""
     keys = {rows.schema_key for rows in waiting}
@@ -138,14 +139,14 @@ def _versions(
         if effective(key) == VALID_THEN and state.table is not None:
             table = state.table  # the stretch is cut at the table's DDLs
         if table is not None and batch.registry is not None and state.table is not None:
-            table = held_of(table, state.table)
+            table = restrict_columns(table, state.table)
         if table is not None:
             found[key] = table
     return dict(sorted(found.items(), key=lambda item: (item[1].version or 0, len(item[1].columns))))
 
 
 def _leave_out_unknown(
-    name: TableName, state: TableState, waiting: Sequence[Pending], versions: Mapping[str, Table]
+    name: TableName, state: TableState, waiting: Sequence[PendingRows], versions: Mapping[str, Table]
 ) -> TableState:
     """Rows without a schema that are here all the same are left out by ``skip-to-known``."""
     unknown = [rows for rows in waiting if rows.schema_key not in versions]

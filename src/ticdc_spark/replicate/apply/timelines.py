@@ -5,14 +5,15 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 
 import msgspec
 
+from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.ddl import apply_ddl, is_skipped
 from ticdc_spark.replicate.apply.rejects import Quarantined
 from ticdc_spark.replicate.apply.rename import was_set_aside
 from ticdc_spark.replicate.plan.evolve import Alter, Drop, DropDatabase, Leave, names
 from ticdc_spark.replicate.plan.timeline import Ddl, Rows, Step
-from ticdc_spark.replicate.state.progress import NO_MARK, QueuedDdl, TableState
-from ticdc_spark.sinks.base import TableName
+from ticdc_spark.replicate.state.progress import QueuedDdl, TableState
+from ticdc_spark.sinks.mark import NO_MARK
 
 ApplyRows = Callable[[TimelineWork, Rows], None]
 """How a mode applies the rows of a table up to the end of a step."""
@@ -23,13 +24,13 @@ class TimelineResult(msgspec.Struct, frozen=True, kw_only=True):
 
     states: dict[TableName, TableState]
     touched: frozenset[TableName]
-    """The tables that were looked at and are in the lake."""
+    """The tables that were read and are in the lake."""
     left: tuple[QueuedDdl, ...] = ()
     """DDLs that were not applied, as their timeline stopped before them."""
     taken: dict[TableName, int] = {}
     """Rows that were applied, by table."""
     uncounted: frozenset[TableName] = frozenset()
-    """Tables of which more may have been applied than ``taken`` says."""
+    """Tables of which more may have been applied than ``taken`` counts."""
     ddls: int = 0
     rejected: int = 0
     zero_dates: int = 0

@@ -1,11 +1,11 @@
 """Advance, timelines and commit of a batch in arrival mode, where there are no watermarks. Pure.
 
-The barrier is the end of the batch. A DDL waits until its copy was read from every partition of its topic, or until a
+A batch reaches to its own end. A DDL waits until its copy was read from every partition of its topic, or until a
 partition was read to the end that it had once the DDL was seen: TiCDC sends a DDL after the rows before it, so then
 they are all there. What has a higher commit_ts waits with it. What is older than an applied DDL of its table and comes
 later was sent before: a replay.
 
-A batch has a **position**, which stands for the commit_ts in marks: generation and number, so that it only rises.
+Each batch has an **ordinal**, made of generation and number, which only rises and stands for the commit_ts in marks.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import msgspec
 
+from ticdc_spark.model import Offsets, TableName
 from ticdc_spark.replicate.apply.arrival_rows import apply_arrived
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.modes.base import Advanced, ModeName, Rules
@@ -28,24 +29,22 @@ from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl, Rows, Step, identity, timelines
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, is_block, known_schemas
 from ticdc_spark.replicate.state.progress import (
-    DdlFloor,
     Hold,
     KnownSchema,
-    Offsets,
+    LastDdl,
     PartitionState,
-    Pending,
+    PendingRows,
     Progress,
     QueuedDdl,
     TableState,
 )
-from ticdc_spark.sinks.base import TableName
 from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, MessageRejected, reject_of
 
 EVERYTHING = 2**63 - 1
 """The bound of a batch that no DDL holds."""
 
 
-def position(generation: int, batch: int) -> int:
+def batch_ordinal(generation: int, batch: int) -> int:
     """What stands for the commit_ts in the marks of a batch."""
     return (generation << 40) | batch
 
@@ -54,8 +53,8 @@ def advance_arrived(
     progress: Progress,
     batch: int,
     controls: Sequence[ControlEvent],
-    ends: Offsets,
-    listed: Offsets,
+    end_offsets: Offsets,
+    latest_offsets: Offsets,
     rules: Rules,
     registered: Sequence[KnownSchema] | None = None,
     left_out: Callable[[str, str], bool] = lambda _schema, _table: False,
@@ -63,19 +62,19 @@ def advance_arrived(
 ) -> Advanced:
     """Fold the control events of one batch into the progress; ``resolved`` is the commit_ts up to which it is applied.
 
-    ``registered``: the tables of a registry's schemas, where rows name schemas; ``None`` where DDLs tell the tables.
+    ``registered``: the tables of a registry's schemas, where rows name schemas; ``None`` where tables follow DDLs.
     The others are those of ``advance``.
     """
     ordered = sorted(controls, key=lambda event: (event.topic, event.partition, event.offset, event.seq))
-    read, _ = read_partitions(progress, ordered, ends, listed, rules)
-    ddls, replayed = _ddls(progress, ordered, read, listed)
+    read, _ = read_partitions(progress, ordered, end_offsets, latest_offsets, rules)
+    ddls, replayed = _ddls(progress, ordered, read, latest_offsets)
     pending, replays, late = waiting_rows(progress, batch, ordered)
     tables = seen_tables(progress, ordered)
     schemas = {(known.schema, known.name, known.key): known for known in known_schemas(progress, ordered)}
     for known in registered or ():
         schemas.setdefault((known.schema, known.name, known.key), known)
     bound, hold = _bound(ddls, progress, rules)
-    missing: tuple[Pending, ...] = ()
+    missing: tuple[PendingRows, ...] = ()
     if registered is None:
         named = {
             (known.schema, known.name)
@@ -119,10 +118,13 @@ def _bound(ddls: Sequence[QueuedDdl], progress: Progress, rules: Rules) -> tuple
 
 
 def _ddls(
-    progress: Progress, ordered: Sequence[ControlEvent], read: Mapping[tuple[str, int], PartitionState], listed: Offsets
+    progress: Progress,
+    ordered: Sequence[ControlEvent],
+    read: Mapping[tuple[str, int], PartitionState],
+    latest_offsets: Offsets,
 ) -> tuple[tuple[QueuedDdl, ...], int]:
     """The queue with this batch's DDLs, each with what it still waits for; and how many were replays."""
-    floors = {(floor.schema, floor.name): floor.commit_ts for floor in progress.ddl_floors}
+    last_ddl_ts = {(last.schema, last.name): last.commit_ts for last in progress.last_ddls}
     queue = {identity(ddl.change): ddl for ddl in progress.ddls}
     copies: dict[tuple[int, str, str, str], set[int]] = {}
     replays = 0
@@ -130,11 +132,11 @@ def _ddls(
         if not isinstance(event, DdlRead):
             continue
         change = event.change
-        if change.commit_ts <= floors.get((change.schema, change.name), 0):
+        if change.commit_ts <= last_ddl_ts.get((change.schema, change.name), 0):
             replays += 1
             continue
         if identity(change) not in queue:
-            ends = sorted((partition, end) for (topic, partition), end in listed.items() if topic == event.topic)
+            ends = sorted((part, end) for (topic, part), end in latest_offsets.items() if topic == event.topic)
             queue[identity(change)] = QueuedDdl(
                 change=change, topic=event.topic, partition=event.partition, offset=event.offset, waits=tuple(ends)
             )
@@ -151,13 +153,13 @@ def _ddls(
     return tuple(ddls), replays
 
 
-def floors_of(progress: Progress) -> dict[TableName, int]:
+def replay_below_last_ddl(progress: Progress) -> dict[TableName, int]:
     """The commit_ts up to which rows of a table are replays: those of its last DDL's own time may follow it."""
-    return {(floor.schema, floor.name): floor.commit_ts - 1 for floor in progress.ddl_floors if floor.name}
+    return {(last.schema, last.name): last.commit_ts - 1 for last in progress.last_ddls if last.name}
 
 
-def positioned(lines: Iterable[Sequence[Step]], at: int) -> list[list[Step]]:
-    """Timelines whose steps carry marks of a batch at the position ``at``, in the order of each line."""
+def assign_marks(lines: Iterable[Sequence[Step]], at: int) -> list[list[Step]]:
+    """Give the steps of timelines marks with the batch ordinal ``at``, in the order of each line."""
     found = []
     for line in lines:
         steps: list[Step] = []
@@ -184,25 +186,27 @@ def committed_arrived(
     left: Sequence[QueuedDdl] = (),
 ) -> Progress:
     """The progress after a batch that applied ``ddls``, and rows up to ``bound``; ``keep`` as in ``committed``."""
-    floors = {(floor.schema, floor.name): floor.commit_ts for floor in progress.ddl_floors}
+    last_ddl_ts = {(last.schema, last.name): last.commit_ts for last in progress.last_ddls}
     for ddl in ddls:
         change = ddl.change
         for name in {(change.schema, change.name), *names(action(change), states)}:
-            floors[name] = max(floors.get(name, 0), change.commit_ts)
-    at = position(progress.generation, batch)
+            last_ddl_ts[name] = max(last_ddl_ts.get(name, 0), change.commit_ts)
+    at = batch_ordinal(progress.generation, batch)
     before = {(table.schema, table.name): table.applied for table in progress.tables}
     done = committed(progress, batch, states, bound, now, keep, left)
     tables = []
     for table in done.tables:
         name = (table.schema, table.name)
         applied = 0 if states[name].applied == at else states[name].applied
-        tables.append(msgspec.structs.replace(table, applied=max(applied, before.get(name, 0), floors.get(name, 0))))
+        tables.append(
+            msgspec.structs.replace(table, applied=max(applied, before.get(name, 0), last_ddl_ts.get(name, 0)))
+        )
     read = [min(rows.max_ts, bound) for rows in progress.pending if rows.min_ts <= bound]
     return msgspec.structs.replace(
         done,
         applied=max([progress.applied, *read, *(ddl.change.commit_ts for ddl in ddls)]),
         tables=tuple(tables),
-        ddl_floors=tuple(DdlFloor(schema=s, name=n, commit_ts=ts) for (s, n), ts in sorted(floors.items())),
+        last_ddls=tuple(LastDdl(schema=s, name=n, commit_ts=ts) for (s, n), ts in sorted(last_ddl_ts.items())),
     )
 
 
@@ -211,22 +215,22 @@ class ArrivalMode:
 
     name: ClassVar[ModeName] = "arrival"
 
-    def floors(self, progress: Progress) -> dict[TableName, int]:
+    def replay_below(self, progress: Progress) -> dict[TableName, int]:
         """See ``Mode``."""
-        return floors_of(progress)
+        return replay_below_last_ddl(progress)
 
     def timelines(
         self,
         progress: Progress,
         states: Mapping[TableName, TableState],
-        pending: Sequence[Pending],
+        pending: Sequence[PendingRows],
         ddls: Sequence[QueuedDdl],
         resolved: int,
         bounds: Bounds,
     ) -> list[list[Step]]:
         """See ``Mode``."""
-        at = position(progress.generation, progress.batch + 1)
-        return positioned(timelines(states, pending, ddls, resolved, bounds), at)
+        at = batch_ordinal(progress.generation, progress.batch + 1)
+        return assign_marks(timelines(states, pending, ddls, resolved, bounds), at)
 
     def apply_rows(self, work: TimelineWork, step: Rows) -> None:
         """See ``Mode``."""
@@ -251,8 +255,8 @@ __all__ = [
     "EVERYTHING",
     "ArrivalMode",
     "advance_arrived",
+    "assign_marks",
+    "batch_ordinal",
     "committed_arrived",
-    "floors_of",
-    "position",
-    "positioned",
+    "replay_below_last_ddl",
 ]

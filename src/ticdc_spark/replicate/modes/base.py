@@ -5,18 +5,17 @@ without watermarks, a batch is applied when it has been read. A job has one mode
 """
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal, Protocol, TypeAlias
+from typing import ClassVar, Protocol
 
 import msgspec
 
+from ticdc_spark.config.values import ModeName
+from ticdc_spark.model import Offsets, TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.timeline import Rows, Step
-from ticdc_spark.replicate.state.progress import Offsets, Pending, Progress, QueuedDdl, TableState
-from ticdc_spark.sinks.base import TableName
+from ticdc_spark.replicate.state.progress import PendingRows, Progress, QueuedDdl, TableState
 from ticdc_spark.spark.decode.control import ControlEvent, Reject
-
-ModeName: TypeAlias = Literal["barrier", "arrival"]
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,10 +33,10 @@ class LandedBatch(msgspec.Struct, frozen=True, kw_only=True):
 
     number: int
     controls: Sequence[ControlEvent]
-    ends: Offsets
+    end_offsets: Offsets
     """Exclusive offsets that the batch read to."""
-    latest: Offsets
-    """End offsets listed after it was read."""
+    latest_offsets: Offsets
+    """End offsets of the topics after it was read."""
 
 
 class Advanced(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +46,7 @@ class Advanced(msgspec.Struct, frozen=True, kw_only=True):
     resolved: int
     rejects: tuple[Reject, ...]
     late: int
-    missing: tuple[Pending, ...]
+    missing: tuple[PendingRows, ...]
     """Rows that wait for a schema and hold the resolved ts."""
 
 
@@ -56,14 +55,14 @@ class Mode(Protocol):
 
     name: ClassVar[ModeName]
 
-    def floors(self, progress: Progress) -> dict[TableName, int]:
+    def replay_below(self, progress: Progress) -> dict[TableName, int]:
         """The commit_ts up to which rows of a table may be replays."""
 
     def timelines(
         self,
         progress: Progress,
         states: Mapping[TableName, TableState],
-        pending: Sequence[Pending],
+        pending: Sequence[PendingRows],
         ddls: Sequence[QueuedDdl],
         resolved: int,
         bounds: Bounds,

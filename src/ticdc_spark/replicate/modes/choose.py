@@ -1,4 +1,4 @@
-"""Barrier or arrival: whether a topic has watermarks.
+"""Watermark or arrival: whether a topic has watermarks.
 
 With watermarks everything up to a commit_ts is known to be there, and tables equal the source at it. Without, a batch
 is applied when it has been read (arrival). A job is one or the other for its whole life. Rows that hide their commit_ts
@@ -25,20 +25,20 @@ ENOUGH_ROWS = 100_000
 
 
 def of_job(wanted: ModeName | None, protocol: str, progress: Progress) -> ModeName | None:
-    """The mode of a job before it has read anything; ``None``: what it reads will tell.
+    """The mode of a job before it has read anything; ``None``: until messages show it.
 
     Raises: UsageError for a mode that the protocol does not allow, or other than the job's so far.
     """
-    allowed: tuple[ModeName, ...] = ("barrier",)
+    allowed: tuple[ModeName, ...] = ("watermark",)
     watermarks = PROTOCOLS[protocol].traits.watermarks
     if watermarks == "never":
         allowed = ("arrival",)
     elif watermarks == "optional":
-        allowed = ("barrier", "arrival")
+        allowed = ("watermark", "arrival")
     if wanted is not None and wanted not in allowed:
         which = f'"{allowed[0]}"'
         raise UsageError(f'[job] mode: found "{wanted}"; with protocol {protocol} allowed: {which}')
-    begun: ModeName | None = progress.mode or ("barrier" if progress.applied else None)
+    begun: ModeName | None = progress.mode or ("watermark" if progress.applied else None)
     if begun is not None:
         if wanted not in (None, begun):
             raise UsageError(
@@ -50,13 +50,13 @@ def of_job(wanted: ModeName | None, protocol: str, progress: Progress) -> ModeNa
 
 
 def hides(controls: Sequence[ControlEvent]) -> bool:
-    """Whether rows of a batch do not tell their commit_ts."""
+    """Whether rows of a batch hide their commit_ts."""
     return any(event.summary.hidden for event in controls if isinstance(event, RowsRead))
 
 
 def refuse_hidden(controls: Sequence[ControlEvent], mode: ModeName | None) -> None:
-    """Nothing tells which watermark such rows belong below. Raises: DecisionNeeded."""
-    if mode == "barrier" and hides(controls):
+    """It is not known which watermark such rows belong below. Raises: DecisionNeeded."""
+    if mode == "watermark" and hides(controls):
         raise DecisionNeeded(
             "rows without commitTs, which have no place among watermarks (deletes of TiCDC's classic architecture, in "
             'Avro); begin a new job with mode = "arrival" under [job], another state and an empty lake'
@@ -66,22 +66,22 @@ def refuse_hidden(controls: Sequence[ControlEvent], mode: ModeName | None) -> No
 def without_ddl(
     progress: Progress, controls: Sequence[ControlEvent], protocol: str
 ) -> tuple[Progress, Sequence[ControlEvent]]:
-    """In arrival mode: no DDL where deletes hide their commit_ts, for nothing tells which of them it follows."""
+    """In arrival mode: no DDL where deletes hide their commit_ts, as it is not known which of them it follows."""
     if not PROTOCOLS[protocol].traits.hidden_deletes:
         return progress, controls
     left = [event for event in controls if not isinstance(event, DdlRead)]
     if progress.ddls or len(left) < len(controls):
-        log.warning("DDL is left out: deletes of %s do not tell whether they come before it", protocol)
+        log.warning("DDL is left out: deletes of %s have no commitTs, so their order is not known", protocol)
     return msgspec.structs.replace(progress, ddls=()), left
 
 
 def as_read(progress: Progress, *, at_end: bool, waited: bool, hidden: bool = False) -> ModeName | None:
-    """The mode that messages tell. ``progress`` has taken them in; ``at_end``: a run to an end has read everything;
-    ``waited``: there was time enough for a watermark; ``hidden``: rows do not tell their commit_ts."""
+    """The mode that messages show. ``progress`` has taken them in; ``at_end``: a run to an end has read everything;
+    ``waited``: there was time enough for a watermark; ``hidden``: rows hide their commit_ts."""
     if hidden:
         return "arrival"
     if any(state.watermark for state in progress.partitions):
-        return "barrier"
+        return "watermark"
     rows = sum(rows.rows for rows in progress.pending)
     if not rows and not progress.ddls:
         return None

@@ -4,13 +4,13 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
+from ticdc_spark.model import TableName
 from ticdc_spark.mysql import tso_physical_ms
 from ticdc_spark.replicate.plan.catch_up import bounds_behind
 from ticdc_spark.replicate.plan.holds import Bounds, bounds_of
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.schemas.history import forget_schemas
-from ticdc_spark.replicate.state.progress import BatchTime, Pending, Progress, QueuedDdl, TableState
-from ticdc_spark.sinks.base import TableName
+from ticdc_spark.replicate.state.progress import BatchTime, PendingRows, Progress, QueuedDdl, TableState
 
 DROPPED_KEPT_MS = 30 * 86_400_000
 """How long a dropped table's name is remembered, so that replays of its messages are known for what they are."""
@@ -77,8 +77,8 @@ def _moved(state: TableState, resolved: int) -> TableState:
 
 
 def counted_off(
-    pending: Sequence[Pending], taken: Mapping[TableName, int], uncounted: Collection[TableName], resolved: int
-) -> tuple[Pending, ...]:
+    pending: Sequence[PendingRows], taken: Mapping[TableName, int], uncounted: Collection[TableName], resolved: int
+) -> tuple[PendingRows, ...]:
     """Groups of rows less those that a batch applied, by table: the oldest first, as they are applied in order.
 
     The sum over a table is exact where its rows were counted; how it falls on groups that were cut at one commit_ts
@@ -94,7 +94,7 @@ def counted_off(
     return tuple(found[at] for at in range(len(pending)))
 
 
-def _still_waiting(pending: Sequence[Pending], bounds: Bounds, resolved: int) -> tuple[Pending, ...]:
+def _still_waiting(pending: Sequence[PendingRows], bounds: Bounds, resolved: int) -> tuple[PendingRows, ...]:
     kept = []
     for rows in pending:
         end = min(resolved, bounds.get((rows.schema, rows.name), resolved))

@@ -1,4 +1,4 @@
-"""What a job leaves out by the job file: tables that it does not want, rows older than the first known schema."""
+"""What a job leaves out by the job file: tables that ``tables`` excludes, rows older than the first known schema."""
 
 from collections.abc import Callable, Sequence
 
@@ -16,14 +16,14 @@ def leave_out(controls: Sequence[ControlEvent], patterns: Sequence[str]) -> list
     """Drop what concerns only tables that ``tables`` under [job] does not name. A DDL may name several."""
     if not patterns:
         return list(controls)
-    wanted = table_filter(patterns)
+    is_included = table_filter(patterns)
 
     def concerns(event: ControlEvent) -> bool:
         if isinstance(event, DdlRead):
             named = tables_of(event.change)
-            return not named or any(wanted(*name) for name in named)
+            return not named or any(is_included(*name) for name in named)
         name = table_of(event)
-        return name is None or not name[1] or wanted(*name)
+        return name is None or not name[1] or is_included(*name)
 
     return [event for event in controls if concerns(event)]
 
@@ -32,11 +32,11 @@ def judge_left_out(tables: Sequence[TableState], patterns: Sequence[str]) -> tup
     """Mark the tables that ``tables`` under [job] does not name any more: what changes in them is not read."""
     if not patterns:
         return tuple(tables)
-    wanted = table_filter(patterns)
+    is_included = table_filter(patterns)
     why = "`tables` under [job] leaves it out, or did: what changed meanwhile was not read"
     return tuple(
         table
-        if wanted(table.schema, table.name) or table.dropped or table.diverged_since is not None
+        if is_included(table.schema, table.name) or table.dropped or table.diverged_since is not None
         else diverged(table, table.applied, why)
         for table in tables
     )
@@ -46,12 +46,12 @@ def at_the_filter(ddls: Sequence[QueuedDdl], patterns: Sequence[str]) -> list[Qu
     """Mark the RENAMEs by which a table comes into what ``tables`` names, or goes out of it."""
     if not patterns:
         return list(ddls)
-    wanted = table_filter(patterns)
+    is_included = table_filter(patterns)
     found = []
     for ddl in ddls:
         act = action(ddl.change)
         if isinstance(act, Alter):
-            old, new = wanted(*act.old), wanted(act.table.schema, act.table.name)
+            old, new = is_included(*act.old), is_included(act.table.schema, act.table.name)
             if old != new:
                 change = msgspec.structs.replace(ddl.change, kind=ENTERS if new else LEAVES)
                 ddl = msgspec.structs.replace(ddl, change=change)

@@ -5,16 +5,16 @@ import msgspec
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import LateRow
 from ticdc_spark.replicate.modes.base import Advanced
-from ticdc_spark.replicate.state.progress import Pending
+from ticdc_spark.replicate.state.progress import PendingRows
 from ticdc_spark.sinks.changelog_base import ChangeLog
 
 
-def with_late_rows(job: Job, log: ChangeLog, number: int, advanced: Advanced) -> Advanced:
+def add_late_rows(job: Job, changelog: ChangeLog, number: int, advanced: Advanced) -> Advanced:
     """Look up which rows of a batch are late and no replays.
 
     Raises: LateRow with ``late-rows = "fail"``; SinkFault
     """
-    found = log.late_rows(advanced.progress.generation, number)
+    found = changelog.late_rows(advanced.progress.generation, number)
     count = sum(late.rows for late in found)
     progress = msgspec.structs.replace(
         advanced.progress,
@@ -31,7 +31,7 @@ def with_late_rows(job: Job, log: ChangeLog, number: int, advanced: Advanced) ->
         )
         raise LateRow(message)
     pending = tuple(
-        Pending(
+        PendingRows(
             batch=number,
             schema=late.schema,
             name=late.table,

@@ -1,7 +1,7 @@
-"""Advance: what a landed batch says about how far all tables may go. A pure function over control events.
+"""Advance: how far all tables may go by what a landed batch holds. A pure function over control events.
 
-resolved = min over partitions of the watermark, minus 1: a watermark W only says that everything **smaller** than W was
-sent, and it often equals the commit_ts of a DDL that is still to come.
+resolved = min over partitions of the watermark, minus 1: a watermark W only guarantees that everything **smaller** than
+W was sent, and it often equals the commit_ts of a DDL that is still to come.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import msgspec
 
-from ticdc_spark.model import SchemaChange
+from ticdc_spark.model import Offsets, SchemaChange, TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.rows import apply_rows
 from ticdc_spark.replicate.modes.base import Advanced, ModeName, Rules
@@ -21,16 +21,7 @@ from ticdc_spark.replicate.plan.order import in_order
 from ticdc_spark.replicate.plan.past import with_past
 from ticdc_spark.replicate.plan.timeline import Rows, Step, identity, timelines
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, effective, is_block, known_schemas
-from ticdc_spark.replicate.state.progress import (
-    Hold,
-    Offsets,
-    PartitionState,
-    Pending,
-    Progress,
-    QueuedDdl,
-    TableState,
-)
-from ticdc_spark.sinks.base import TableName
+from ticdc_spark.replicate.state.progress import Hold, PartitionState, PendingRows, Progress, QueuedDdl, TableState
 from ticdc_spark.spark.decode.control import (
     BootstrapRead,
     ControlEvent,
@@ -47,37 +38,38 @@ def advance(
     progress: Progress,
     batch: int,
     controls: Sequence[ControlEvent],
-    ends: Offsets,
-    listed: Offsets,
+    end_offsets: Offsets,
+    latest_offsets: Offsets,
     rules: Rules,
     left_out: Callable[[str, str], bool] = lambda _schema, _table: False,
     named_after: Callable[[Sequence[QueuedDdl]], frozenset[tuple[str, str]]] = lambda _ddls: frozenset(),
 ) -> Advanced:
     """Fold the control events of one batch into the progress.
 
-    ``ends``: exclusive offsets that the batch read to. ``listed``: end offsets listed after it was read.
+    ``end_offsets``: exclusive offsets that the batch read to. ``latest_offsets``: end
+    offsets after it was read.
     ``left_out``: tables whose rows do not wait for a schema that is not known. ``named_after``: tables that queued
     DDLs leave behind, for rows that name no schema.
     """
     ordered = sorted(controls, key=lambda event: (event.topic, event.partition, event.offset, event.seq))
-    read, regressions = read_partitions(progress, ordered, ends, listed, rules)
+    read, regressions = read_partitions(progress, ordered, end_offsets, latest_offsets, rules)
     schemas = known_schemas(progress, ordered)
     progress = with_past(progress, ordered)
     ddls = _ddls(progress, ordered)
     pending, replays, late = waiting_rows(progress, batch, ordered)
     tables = seen_tables(progress, ordered)
-    partitions, resolved, hold = _resolve(progress, read, listed, rules)
+    partitions, resolved, hold = _resolve(progress, read, latest_offsets, rules)
     known = {(schema.schema, schema.name, schema.key) for schema in schemas if not is_block(schema.key)}
     known |= {(*name, VALID_THEN) for name in named_after(ddls)}
     known |= {(table.schema, table.name, VALID_THEN) for table in tables if table.table is not None}
-    floors = {(table.schema, table.name): table.applied for table in tables}
+    applied = {(table.schema, table.name): table.applied for table in tables}
     missing = tuple(
         rows
         for rows in pending
         if not known & {(rows.schema, rows.name, key) for key in (effective(rows.schema_key), ANY_VERSION)}
         and not left_out(rows.schema, rows.name)
         and rows.min_ts <= resolved
-        and rows.max_ts > floors.get((rows.schema, rows.name), 0)
+        and rows.max_ts > applied.get((rows.schema, rows.name), 0)
     )
     if missing:
         first = min(missing, key=lambda rows: rows.min_ts)
@@ -85,7 +77,7 @@ def advance(
         hold = Hold(kind="schema", what=describe_missing(first), since=progress.schema_wait_since or rules.now)
     if rules.until_ts is not None:
         resolved = min(resolved, rules.until_ts)
-    ended = rules.bounded and all(ends.get(place, 0) >= end for place, end in listed.items())
+    ended = rules.bounded and all(end_offsets.get(place, 0) >= end for place, end in latest_offsets.items())
     advanced = msgspec.structs.replace(
         progress,
         partitions=partitions,
@@ -110,7 +102,7 @@ def advance(
     )
 
 
-def describe_missing(rows: Pending) -> str:
+def describe_missing(rows: PendingRows) -> str:
     """Name the table, version and place of rows that wait for a schema."""
     return (
         f"`{rows.schema}`.`{rows.name}` waits for the schema of version {rows.schema_key}; its first rows stand in "
@@ -125,11 +117,11 @@ def due(ddls: Iterable[QueuedDdl], resolved: int, tables: Iterable[TableState] =
 
 
 def read_partitions(
-    progress: Progress, controls: Sequence[ControlEvent], ends: Offsets, listed: Offsets, rules: Rules
+    progress: Progress, controls: Sequence[ControlEvent], end_offsets: Offsets, latest_offsets: Offsets, rules: Rules
 ) -> tuple[dict[tuple[str, int], PartitionState], int]:
     """Partitions with their new offsets and watermarks; and how often a watermark fell."""
     states = {(state.topic, state.partition): state for state in progress.partitions}
-    for topic, partition in [*ends, *listed]:
+    for topic, partition in [*end_offsets, *latest_offsets]:
         fresh = PartitionState(topic=topic, partition=partition, offset=0)
         states.setdefault((topic, partition), fresh)
     marks: dict[tuple[str, int], int] = {}
@@ -147,7 +139,7 @@ def read_partitions(
         watermark = marks.get(place, state.watermark)
         states[place] = msgspec.structs.replace(
             state,
-            offset=ends.get(place, state.offset),
+            offset=end_offsets.get(place, state.offset),
             watermark=watermark,
             behind_since=0.0 if watermark > state.watermark else state.behind_since,
         )
@@ -155,7 +147,7 @@ def read_partitions(
 
 
 def _resolve(
-    progress: Progress, states: Mapping[tuple[str, int], PartitionState], listed: Offsets, rules: Rules
+    progress: Progress, states: Mapping[tuple[str, int], PartitionState], latest_offsets: Offsets, rules: Rules
 ) -> tuple[tuple[PartitionState, ...], int, Hold]:
     """The minimum over partitions; one that is consumed to its end, with no newer watermark, counts as the highest."""
     highest = max((state.watermark for state in states.values()), default=0)
@@ -163,7 +155,7 @@ def _resolve(
     lowest: PartitionState | None = None
     for place in sorted(states):
         state = states[place]
-        at_end = state.offset >= listed.get(place, state.offset)
+        at_end = state.offset >= latest_offsets.get(place, state.offset)
         behind = state.watermark < highest and at_end
         since = (state.behind_since or rules.now) if behind else 0.0
         idle = behind and (rules.bounded or rules.now - since >= rules.idle_timeout)
@@ -173,7 +165,7 @@ def _resolve(
     watermark = highest if lowest is None else lowest.watermark
     hold = Hold(kind="none", what="")
     if lowest is not None and (watermark < highest or not highest):
-        unread = listed.get((lowest.topic, lowest.partition), lowest.offset) - lowest.offset
+        unread = latest_offsets.get((lowest.topic, lowest.partition), lowest.offset) - lowest.offset
         why = f"{unread} messages to read" if unread > 0 else "no newer watermark yet"
         what = f"partition {lowest.partition} of topic {lowest.topic}: watermark {watermark}, {why}"
         if not highest:
@@ -208,9 +200,9 @@ def _is_replay(progress: Progress, change: SchemaChange, states: Mapping[TableNa
 
 def waiting_rows(
     progress: Progress, batch: int, controls: Sequence[ControlEvent]
-) -> tuple[tuple[Pending, ...], int, int]:
+) -> tuple[tuple[PendingRows, ...], int, int]:
     """Rows that wait, with those of this batch; and counts of replays and of rows that may be late."""
-    found: dict[tuple[str, str, str], Pending] = {}
+    found: dict[tuple[str, str, str], PendingRows] = {}
     replays = late = 0
     for event in controls:
         if not isinstance(event, RowsRead):
@@ -224,7 +216,7 @@ def waiting_rows(
         rows = found.get(key)
         first = rows is None or summary.min_ts < rows.min_ts
         place = event if first or rows is None else rows
-        found[key] = Pending(
+        found[key] = PendingRows(
             batch=batch,
             schema=event.schema,
             name=event.table,
@@ -258,9 +250,9 @@ def seen_tables(progress: Progress, controls: Sequence[ControlEvent]) -> tuple[T
 class WatermarkMode:
     """Up to the lowest watermark, every table equals the source."""
 
-    name: ClassVar[ModeName] = "barrier"
+    name: ClassVar[ModeName] = "watermark"
 
-    def floors(self, progress: Progress) -> dict[TableName, int]:
+    def replay_below(self, progress: Progress) -> dict[TableName, int]:
         """See ``Mode``."""
         # After the state was lost, a table may be ahead of what was read again.
         return {(table.schema, table.name): min(table.applied, progress.applied) for table in progress.tables}
@@ -269,7 +261,7 @@ class WatermarkMode:
         self,
         progress: Progress,
         states: Mapping[TableName, TableState],
-        pending: Sequence[Pending],
+        pending: Sequence[PendingRows],
         ddls: Sequence[QueuedDdl],
         resolved: int,
         bounds: Bounds,

@@ -6,11 +6,11 @@ do, and in a partition that had passed such messages, too, only a watermark high
 
 from collections.abc import Mapping, Sequence
 
+from ticdc_spark.model import TableName
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.state.progress import CatchUp, PartitionState, Progress
-from ticdc_spark.sinks.base import TableName
 from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, RowsRead, WatermarkRead
 
 Place = tuple[str, int]

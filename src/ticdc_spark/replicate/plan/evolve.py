@@ -1,6 +1,6 @@
 """Evolve: what a DDL does to the lake. Pure: from a DDL and the tables as they are, to actions.
 
-The schemas before and after come from the message where it carries them; the SQL tells what two schemas cannot: that
+The schemas before and after come from the message where it carries them; the SQL shows what two schemas cannot: that
 a column was renamed and not replaced, and that rows move without row messages.
 """
 
@@ -26,10 +26,10 @@ from ticdc_spark.ddl.statements import (
     Unsupported,
 )
 from ticdc_spark.errors import MessageError, UsageError
-from ticdc_spark.model import SchemaChange, Table
+from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.mysql import NO_CONSTANT, Ambiguous, default_value, fsp, utc_timestamp
 from ticdc_spark.replicate.plan.conversions import Conversion, conversion
-from ticdc_spark.sinks.base import ColumnChanges, TableName
+from ticdc_spark.sinks.base import ColumnChanges
 from ticdc_spark.spark.types import LakeColumn
 
 NAMED_OTHERWISE = "named otherwise"
@@ -73,13 +73,13 @@ class Alter(msgspec.Struct, frozen=True):
 
 
 class Enter(msgspec.Struct, frozen=True):
-    """A table comes under a name that the job wants, with rows that the job has never seen."""
+    """A table comes under a name that the job replicates, with rows that the job has never read."""
 
     table: Table
 
 
 class Leave(msgspec.Struct, frozen=True):
-    """A table goes on under a name that the job does not want."""
+    """A table goes on under a name that the job leaves out."""
 
     name: TableName
 
@@ -112,7 +112,7 @@ Action: TypeAlias = Create | Drop | Truncate | Alter | Enter | Leave | CreateDat
 
 
 def action(change: SchemaChange) -> Action:
-    """Say what a DDL does to the lake."""
+    """What a DDL does to the lake."""
     if change.kind == NAMED_OTHERWISE:
         return Refused("it has names with characters that Avro does not allow, which rows have in another form")
     try:
@@ -150,7 +150,7 @@ def _of(statement: Statement, change: SchemaChange) -> Action:
 
 
 def _at_the_filter(act: Action, kind: str) -> Action:
-    """What a RENAME is to a job that wants only one of its names."""
+    """What a RENAME is to a job that replicates only one of its names."""
     if isinstance(act, Alter) and kind == ENTERS:
         return Enter(act.table)
     return Leave(act.old) if isinstance(act, Alter) and kind == LEAVES else act
@@ -254,7 +254,7 @@ def evolution(
 ) -> Evolution:
     """Compare the live columns of a table (name to Spark type, in the lake's order) with the wanted ones.
 
-    ``renames``: lake names, old to new. ``old``: the table's columns before, whose source types say how values convert;
+    ``renames``: lake names, old to new. ``old``: the table's columns before, whose source types decide the conversion;
     a live column that is not among them, or has another type there, is converted by its lake type alone.
     ``local_defaults``: the schema came from SQL, so a TIMESTAMP default is local time of ``session`` (Simple: UTC).
     ``literal_defaults``: it came from the schemas of rows, so a TEXT or BLOB may have any default; see

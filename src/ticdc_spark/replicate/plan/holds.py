@@ -6,12 +6,12 @@ other table that the DDL names: the rows of a table's new name belong behind its
 
 from collections.abc import Mapping, Sequence
 
+from ticdc_spark.model import TableName
 from ticdc_spark.replicate.plan.evolve import action, names
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.order import in_order
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.state.progress import QueuedDdl, TableState
-from ticdc_spark.sinks.base import TableName
 
 Bounds = dict[TableName, int]
 """The commit_ts up to which a table may go, for the tables that may not go as far as the others."""

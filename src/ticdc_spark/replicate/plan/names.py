@@ -2,8 +2,7 @@
 
 from ticdc_spark.ddl import ddl_tables
 from ticdc_spark.errors import MessageError
-from ticdc_spark.model import SchemaChange
-from ticdc_spark.sinks.base import TableName
+from ticdc_spark.model import SchemaChange, TableName
 
 
 def tables_before_and_after(change: SchemaChange) -> tuple[set[TableName], set[TableName]]:

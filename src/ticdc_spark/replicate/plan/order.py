@@ -1,14 +1,14 @@
 """The order of DDLs: by commit_ts, and at one commit_ts first the one that frees a name. Pure.
 
-DDLs of one commit_ts come from one statement, such as ``RENAME TABLE t TO t_old, t_new TO t``. Where each stands in a
-topic says nothing, since they may stand in several topics.
+DDLs of one commit_ts come from one statement, such as ``RENAME TABLE t TO t_old, t_new TO t``. Their places in
+a topic do not order them, since they may be in several topics.
 """
 
 from collections.abc import Iterable, Sequence
 
+from ticdc_spark.model import TableName
 from ticdc_spark.replicate.plan.names import tables_before_and_after
 from ticdc_spark.replicate.state.progress import QueuedDdl
-from ticdc_spark.sinks.base import TableName
 
 
 def in_order(ddls: Iterable[QueuedDdl], live: Iterable[TableName] = ()) -> list[QueuedDdl]:

@@ -12,10 +12,9 @@ import msgspec
 from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.statements import AlterTable, CreateTable, DatabaseDdl, DropTables, RenameTables, TruncateTable
 from ticdc_spark.errors import MessageError
-from ticdc_spark.model import SchemaChange
+from ticdc_spark.model import SchemaChange, TableName
 from ticdc_spark.replicate.plan.names import tables_before_and_after
 from ticdc_spark.replicate.state.progress import PastName, Progress, TableState
-from ticdc_spark.sinks.base import TableName
 from ticdc_spark.spark.decode.control import ControlEvent, DdlRead
 
 

@@ -1,7 +1,8 @@
 """Whether a source is still the one that was read: the same topics, with the messages that were not read yet."""
 
 from ticdc_spark.errors import SourceChanged
-from ticdc_spark.replicate.state.progress import Offsets, Progress, SourceNote
+from ticdc_spark.model import Offsets
+from ticdc_spark.replicate.state.progress import Progress, SourceNote
 from ticdc_spark.spark.sources.base import Source
 
 WAYS_OUT = (
@@ -26,16 +27,16 @@ def check_source(source: Source, progress: Progress) -> None:
     for note in progress.source:
         if note.what in now and now[note.what] != note.value:
             raise SourceChanged(f"{note.what} was {note.value} and is {now[note.what]}. {WAYS_OUT}")
-    beginning, ends = source.beginning(), source.ends()
+    beginning, end_offsets = source.beginning_offsets(), source.end_offsets()
     for place, offset in known.items():
         where = f"topic {place[0]}, partition {place[1]}"
-        if place not in ends:
+        if place not in end_offsets:
             if offset > 0:
                 raise SourceChanged(f"{where} is not there any more; it was read up to offset {offset}. {WAYS_OUT}")
-        elif ends[place] < offset:
+        elif end_offsets[place] < offset:
             raise SourceChanged(
-                f"{where} ends at offset {ends[place]}, and was read up to {offset}: it was created again, or restored "
-                f"to an older state. {WAYS_OUT}"
+                f"{where} ends at offset {end_offsets[place]}, and was read up to {offset}: it was created again, or "
+                f"restored to an older state. {WAYS_OUT}"
             )
         elif beginning[place] > offset:
             raise SourceChanged(

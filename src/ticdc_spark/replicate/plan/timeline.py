@@ -9,11 +9,11 @@ from typing import TypeAlias
 
 import msgspec
 
-from ticdc_spark.model import SchemaChange
+from ticdc_spark.model import SchemaChange, TableName
 from ticdc_spark.replicate.plan.evolve import Action, Refused, action, names
 from ticdc_spark.replicate.plan.names import tables_of
-from ticdc_spark.replicate.state.progress import Mark, Pending, QueuedDdl, TableState
-from ticdc_spark.sinks.base import TableName
+from ticdc_spark.replicate.state.progress import PendingRows, QueuedDdl, TableState
+from ticdc_spark.sinks.mark import Mark
 
 ROWS_APPENDED, ROWS_MERGED = 1, 2
 """Steps of a stretch of rows, at the commit_ts where it ends."""
@@ -57,7 +57,7 @@ def identity(change: SchemaChange) -> tuple[int, str, str, str]:
 
 def timelines(
     tables: Mapping[TableName, TableState],
-    pending: Iterable[Pending],
+    pending: Iterable[PendingRows],
     ddls: Sequence[QueuedDdl],
     resolved: int,
     bounds: Mapping[TableName, int] | None = None,

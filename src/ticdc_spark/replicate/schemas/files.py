@@ -1,4 +1,4 @@
-"""Schemas that no message tells: CREATE statements from the files of ``[schema] file``."""
+"""Schemas that no message carries: CREATE statements from the files of ``[schema] file``."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from ticdc_spark.replicate.state.progress import KnownSchema, Progress
 
 
 def with_schema_files(progress: Progress, files: Sequence[Path]) -> Progress:
-    """Add the tables of the files to what is known. They read rows whose own version no message tells.
+    """Add the tables of the files to what is known. They read rows whose own version no message carries.
 
     A file holds CREATE TABLE statements, each ended by ``;`` at the end of a line; ``CREATE DATABASE`` and ``USE`` set
     the schema of what follows. A file named ``<schema>.<table>-schema.sql``, as Dumpling writes them, needs neither.

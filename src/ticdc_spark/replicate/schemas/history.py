@@ -8,7 +8,7 @@ from ticdc_spark.replicate.state.progress import KnownSchema, Progress
 from ticdc_spark.spark.decode.control import BootstrapRead, ControlEvent, DdlRead, SchemaBlockRead
 
 ANY_VERSION = "*"
-"""Schema key of a schema from ``[schema] file``: it reads the rows whose own version no message tells."""
+"""Schema key of a schema from ``[schema] file``: it reads the rows whose own version no message carries."""
 VALID_THEN = ""
 """Schema key of the protocols whose rows name no schema: the one that is valid at their commit_ts reads them."""
 KEPT_VERSIONS = 8
@@ -16,12 +16,12 @@ KEPT_VERSIONS = 8
 
 
 def is_block(key: str) -> bool:
-    """Whether a schema key names a schema block (Debezium), which tells a table where no DDL does."""
+    """Whether a schema key names a schema block (Debezium), which describes a table where no DDL does."""
     return key.startswith(BLOCK_MARK)
 
 
 def effective(key: str) -> str:
-    """The schema key where watermarks, and so DDL, say which schema is valid."""
+    """The schema key where watermarks, and so DDL, determine which schema is valid."""
     return VALID_THEN if is_block(key) else key
 
 

@@ -1,15 +1,15 @@
-"""Schema changes that no DDL tells (Avro, Debezium's schema blocks): from one schema of a table to the next. Pure.
+"""Schema changes without a DDL (Avro, Debezium's schema blocks): from one schema of a table to the next. Pure.
 
-A registry's schema says which columns there are now, not what was done. Columns that are new are added, and old rows
+A registry's schema has the columns that there are now, not what was done. Columns that are new are added, and old rows
 take their defaults. Whatever else two schemas differ by may have been one of several DDLs: a column that is gone and
-one that is new may be a RENAME COLUMN, another type may come with rewritten rows of which no row message tells. So
-that is for a person to decide: ``stop``, or ``keep`` what the lake has. TRUNCATE, DROP and RENAME TABLE leave no trace
+one that is new may be a RENAME COLUMN, another type may come with rewritten rows for which there is no row message. So
+the operator has to decide: ``stop``, or ``keep`` what the lake has. TRUNCATE, DROP and RENAME TABLE leave no trace
 in any schema.
 
 The caller follows a schema that it sees for the first time, unless its id is below that of the table's newest: that
 is an older one, from a partition that is behind. A registry gives an old id again when a table returns to an old
 schema, so rows of a schema seen before are read into the columns that are there now, replays or not. A schema block has
-no id: what comes first is told by the commit_ts of its first row, which stands for its version.
+no id: the commit_ts of its first row stands for its version.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def follow(old: Table, new: Table, policy: Policy) -> Table:
     change = schema_change(old, new)
     if isinstance(change, Other) and policy == "stop":
         raise UnsupportedDdl(
-            f"the schema of `{old.schema}`.`{old.name}` changed, and no DDL came that says how: "
+            f"the schema of `{old.schema}`.`{old.name}` changed without a DDL: "
             f'{"; ".join(change.reasons)}. schema-change = "keep" under [job] goes on with the columns that the table '
             "has; a value that does not fit them is then a reject"
         )

@@ -1,8 +1,8 @@
 """Schemas of a registry (Avro, Debezium in Avro): the driver fetches what messages name, tasks get the texts.
 
-Landing tells the pairs of ids (key, value) that its messages name. An id that is not known yet is fetched, and the
+Landing returns the pairs of ids (key, value) that its messages name. An id that is not known yet is fetched, and the
 batch is landed again: schemas change seldom, so nearly every batch is landed once. Avro's schemas name their tables;
-of Debezium's the rows tell which table they are of.
+for Debezium's the rows name their table.
 """
 
 import re
@@ -12,13 +12,12 @@ from typing import Any
 import msgspec
 
 from ticdc_spark.clients.registry_file import open_registry
-from ticdc_spark.config.job import Source
+from ticdc_spark.config.job import SourceConfig
 from ticdc_spark.errors import MessageError
-from ticdc_spark.model import Table
+from ticdc_spark.model import Table, TableName
 from ticdc_spark.protocols import protocol
 from ticdc_spark.protocols.base import Schemas
 from ticdc_spark.replicate.state.progress import KnownSchema, Progress
-from ticdc_spark.sinks.base import TableName
 from ticdc_spark.spark.decode.control import ControlEvent, RowsRead, SchemaIds, SchemaIdsRead
 
 
@@ -28,7 +27,7 @@ class Registered:
     def __init__(self, texts: Schemas) -> None:
         self._texts = texts
         self.protocol = ""
-        """Whose schemas they are; set when that is known."""
+        """The protocol whose schemas they are; set when that is known."""
         self.known: dict[int, str] = {}
         self._refused: set[int] = set()
 
@@ -39,7 +38,7 @@ class Registered:
             close()
 
     def learn(self, controls: Sequence[ControlEvent]) -> bool:
-        """Fetch the schemas that landing met and did not know; whether it met any that are there.
+        """Fetch the schemas that landing met and did not have; whether any was found.
 
         Raises: RegistryFault
         """
@@ -65,7 +64,7 @@ class Registered:
         return {number: self.known[number] for number in numbers if number in self.known}
 
     def tables(self, controls: Sequence[ControlEvent]) -> list[KnownSchema]:
-        """The tables that values' schemas tell, with the key that stood beside each; in order of their ids."""
+        """The tables that values' schemas describe, with the key that stood beside each; in order of their ids."""
         found: dict[tuple[int, TableName], KnownSchema] = {}
         named = _named(controls)
         for pair in sorted(_pairs(controls), key=lambda pair: (pair.value or 0, pair.key is None, pair.key or 0)):
@@ -77,13 +76,13 @@ class Registered:
                     )
         return [*found.values()]
 
-    def told(self, progress: Progress, controls: Sequence[ControlEvent], mode: str | None) -> Progress:
-        """The progress with the tables of this batch's schemas; where watermarks bound a batch, those of the keys that
-        deletes name, too."""
+    def add_schemas(self, progress: Progress, controls: Sequence[ControlEvent], mode: str | None) -> Progress:
+        """Add the tables of this batch's schemas to the progress; where watermarks bound a batch, also those of the
+        keys that deletes name."""
         known = {(schema.schema, schema.name, schema.key): schema for schema in progress.schemas}
         for table in self.tables(controls):
             known.setdefault((table.schema, table.name, table.key), table)
-        if mode == "barrier":
+        if mode == "watermark":
             waiting = {(rows.schema, rows.name, rows.schema_key) for rows in progress.pending}
             waiting |= {(e.schema, e.table, e.schema_key) for e in controls if isinstance(e, RowsRead)}
             for schema, name, key in sorted(waiting - known.keys()):
@@ -99,18 +98,18 @@ class Registered:
                 return []
             return protocol(self.protocol).registered_tables(key, value, named)
         except MessageError:
-            return []  # as landing says of each of its messages
+            return []  # landing rejects each of its messages
 
 
-def held_of(schema: Table, table: Table) -> Table:
-    """What rows with a schema hold of a table's columns."""
+def restrict_columns(schema: Table, table: Table) -> Table:
+    """Restrict a table to the columns that rows with a schema have."""
     there = {column.name.casefold() for column in schema.columns}
     return msgspec.structs.replace(
         table, columns=tuple(column for column in table.columns if column.name.casefold() in there)
     )
 
 
-def registered(source: Source) -> Registered | None:
+def registered(source: SourceConfig) -> Registered | None:
     """The registry of a source; ``None`` where it names none.
 
     Raises: UsageError for an address or an option that the client does not take; RegistryFault for a file.

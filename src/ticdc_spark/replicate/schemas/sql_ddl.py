@@ -1,6 +1,6 @@
 """DDL of the protocols that carry only its SQL (Open, canal-json): the schemas before and after, by folding the SQL.
 
-Where a message tells the schemas itself (Simple), it is left as it is, and the fold goes on from what it tells.
+A message that carries the schemas (Simple) is left as it is, and the fold goes on from them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,12 +11,11 @@ from ticdc_spark.ddl import apply_ddl, ddl_tables, fold
 from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.statements import AlterTable, CreateTable, TruncateTable
 from ticdc_spark.errors import MessageError
-from ticdc_spark.model import SchemaChange, Table
+from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.protocols.shared.avro_names import sanitized
 from ticdc_spark.replicate.plan.evolve import LIKE_A_FILE, NAMED_OTHERWISE
 from ticdc_spark.replicate.schemas.history import ANY_VERSION
 from ticdc_spark.replicate.state.progress import KnownSchema, QueuedDdl, TableState
-from ticdc_spark.sinks.base import TableName
 
 
 def with_schemas(

@@ -1,4 +1,4 @@
-"""Schemas that no message tells, asked of the upstream database as of the first row that waits for them."""
+"""Schemas that no message carries, read from the upstream database as of the first row that waits for them."""
 
 import logging
 from collections.abc import Sequence
@@ -9,20 +9,20 @@ from ticdc_spark.clients.upstream import Upstream
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Table
-from ticdc_spark.replicate.state.progress import KnownSchema, Pending, Progress
+from ticdc_spark.replicate.state.progress import KnownSchema, PendingRows, Progress
 
 log = logging.getLogger(__name__)
 
 
-def with_asked_schemas(progress: Progress, missing: Sequence[Pending], uri: str) -> Progress:
-    """Add the tables that the upstream knows to what is known; rows of the others go on waiting.
+def add_upstream_schemas(progress: Progress, missing: Sequence[PendingRows], uri: str) -> Progress:
+    """Add the tables that the upstream has to the known ones; rows of the others go on waiting.
 
-    Raises: SourceFault if the database cannot be reached or refuses us.
+    Raises: SourceFault if the database cannot be reached or refuses the login.
     """
     first: dict[tuple[str, str, str], int] = {}
     for rows in missing:
-        wanted = (rows.schema, rows.name, rows.schema_key)
-        first[wanted] = min(rows.min_ts, first.get(wanted, rows.min_ts))
+        named = (rows.schema, rows.name, rows.schema_key)
+        first[named] = min(rows.min_ts, first.get(named, rows.min_ts))
     found = []
     with Upstream(uri) as upstream:
         for (schema, name, key), ts in first.items():
@@ -31,7 +31,7 @@ def with_asked_schemas(progress: Progress, missing: Sequence[Pending], uri: str)
             except MessageError as error:
                 log.warning("`%s`.`%s`: its schema %s waits: %s", schema, name, key, error)
                 continue
-            log.info("`%s`.`%s`: the upstream told its schema as of %d", schema, name, ts)
+            log.info("`%s`.`%s`: its schema was read from the upstream as of %d", schema, name, ts)
             found.append(KnownSchema(schema=schema, name=name, key=key, table=_versioned(table, name, key)))
     return msgspec.structs.replace(progress, schemas=(*progress.schemas, *found)) if found else progress
 

@@ -41,7 +41,7 @@ class Fence(Protocol):
 
 
 class FencedStore:
-    """A store of progress that asks for the lease before it writes."""
+    """A store of progress that checks the lease before it writes."""
 
     def __init__(self, store: ProgressStore, fence: Fence) -> None:
         self._store, self._fence = store, fence
@@ -172,7 +172,7 @@ def acquire(
 
     ``stop``: set to end the waiting early.
 
-    Raises: LeaseHeld when its owner lives; it names who, where, how long ago it was heard of and what to do.
+    Raises: LeaseHeld when its owner lives; it names the owner, the host, the age of the heartbeat and what to do.
     SinkFault when the store cannot be read or written.
     """
     stop = stop or threading.Event()
@@ -195,7 +195,7 @@ def acquire(
 
 
 def describe(record: LeaseRecord) -> str:
-    """Name an owner for people."""
+    """Describe an owner for messages."""
     owner = record.owner
     label = f" ({owner.label})" if owner.label else ""
     jvm = f", JVM pid {owner.jvm.pid}" if owner.jvm else ""
@@ -207,7 +207,7 @@ def describe(record: LeaseRecord) -> str:
 
 
 def living(store: LeaseStore) -> str:
-    """Who holds a lease and may still write, as ``describe`` names it; ``""``: nobody.
+    """The owner that holds a lease and may still write, as ``describe`` has it; ``""``: there is none.
 
     Raises: SinkFault
     """

@@ -1,7 +1,7 @@
 """Where a lease is kept: beside the job's tables, so that every run of the job finds it, whatever its state folder is.
 
-Several jobs may write into one lake, each with a lease of its own. That their tables do not overlap is seen to by what
-the tables say of themselves (``apply.look``).
+Several jobs may write into one lake, each with a lease of its own. The stamps of their tables keep two jobs from
+writing to one table (``apply.look``).
 """
 
 import fcntl
@@ -20,12 +20,12 @@ from ticdc_spark.replicate.state.processes import Process, machine, process
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
-    """Who holds a lease."""
+    """The process that holds a lease."""
 
     job: str
     host: str
     machine: str
-    """Tells this boot of this machine (or container) from others of the same host name."""
+    """Identifies this boot of this machine (or container) among others of the same host name."""
     process: Process
     jvm: Process | None = None
     """The JVM of its Spark driver: it can still commit when the process itself is gone."""
@@ -172,5 +172,5 @@ def local_folder(warehouse: str) -> Path | None:
 def this_process(job: str, label: str | None = None) -> Owner:
     """The owner that this process is."""
     me = process(os.getpid())
-    assert me is not None, "a process that asks runs"
+    assert me is not None, "this process runs"
     return Owner(job=job, host=socket.gethostname(), machine=machine(), process=me, label=label)

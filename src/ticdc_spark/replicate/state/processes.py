@@ -12,7 +12,7 @@ class Process(msgspec.Struct, frozen=True):
 
     pid: int
     started: str
-    """When it started, in the machine's own words; with ``pid`` it names one process between two boots."""
+    """When it started, as the machine writes it; with ``pid`` it identifies one process between two boots."""
 
 
 def process(pid: int) -> Process | None:
@@ -38,7 +38,7 @@ def runs(which: Process) -> bool:
 
 
 def machine() -> str:
-    """What tells this machine, this boot and this container from others of the same host name."""
+    """Identifies this machine, this boot and this container among others of the same host name."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"

@@ -1,26 +1,20 @@
-"""Progress: what a job knows after a batch, stored last; and the plan of the batch under way, stored first.
+"""Progress: the state of a job after a batch, stored last; and the plan of the batch under way, stored first.
 
 ``progress.json`` after batch N is f(progress after N-1, batch N). ``plan.json`` fixes the offsets of the batch that is
-being worked on, so that a restart does the same batch again. ``status.json`` is a heartbeat for people; nothing
-reads it to decide anything. Files are replaced whole (write, fsync, rename).
+being worked on, so that a restart does the same batch again. ``status.json`` is a heartbeat for ``ticdc-spark status``;
+no decision depends on it. Files are replaced whole (write, fsync, rename).
 """
 
 import os
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
+from ticdc_spark.config.values import ModeName
 from ticdc_spark.errors import EnvironmentFault
-from ticdc_spark.model import SchemaChange, Table
-
-Partition: TypeAlias = tuple[str, int]
-Offsets: TypeAlias = dict[Partition, int]
-Mark: TypeAlias = tuple[int, int]
-"""(commit_ts, step): what a table has done, as in the commit that did it; compared as a pair."""
-
-NO_MARK: Mark = (-1, 0)
-"""Of a table that is not in the lake."""
+from ticdc_spark.model import SchemaChange, Table, TopicPartition
+from ticdc_spark.sinks.mark import NO_MARK, Mark
 
 T = TypeVar("T")
 
@@ -64,7 +58,7 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
     diverged_why: str = ""
     """One sentence: what was left out, or what was done to the copy."""
     cleared: int | None = None
-    """The ``diverged_since`` that a person has cleared after a look at it; it wins over what the copy says."""
+    """The ``diverged_since`` that the operator has cleared (``resume --clear-diverged``); it wins over the stamp."""
     quarantined: str | None = None
     """Why it does not advance, by ``on-reject = "quarantine"``."""
     snapshot_id: int | None = None
@@ -81,14 +75,14 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
     job_applied: int = 0
     """What all tables of the job had applied before the batch of the last commit."""
     schema_keys: tuple[str, ...] = ()
-    """Registered schemas (Avro) or schema blocks (Debezium) that ``table`` has followed; none where DDL tells it."""
+    """Registered schemas (Avro) or schema blocks (Debezium) that ``table`` has followed; none where it follows DDL."""
     misshapen: bool = False
     """Its columns may not be those of the source: a DDL was left out, or others changed them. No TRUNCATE mends it."""
     behind: bool = False
     """At its last commit it was behind the others (see ``CatchUp``): it may lack what all tables had applied then."""
 
 
-class Pending(msgspec.Struct, frozen=True, kw_only=True):
+class PendingRows(msgspec.Struct, frozen=True, kw_only=True):
     """Rows in the change log that are not applied yet: of one batch, table and schema key."""
 
     batch: int
@@ -103,7 +97,7 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
     min_ts: int
     max_ts: int
     late: bool = False
-    """Rows at or below their table's floor, to be applied where they are the newest."""
+    """Rows at or below what their table had applied, to be applied where they are the newest."""
     redo: bool = False
     """Of ``late``: rows that were applied once, to a copy that was set back since."""
     topic: str
@@ -173,7 +167,7 @@ class PastName(msgspec.Struct, frozen=True, kw_only=True):
     """commit_ts of the last DDL that took it away; 0: none."""
 
 
-class DdlFloor(msgspec.Struct, frozen=True, kw_only=True):
+class LastDdl(msgspec.Struct, frozen=True, kw_only=True):
     """Arrival: the last DDL that was applied to a name. What is older and comes later is a replay."""
 
     schema: str
@@ -228,16 +222,16 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     applied: int = 0
     """All tables together equal the source at this commit_ts. In arrival mode: the highest commit_ts that was applied,
     and no more."""
-    mode: Literal["", "barrier", "arrival"] = ""
-    """See ``mode``; empty while nothing has told it."""
+    mode: ModeName | Literal[""] = ""
+    """See ``modes.base``; empty until it is known."""
     protocol: str = ""
-    """What the first messages told, where the job file does not name it."""
-    ddl_floors: tuple[DdlFloor, ...] = ()
+    """As detected from the first messages, where the job file does not name it."""
+    last_ddls: tuple[LastDdl, ...] = msgspec.field(name="ddl_floors", default=())
     partitions: tuple[PartitionState, ...] = ()
     tables: tuple[TableState, ...] = ()
     schemas: tuple[KnownSchema, ...] = ()
     ddls: tuple[QueuedDdl, ...] = ()
-    pending: tuple[Pending, ...] = ()
+    pending: tuple[PendingRows, ...] = ()
     catching_up: tuple[CatchUp, ...] = ()
     hold: Hold = Hold(kind="none", what="")
     schema_wait_since: float = 0.0
@@ -267,10 +261,10 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     to those that are gone."""
     past: tuple[PastName, ...] = ()
     """After the state was lost: what was read again of the time up to ``replay_below``."""
-    unproven: tuple[Partition, ...] = ()
+    unproven: tuple[TopicPartition, ...] = ()
     """After the state was lost: partitions whose first messages were removed, which may have lacked no row only if
     what is left of them reaches back to ``replay_below``."""
-    whole: tuple[Partition, ...] = ()
+    whole: tuple[TopicPartition, ...] = ()
     """After the state was lost, where every partition begins at offset 0: those not looked at, until one reaches back
     to what tables had applied. Where none does, the topics were created anew."""
     batch_times: tuple[BatchTime, ...] = ()
@@ -282,11 +276,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     generation: int
     batch: int
-    ends: tuple[tuple[str, int, int], ...]
+    end_offsets: tuple[tuple[str, int, int], ...] = msgspec.field(name="ends")
     """(topic, partition, exclusive end offset)."""
     resolved: int | None = None
     """Once decided: a restart does not go below it, since tables may already be there."""
-    mode: Literal["", "barrier", "arrival"] = ""
+    mode: ModeName | Literal[""] = ""
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -360,7 +354,7 @@ class Store:
     def _read(self, name: str, kind: type[T]) -> T | None:
         path = self.folder / name
         try:
-            return msgspec.json.decode(path.read_bytes(), type=kind)
+            return msgspec.convert(_with_new_words(msgspec.json.decode(path.read_bytes())), type=kind)
         except FileNotFoundError:
             return None
         except (OSError, msgspec.DecodeError) as error:
@@ -385,3 +379,13 @@ class Store:
         except OSError as error:
             message = f"{path} cannot be written: {error}"
             raise EnvironmentFault(message) from error
+
+
+_RENAMED = {("mode", "barrier"): "watermark"}
+"""(key, value) as earlier versions wrote them, and the value of this one."""
+
+
+def _with_new_words(content: object) -> object:
+    if not isinstance(content, dict):
+        return content
+    return content | {key: new for (key, old), new in _RENAMED.items() if content.get(key) == old}

@@ -9,8 +9,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from ticdc_spark.errors import SinkFault
+from ticdc_spark.model import TableName
 from ticdc_spark.names import escape
-from ticdc_spark.sinks.base import TableName
 from ticdc_spark.sinks.iceberg.faults import faults, quote
 from ticdc_spark.spark.types import LakeColumn
 
@@ -29,7 +29,7 @@ PROPERTIES: dict[str, str] = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
 }
-"""Properties of the tables that a job creates, unless ``[sink] table-properties`` says otherwise."""
+"""Properties of the tables that a job creates, unless ``[sink] table-properties`` sets others."""
 
 _PLAIN = {"spark.sql.variable.substitute": "false"}
 """Settings of sessions: ``${…}`` in a name or in a default is what it is."""

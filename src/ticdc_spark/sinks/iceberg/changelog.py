@@ -5,18 +5,19 @@ explicit filter. Rows stay in the log until every table has applied them, and ``
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from ticdc_spark.config.values import WriterName
 from ticdc_spark.sinks.changelog_base import LateRows
 from ticdc_spark.sinks.iceberg.catalog import NAMESPACE
 from ticdc_spark.sinks.iceberg.faults import faults, quote
 from ticdc_spark.sinks.iceberg.log_table import LogTableFiles
 from ticdc_spark.spark.decode.control import Control, ControlEvent, Reject, read_control
-from ticdc_spark.spark.decode.envelopes import CONTROL_SLOT, LOG_DDL, LandingPlan, land, slot_of
+from ticdc_spark.spark.decode.envelopes import CONTROL_BUCKET, LOG_DDL, LandingPlan, bucket_of, land
 from ticdc_spark.spark.decode.log_files import (
     CONTROL_COLUMNS,
     CONTROL_DDL,
@@ -26,7 +27,7 @@ from ticdc_spark.spark.decode.log_files import (
     read_log,
     write_log,
 )
-from ticdc_spark.spark.decode.log_schema import SLOTS
+from ticdc_spark.spark.decode.log_schema import BUCKETS
 from ticdc_spark.spark.decode.rows import LOG_COLUMNS
 from ticdc_spark.spark.session.session import runs_here
 from ticdc_spark.spark.tasks import ArrowTask, chain
@@ -49,7 +50,7 @@ _PROPERTIES = {
 }
 _LOG_METRICS = ("commit_ts", "schema", "table")
 _DEAD_LETTER_METRICS = ("stage",)
-"""Without them Iceberg would not know that a file is of one stage, and refuse to replace it."""
+"""Without them Iceberg cannot prove that a file is of one stage, and refuses to replace it."""
 _TASK_ROWS = 10_000
 """Rows of the log that are worth a task."""
 _ONE_TASK_BYTES = 128 << 20
@@ -72,11 +73,11 @@ class IcebergChangeLog:
         spark: SparkSession,
         catalog: str,
         job: str,
-        writer: Literal["tasks", "spark"] = "tasks",
+        writer: WriterName = "python",
         fence: Callable[[], None] = lambda: None,
     ) -> None:
-        """``writer``: who writes and reads the log's files. Tasks can where Spark and the warehouse are local;
-        everywhere else it is Spark."""
+        """``writer``: what writes and reads the log's files. ``python`` has an effect where Spark and the warehouse are
+        local; elsewhere it is always Spark."""
         self.spark = spark
         self.fence = fence
         plain = job.replace(".", "_x2e_")
@@ -94,7 +95,7 @@ class IcebergChangeLog:
                     f"CREATE TABLE IF NOT EXISTS {name} ({columns}) USING iceberg "
                     f"PARTITIONED BY ({parts}) TBLPROPERTIES ({options})"
                 )
-        files = LogTableFiles(spark, self.table) if writer == "tasks" and runs_here(spark) else None
+        files = LogTableFiles(spark, self.table) if writer == "python" and runs_here(spark) else None
         self._files = files if files is not None and files.folder is not None else None
         self._landed: dict[tuple[int, int], list[LogFile]] = {}
         """By generation and batch: files of the newest batches that this process has landed."""
@@ -125,15 +126,15 @@ class IcebergChangeLog:
         self.fence()
         opened.writeTo(self.table).overwrite(_is_batch(plan.generation, plan.batch))
         written = self.spark.table(self.table).where(
-            _is_batch(plan.generation, plan.batch) & (sf.col("slot") == CONTROL_SLOT)
+            _is_batch(plan.generation, plan.batch) & (sf.col("slot") == CONTROL_BUCKET)
         )
         rows: list[dict[str, Any]] = written.select(*CONTROL_COLUMNS).toArrow().to_pylist()
         return rows
 
     def _land(self, messages: DataFrame, plan: LandingPlan, files: LogTableFiles) -> list[dict[str, Any]]:
         folder = files.batch_folder(plan.generation, plan.batch)
-        told = messages.mapInArrow(write_log(plan, folder, files.field_ids), CONTROL_DDL)
-        rows: list[dict[str, Any]] = told.toArrow().to_pylist()
+        landed = messages.mapInArrow(write_log(plan, folder, files.field_ids), CONTROL_DDL)
+        rows: list[dict[str, Any]] = landed.toArrow().to_pylist()
         written = [msgspec.json.decode(row["control"], type=LogFile) for row in rows if row["kind"] == FILE]
         self.fence()
         files.replace(plan.generation, plan.batch, written)
@@ -171,20 +172,20 @@ class IcebergChangeLog:
             self.fence()
             letters.writeTo(self.dead_letters).overwrite(_is_batch(generation, batch) & (sf.col("stage") == stage))
 
-    def rows(self, session: SparkSession, wanted: LogScan) -> DataFrame:
+    def rows(self, session: SparkSession, scan: LogScan) -> DataFrame:
         """Raw rows of one table, as ``LOG_COLUMNS``, as Spark reads them."""
-        slots = sf.col("slot") == slot_of(wanted.schema, wanted.table, SLOTS)
-        if wanted.batches is not None:
-            slots &= sf.col("batch").isin(sorted(wanted.batches))
+        buckets = sf.col("slot") == bucket_of(scan.schema, scan.table, BUCKETS)
+        if scan.batches is not None:
+            buckets &= sf.col("batch").isin(sorted(scan.batches))
         found = (
             session.table(self.table)
-            .where((sf.col("generation") == wanted.generation) & slots)
-            .where((sf.col("schema") == wanted.schema) & (sf.col("table") == wanted.table))
-            .where(sf.col("kind").isin(list(wanted.kinds)))
-            .where((sf.col("commit_ts") > wanted.above) & (sf.col("commit_ts") <= wanted.upto))
+            .where((sf.col("generation") == scan.generation) & buckets)
+            .where((sf.col("schema") == scan.schema) & (sf.col("table") == scan.table))
+            .where(sf.col("kind").isin(list(scan.kinds)))
+            .where((sf.col("commit_ts") > scan.above) & (sf.col("commit_ts") <= scan.upto))
         )
-        if wanted.keys is not None:
-            found = found.where(sf.col("schema_key").isin(list(wanted.keys)))
+        if scan.keys is not None:
+            found = found.where(sf.col("schema_key").isin(list(scan.keys)))
         return found.select(*LOG_COLUMNS)
 
     def has_rows(self, scan: LogScan) -> bool:
@@ -192,32 +193,30 @@ class IcebergChangeLog:
         with faults("the change log cannot be read"):
             return bool(self.rows(self.spark, scan).limit(1).collect())
 
-    def can_map_in_one(self, wanted: LogScan) -> bool:
+    def can_map_in_one(self, scan: LogScan) -> bool:
         """Whether ``map_rows`` can give all such rows to one task, which holds their net changes in memory."""
-        files = self._find(wanted)
+        files = self._find(scan)
         return files is not None and sum(file.bytes for file in files) <= _ONE_TASK_BYTES
 
     def map_rows(
-        self, session: SparkSession, wanted: LogScan, task: ArrowTask, ddl: str, most_tasks: int | None = None
+        self, session: SparkSession, scan: LogScan, task: ArrowTask, ddl: str, most_tasks: int | None = None
     ) -> DataFrame:
         """Raw rows of one table through a task over ``LOG_COLUMNS``, which gives ``ddl``."""
-        files = self._find(wanted)
+        files = self._find(scan)
         if files is None:
-            return self.rows(session, wanted).mapInArrow(task, ddl)
+            return self.rows(session, scan).mapInArrow(task, ddl)
         tasks = _share_out(files, most_tasks or session.sparkContext.defaultParallelism)
-        return session.range(0, len(tasks), 1, len(tasks)).mapInArrow(chain(read_log(tasks, wanted), task), ddl)
+        return session.range(0, len(tasks), 1, len(tasks)).mapInArrow(chain(read_log(tasks, scan), task), ddl)
 
-    def _find(self, wanted: LogScan) -> list[LogFile] | None:
+    def _find(self, scan: LogScan) -> list[LogFile] | None:
         """The files that may hold such rows; ``None`` when Spark must read them."""
-        if self._files is None or wanted.batches is None:
+        if self._files is None or scan.batches is None:
             return None
-        slot = slot_of(wanted.schema, wanted.table, SLOTS)
-        landed = {
-            batch: files for (generation, batch), files in self._landed.items() if generation == wanted.generation
-        }
-        known = [file for batch in wanted.batches for file in landed.get(batch, ()) if file.slot == slot]
-        others = wanted.batches - landed.keys()
-        more = self._files.find(wanted.generation, others, slot) if others else []
+        bucket = bucket_of(scan.schema, scan.table, BUCKETS)
+        landed = {batch: files for (generation, batch), files in self._landed.items() if generation == scan.generation}
+        known = [file for batch in scan.batches for file in landed.get(batch, ()) if file.bucket == bucket]
+        others = scan.batches - landed.keys()
+        more = self._files.find(scan.generation, others, bucket) if others else []
         return None if more is None else [*known, *more]
 
     def late_rows(self, generation: int, batch: int) -> list[LateRows]:
@@ -226,7 +225,7 @@ class IcebergChangeLog:
             log = self.spark.table(self.table).where(sf.col("generation") == generation)
             here = log.where(sf.col("batch") == batch)
             late = here.where((sf.col("slot") >= 0) & (sf.col("kind") == "late"))
-            marks = here.where((sf.col("slot") == CONTROL_SLOT) & (sf.col("kind") == "watermark")).select(
+            marks = here.where((sf.col("slot") == CONTROL_BUCKET) & (sf.col("kind") == "watermark")).select(
                 sf.col("topic").alias("t"),
                 sf.col("partition").alias("p"),
                 sf.col("offset").alias("o"),

@@ -18,14 +18,14 @@ from ticdc_spark.sinks.iceberg.row_delta import commit, positions, target
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
 from ticdc_spark.spark.tasks import ArrowTask, chain
 
-MOST_ROWS = 500_000
+MAX_SINGLE_TASK_ROWS = 500_000
 """Changes of one scan up to which one task does them; beyond, Spark spreads them over its tasks."""
 
 
 def apply_directly(
     tables: IcebergTables, log: IcebergChangeLog, session: SparkSession, changes: NetChanges, read: ArrowTask
 ) -> Literal["done", "closed", "touched"]:
-    """Write the net changes, read by ``read``, with their stamp, unless this way is closed, or somebody else wrote to
+    """Write the net changes, read by ``read``, with their stamp, unless this way is closed, or another writer changed
     the table meanwhile: then nothing was done.
 
     Raises: SinkFault

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ticdc_spark.config.job import IcebergSink as IcebergConfig
-from ticdc_spark.config.job import Job
+from ticdc_spark.config.job import IcebergConfig, Job
+from ticdc_spark.config.values import WriterName
 from ticdc_spark.errors import SinkFault
-from ticdc_spark.sinks.base import TableName
+from ticdc_spark.model import TableName
 from ticdc_spark.sinks.iceberg import lake
 from ticdc_spark.sinks.iceberg.catalog import catalog_options
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
@@ -32,7 +31,7 @@ class IcebergKind:
         return catalog | {"spark.sql.extensions": EXTENSIONS}
 
     def open(
-        self, spark: SparkSession, config: IcebergConfig, writer: Literal["tasks", "spark"], fence: Callable[[], None]
+        self, spark: SparkSession, config: IcebergConfig, writer: WriterName, fence: Callable[[], None]
     ) -> IcebergSink:
         """See ``registry.SinkKind``."""
         if "://" not in config.warehouse:

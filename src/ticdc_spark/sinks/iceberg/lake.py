@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.load import load_job
 from ticdc_spark.errors import SinkFault
+from ticdc_spark.model import TableName
 from ticdc_spark.names import escape
-from ticdc_spark.sinks.base import TableName
 from ticdc_spark.sinks.history import UPKEEP
 from ticdc_spark.sinks.iceberg.catalog import catalog_options
 from ticdc_spark.sinks.iceberg.changelog import dead_letters_of

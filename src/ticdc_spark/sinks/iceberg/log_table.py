@@ -1,6 +1,6 @@
 """Files of an Iceberg table that tasks write themselves: where they go, and how they come into the table.
 
-Through Iceberg's own Java API: one commit replaces a partition's files, and planning tells the files of one.
+Through Iceberg's own Java API: one commit replaces a partition's files, and planning lists the files of one.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -14,7 +14,7 @@ from ticdc_spark.spark.decode.log_files import LogFile
 
 
 class LogTableFiles:
-    """The files of one change log, partitioned by generation, batch and slot."""
+    """The files of one change log, partitioned by generation, batch and bucket."""
 
     def __init__(self, spark: SparkSession, name: str) -> None:
         """``name``: of the table, for SQL, quoted."""
@@ -31,7 +31,7 @@ class LogTableFiles:
 
     def batch_folder(self, generation: int, batch: int) -> Path:
         """Folder of a batch's files."""
-        assert self.folder is not None, "asked for files of a table that is not on a local disk"
+        assert self.folder is not None, "the table is on a local disk"
         return self.folder / "data" / f"generation={generation}" / f"batch={batch}"
 
     def replace(self, generation: int, batch: int, files: Sequence[LogFile]) -> None:
@@ -47,7 +47,7 @@ class LogTableFiles:
                     .withFormat("parquet")
                     .withFileSizeInBytes(file.bytes)
                     .withRecordCount(file.rows)
-                    .withPartitionPath(f"generation={generation}/batch={batch}/slot={file.slot}")
+                    .withPartitionPath(f"generation={generation}/batch={batch}/slot={file.bucket}")
                     .build()
                 )
             overwrite.commit()
@@ -58,12 +58,12 @@ class LogTableFiles:
                 if str(path) not in mine:
                     path.unlink(missing_ok=True)
 
-    def find(self, generation: int, batches: Collection[int], slot: int) -> list[LogFile] | None:
-        """The files of one slot of some batches; ``None`` when one of them is not on a local disk."""
+    def find(self, generation: int, batches: Collection[int], bucket: int) -> list[LogFile] | None:
+        """The files of one bucket of some batches; ``None`` when one of them is not on a local disk."""
         found: list[LogFile] = []
         expressions = self._iceberg.expressions.Expressions
         with faults(f"the files of {self.name} cannot be listed"):
-            chosen = getattr(expressions, "and")(self._is_batch(generation, batches), expressions.equal("slot", slot))
+            chosen = getattr(expressions, "and")(self._is_batch(generation, batches), expressions.equal("slot", bucket))
             planned = self._load().newScan().filter(chosen).planFiles()
             try:
                 tasks = planned.iterator()
@@ -74,7 +74,7 @@ class LogTableFiles:
                     if path is None or task.deletes().size():
                         return None
                     found.append(
-                        LogFile(path=str(path), slot=slot, rows=file.recordCount(), bytes=file.fileSizeInBytes())
+                        LogFile(path=str(path), bucket=bucket, rows=file.recordCount(), bytes=file.fileSizeInBytes())
                     )
             finally:
                 planned.close()

@@ -13,7 +13,7 @@ from pyspark.sql import functions as sf
 from ticdc_spark import failpoints
 from ticdc_spark.sinks.base import Applied, NetChanges
 from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog
-from ticdc_spark.sinks.iceberg.direct import MOST_ROWS, apply_directly
+from ticdc_spark.sinks.iceberg.direct import MAX_SINGLE_TASK_ROWS, apply_directly
 from ticdc_spark.sinks.iceberg.faults import quote
 from ticdc_spark.sinks.iceberg.spark_writer import SparkWriter
 from ticdc_spark.sinks.iceberg.unreadable import readable
@@ -22,7 +22,7 @@ from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, SEQ, TS, read_rows, ro
 from ticdc_spark.spark.tasks import chain, counted
 from ticdc_spark.spark.types import LakeColumn
 
-WORTH_APPENDING = 50_000
+MIN_APPEND_ROWS = 50_000
 """Inserts in a scan with other changes from which on they are appended by a commit of their own."""
 FIRST = "_ticdc_first"
 """Op of a key's first event in the scan."""
@@ -35,7 +35,7 @@ def apply_net_changes(tables: SparkWriter, log: IcebergChangeLog, changes: NetCh
     with tables.session() as session:
         zeros, rows = session.sparkContext.accumulator(0), session.sparkContext.accumulator(0)
         read = read_rows(plan, zeros)
-        few = changes.inserts + changes.others <= MOST_ROWS
+        few = changes.inserts + changes.others <= MAX_SINGLE_TASK_ROWS
         way = "closed"
         if few and not changes.leave_out_unreadable:
             way = apply_directly(tables, log, session, changes, chain(counted(rows), read))
@@ -58,7 +58,7 @@ def _is_worth_appending(changes: NetChanges) -> bool:
     """Two commits and a cache cost more than they save where there is little to append."""
     if not changes.new_keys:
         return False
-    many = changes.inserts >= max(WORTH_APPENDING, changes.others)
+    many = changes.inserts >= max(MIN_APPEND_ROWS, changes.others)
     return not changes.others or (many and changes.appended is not None)
 
 

@@ -45,7 +45,7 @@ def newest_changes(typed: DataFrame, columns: Sequence[LakeColumn]) -> DataFrame
     """One row a key: its newest change, with its commit_ts in ``TS``, and whether it wins over a row of the lake with
     the same one (``TIES``), or with any (``ALWAYS``).
 
-    At one commit_ts a delete comes before the insert that follows it, else offsets tell; they alone do within a
+    At one commit_ts a delete comes before the insert that follows it, else offsets decide; they alone do within a
     millisecond, where that is all that is known. A delete without commit_ts has that of what it follows.
     """
     keys = [quote(column.name) for column in columns if column.key]

@@ -19,7 +19,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as sf
 
-from ticdc_spark.sinks.base import Stamp, TableName
+from ticdc_spark.model import TableName
+from ticdc_spark.sinks.base import Stamp
 from ticdc_spark.sinks.iceberg.data_files import DataFiles, Written
 from ticdc_spark.sinks.iceberg.faults import faults, quote
 from ticdc_spark.sinks.iceberg.log_table import local_folder
@@ -56,7 +57,7 @@ class Target:
     snapshot_id: int | None
     is_empty: bool
     is_touched: bool
-    """Somebody else wrote to it since the job looked at it."""
+    """Another writer changed it since the job read it."""
 
 
 def target(
@@ -113,13 +114,13 @@ def positions(
     keys = [column for column in columns if column.key]
     schema = ", ".join(f"{quote(column.name)} {column.type.spark}" for column in keys)
     with faults(f"the rows to replace in {to.table} cannot be found"):
-        wanted = session.read.schema(schema).parquet(f"file:{keys_path}")
+        named = session.read.schema(schema).parquet(f"file:{keys_path}")
         table = session.read.option("snapshot-id", str(to.snapshot_id)).table(sink.sql_name(to.table))
         for condition in _bounds(pq.read_table(keys_path, columns=[keys[0].name]).column(0), keys[0]):
             table = table.where(condition)
         found = (
             table.select("_file", "_pos", *(quote(column.name) for column in keys))
-            .join(sf.broadcast(wanted), [column.name for column in keys], "left_semi")
+            .join(sf.broadcast(named), [column.name for column in keys], "left_semi")
             .select("_file", "_pos")
             .toArrow()
         )
@@ -140,7 +141,7 @@ def _bounds(values: pa.ChunkedArray, column: LakeColumn) -> list[Column]:
 
 
 def commit(sink: IcebergTables, to: Target, written: Written, old: pa.Table, stamp: Stamp) -> bool:
-    """Add what was written, delete ``old``, and mark: one commit. ``False``: somebody else changed the table
+    """Add what was written, delete ``old``, and mark: one commit. ``False``: another writer changed the table
     meanwhile, and nothing was done.
     """
     with faults(f"rows cannot be committed to {to.table}"):
@@ -177,7 +178,7 @@ def commit(sink: IcebergTables, to: Target, written: Written, old: pa.Table, sta
         except Py4JJavaError as error:
             if not str(error.java_exception.getClass().getName()).endswith(".ValidationException"):
                 raise
-            log.warning("%s.%s was changed by somebody else meanwhile: %s", *to.table, error.java_exception)
+            log.warning("%s.%s was changed by another writer meanwhile: %s", *to.table, error.java_exception)
             local.unlink(missing_ok=True)
             return False
     return True

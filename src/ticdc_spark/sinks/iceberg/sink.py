@@ -1,10 +1,10 @@
 """The sink ``kind = "iceberg"``."""
 
 from collections.abc import Callable, Mapping
-from typing import Literal
 
 from pyspark.sql import SparkSession
 
+from ticdc_spark.config.values import WriterName
 from ticdc_spark.sinks.base import Applied, NetChanges, NewestChanges
 from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog
 from ticdc_spark.sinks.iceberg.net_changes import apply_net_changes
@@ -25,20 +25,21 @@ class IcebergSink(SparkWriter):
         warehouse: str,
         properties: Mapping[str, str],
         options: Mapping[str, str],
-        writer: Literal["tasks", "spark"] = "tasks",
+        writer: WriterName = "python",
         fence: Callable[[], None] = lambda: None,
     ) -> None:
         """``options``: those of the catalog; each session that writes gets them.
 
-        ``writer``: what writes and reads files. Python tasks can where Spark and the warehouse are local; everywhere
-        else it is Spark. ``fence``: called before each commit; raises where the job must not write any more.
+        ``writer``: what writes and reads files. ``python`` has an effect where Spark and the warehouse are local;
+        elsewhere it is always Spark. ``fence``: called before each commit; raises where the job must not write
+        any more.
         """
         super().__init__(spark, catalog, warehouse, properties, options, fence)
-        self.writer: Literal["tasks", "spark"] = writer
+        self.writer: WriterName = writer
         self._log: IcebergChangeLog | None = None
 
     @property
-    def log(self) -> IcebergChangeLog:
+    def opened_changelog(self) -> IcebergChangeLog:
         """The change log that was opened."""
         assert self._log is not None, "the change log is opened before rows of it are applied"
         return self._log
@@ -50,13 +51,13 @@ class IcebergSink(SparkWriter):
 
     def apply_net_changes(self, changes: NetChanges) -> Applied:
         """See ``Sink``."""
-        return apply_net_changes(self, self.log, changes)
+        return apply_net_changes(self, self.opened_changelog, changes)
 
     def apply_newest(self, changes: NewestChanges) -> Applied:
         """See ``Sink``."""
-        return apply_newest(self, self.log, changes)
+        return apply_newest(self, self.opened_changelog, changes)
 
     def unreadable_rows(self, scan: LogScan, plan: ReadPlan, limit: int) -> list[BadRow]:
         """See ``Sink``."""
         with self.session() as session:
-            return unreadable_rows(self.log, session, scan, plan, limit)
+            return unreadable_rows(self.opened_changelog, session, scan, plan, limit)

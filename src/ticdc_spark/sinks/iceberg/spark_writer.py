@@ -12,16 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from ticdc_spark.errors import DecisionNeeded, SinkFault
-from ticdc_spark.sinks.base import (
-    ALWAYS,
-    OP_COLUMN,
-    TIES,
-    ColumnConversion,
-    Fill,
-    Stamp,
-    TableName,
-    unconverted,
-)
+from ticdc_spark.model import TableName
+from ticdc_spark.sinks.base import ALWAYS, OP_COLUMN, TIES, ColumnConversion, Fill, Stamp, unconverted
 from ticdc_spark.sinks.history import Note
 from ticdc_spark.sinks.iceberg.faults import faults, quote
 from ticdc_spark.sinks.iceberg.stamps import ABOUT, read_note, summary, unseen
@@ -31,7 +23,7 @@ from ticdc_spark.spark.types import LakeColumn, to_arrow
 _DATA_ERROR = re.compile(
     r"CAST_INVALID_INPUT|CAST_OVERFLOW|NUMERIC_VALUE_OUT_OF_RANGE|USER_RAISED_EXCEPTION|ARITHMETIC_OVERFLOW"
 )
-"""Spark's words for a value that does not fit, as against a lake that is broken."""
+"""In Spark's errors for a value that does not fit, as against those of a broken lake."""
 _SUMMARY = "spark.sql.iceberg.snapshot-property."
 """Prefix of a session's settings that go into the summaries of its commits."""
 
@@ -63,7 +55,7 @@ class SparkWriter(IcebergTables):
     def append(self, table: TableName, rows: DataFrame, columns: Sequence[LakeColumn], stamp: Stamp) -> bool:
         """Append rows without looking for old ones of their keys.
 
-        Returns: ``False`` where somebody else wrote to the table since ``stamp.seen``; nothing is done then. What lands
+        Returns: ``False`` where another writer changed the table since ``stamp.seen``; nothing is done then. What lands
         while Spark writes is not noticed before the next look, as an append of Iceberg has no validation.
         """
         with faults(f"rows cannot be appended to {table}"):
@@ -71,7 +63,7 @@ class SparkWriter(IcebergTables):
             if unseen(self.iceberg, loaded, note, stamp.seen):
                 return False
             mine = [column.name for column in columns]
-            # A column that somebody else added is NULL; Spark does not leave it out by itself.
+            # A column that another writer added is NULL; Spark does not leave it out by itself.
             others = {name: kind for name, kind in self.columns_of(loaded).items() if name not in mine}
             nulls = (sf.lit(None).cast(kind).alias(name) for name, kind in others.items())
             rows.select(*map(quote, mine), *nulls).writeTo(self.sql_name(table)).append()
@@ -113,14 +105,14 @@ class SparkWriter(IcebergTables):
             self._settle(table, stamp, note)
 
     def _begin(self, session: SparkSession, table: TableName, stamp: Stamp) -> tuple[Any, Note | None]:
-        """Let the next commit of a session carry the stamp. Returns: the table before it, and what its properties say.
+        """Let the next commit of a session carry the stamp. Returns: the table before it, and its note.
 
         Behind the fence, so that what another owner has written meanwhile is seen.
         """
         self.fence()
         loaded = self.load(table)
         note = read_note(loaded)
-        # What the table is goes along only where the properties say something else: it may be long.
+        # What the table is goes along only where the properties differ: it may be long.
         more = stamp.about if note is None or note.stamp.about != stamp.about else ""
         for key, value in summary(stamp, more).items():
             session.conf.set(f"{_SUMMARY}{key}", value)

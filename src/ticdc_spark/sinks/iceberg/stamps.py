@@ -1,7 +1,7 @@
 """Stamps in Iceberg: properties of the table, written in the transaction that changes it, and the snapshot's summary.
 
 Spark's own commits carry the stamp in their summary only; the properties follow at once, in a commit of their own.
-``sinks.history`` says what they mean together.
+``sinks.history`` interprets them together.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,8 @@ from ticdc_spark.sinks.base import Stamp, TableFound
 from ticdc_spark.sinks.history import Commit, Note, judge, unseen_changes
 
 MARK = "ticdc.applied"
-FLOOR = "ticdc.floor"
+APPLIED_BEFORE = "ticdc.floor"
+"""``Stamp.applied_before``; tables that exist have this name."""
 JOB = "ticdc.job"
 JOB_APPLIED = "ticdc.job-applied"
 ABOUT = "ticdc.table"
@@ -27,12 +28,17 @@ CHANGED = "ticdc.changed-by"
 def summary(stamp: Stamp, about: str = "") -> dict[str, str]:
     """A mark as properties of a snapshot; ``about``: what the table is, where its properties do not follow at once."""
     ts, step = stamp.mark
-    marked = {MARK: f"{ts}:{step}", FLOOR: str(stamp.floor), JOB: stamp.job, JOB_APPLIED: str(stamp.job_applied)}
+    marked = {
+        MARK: f"{ts}:{step}",
+        APPLIED_BEFORE: str(stamp.applied_before),
+        JOB: stamp.job,
+        JOB_APPLIED: str(stamp.job_applied),
+    }
     return marked | ({ABOUT: about} if about else {})
 
 
 def read_note(loaded: Any) -> Note | None:
-    """What the properties of a table say; ``None``: no job has written any."""
+    """The note in the properties of a table; ``None``: no job has written one."""
     properties = loaded.properties()
     stamp = _stamp(properties)
     if stamp is None:
@@ -72,7 +78,7 @@ def set_properties(transaction: Any, stamp: Stamp, changed_by: frozenset[str]) -
 
 
 def find_stamp(iceberg: Any, loaded: Any) -> TableFound:
-    """What a table says of itself, and what others did to it since. ``iceberg``: the package, in the JVM."""
+    """Find a table's newest stamp, and what other writers did to it since. ``iceberg``: the package, in the JVM."""
     note, place = read_note(loaded), place_of(loaded)
     history = History(iceberg, loaded, old=note is not None)
     return judge(note, None if place is None else place[0], history.commit)
@@ -133,7 +139,7 @@ def _stamp(held: Any) -> Stamp | None:
         return None
     ts, step = str(mark).split(":")
     about, applied = str(held.getOrDefault(ABOUT, "")), int(held.getOrDefault(JOB_APPLIED, "0"))
-    return Stamp(str(held.get(JOB)), (int(ts), int(step)), int(held.get(FLOOR)), about, applied)
+    return Stamp(str(held.get(JOB)), (int(ts), int(step)), int(held.get(APPLIED_BEFORE)), about, applied)
 
 
 __all__ = [

@@ -11,8 +11,9 @@ from uuid import uuid4
 import msgspec
 from py4j.protocol import Py4JJavaError
 
+from ticdc_spark.model import TableName
 from ticdc_spark.names import unescape
-from ticdc_spark.sinks.base import ColumnChanges, Stamp, TableFound, TableName
+from ticdc_spark.sinks.base import ColumnChanges, Stamp, TableFound
 from ticdc_spark.sinks.history import Note
 from ticdc_spark.sinks.iceberg.catalog import NAMESPACE, IcebergCatalog
 from ticdc_spark.sinks.iceberg.faults import faults
@@ -20,7 +21,7 @@ from ticdc_spark.sinks.iceberg.stamps import find_stamp, place_of, read_note, se
 from ticdc_spark.spark.types import LakeColumn
 
 _TRIES = 4
-"""Of a commit that somebody else was faster than."""
+"""Of a commit that lost a race against another writer."""
 
 
 class IcebergTables(IcebergCatalog):
@@ -59,7 +60,7 @@ class IcebergTables(IcebergCatalog):
             return self.columns_of(self.load(table))
 
     def columns_of(self, loaded: Any) -> dict[str, str]:
-        """Lake column names of a loaded table to their types, in Spark's words."""
+        """Lake column names of a loaded table to their types, as Spark SQL names them."""
         struct = self.iceberg.spark.SparkSchemaUtil.convert(loaded.schema())
         return {field.name(): field.dataType().sql().lower() for field in struct.fields()}
 
@@ -120,7 +121,7 @@ class IcebergTables(IcebergCatalog):
                 try:
                     self._change_columns(table, changes, stamp)
                 except Py4JJavaError as error:
-                    # Iceberg tries most commits again behind somebody else's, but no change of a schema.
+                    # Iceberg retries most commits on top of another writer's, but no change of a schema.
                     if not str(error.java_exception.getClass().getName()).endswith(".CommitFailedException"):
                         raise
                 else:
@@ -177,13 +178,13 @@ class IcebergTables(IcebergCatalog):
     def commit(self, table: TableName, transaction: Any, stamp: Stamp, note: Note | None) -> None:
         """Commit a transaction whose snapshot carries the mark already, with the stamp as properties of the table.
 
-        ``note``: what the properties said before.
+        ``note``: the properties before.
         """
         place = self._put_properties(transaction, stamp, note)
         self.fence()
         transaction.commitTransaction()
         if place_of(transaction.table()) != place:
-            # Somebody else committed meanwhile, and Iceberg put this commit behind that one.
+            # Another writer committed meanwhile, and Iceberg put this commit on top of that one.
             again = self.load(table).newTransaction()
             self._put_properties(again, stamp, note)
             self.fence()

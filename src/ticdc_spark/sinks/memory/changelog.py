@@ -2,19 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import msgspec
 
-from ticdc_spark.model import Message
+from ticdc_spark.model import Message, TableName
 from ticdc_spark.sinks.changelog_base import LateRows
 from ticdc_spark.sinks.memory.lake import Lake
 from ticdc_spark.spark.decode.control import ControlEvent, Reject, WatermarkRead
 from ticdc_spark.spark.decode.envelopes import LandingPlan
 from ticdc_spark.spark.decode.log_files import LogScan
 from ticdc_spark.spark.decode.plain_landing import LoggedRow, land_messages
-
-TableName: TypeAlias = tuple[str, str]
 
 
 class LoggedBatch(msgspec.Struct, frozen=True):

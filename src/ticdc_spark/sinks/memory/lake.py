@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 from ticdc_spark.errors import SinkFault
-from ticdc_spark.sinks.base import Stamp, TableFound, TableName
+from ticdc_spark.model import TableName
+from ticdc_spark.sinks.base import Stamp, TableFound
 from ticdc_spark.sinks.history import Commit, Note, judge, unseen_changes
 from ticdc_spark.spark.types import LakeType
 
@@ -53,7 +54,7 @@ class MemoryTable:
     commits: dict[int, Commit] = field(default_factory=dict)
     """The newest commits by id, those of expired snapshots too: older metadata files have them for a while."""
     note: Note | None = None
-    """What the properties of the table say, which no rollback undoes."""
+    """The note in the properties of the table, which no rollback undoes."""
 
     @property
     def rows(self) -> tuple[LakeRow, ...]:
@@ -78,7 +79,7 @@ class Lake:
     """All tables of a catalog, its namespaces, and the change logs of jobs."""
 
     def __init__(self, durable: Callable[[str, Callable[[], None]], None] = do) -> None:
-        """``durable(what, action)`` carries out every durable action; ``what`` names it for people."""
+        """``durable(what, action)`` carries out every durable action; ``what`` describes it."""
         self.durable = durable
         self.tables: dict[TableName, MemoryTable] = {}
         self.namespaces: set[str] = set()
@@ -111,19 +112,19 @@ class Lake:
             del table.commits[old]
 
     def set_stamp(self, table: MemoryTable, stamp: Stamp, *, emptied: bool = False) -> None:
-        """Write a stamp into the properties. To be called inside a durable action. ``emptied``: what others wrote is
-        gone."""
+        """Write a stamp into the properties. To be called inside a durable action. ``emptied``: what other
+        writers did is gone."""
         about = stamp.about or (table.note.stamp.about if table.note is not None else "")
         kept = msgspec.structs.replace(stamp, about=about, seen=None)
         changed = frozenset() if emptied else self.unseen(table, stamp)
         table.note = Note(stamp=kept, snapshot=table.current, sequence=table.current or 0, changed_by=changed)
 
     def unseen(self, table: MemoryTable, stamp: Stamp) -> frozenset[str]:
-        """What others did to a table that the job has not found yet."""
+        """What other writers did to a table that the job has not found yet."""
         return unseen_changes(table.note, table.current, stamp.seen, table.commits.get)
 
     def find(self, name: TableName) -> TableFound | None:
-        """What a table says of itself, and what others did to it since."""
+        """Find a table's newest stamp, and what other writers did to it since."""
         table = self.tables.get(name)
         return None if table is None else judge(table.note, table.current, table.commits.get)
 

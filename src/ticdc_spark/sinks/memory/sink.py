@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from ticdc_spark.errors import DecisionNeeded, MessageError, SinkFault
+from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import (
     Applied,
     ColumnChanges,
@@ -15,7 +16,6 @@ from ticdc_spark.sinks.base import (
     NewestChanges,
     Stamp,
     TableFound,
-    TableName,
     UnreadableRows,
 )
 from ticdc_spark.sinks.memory.changelog import MemoryChangeLog
@@ -139,7 +139,7 @@ class MemorySink:
 
         def commit() -> None:
             if held.fields != before:
-                raise SinkFault(f"the columns of {table} cannot be changed: somebody else changed them meanwhile")
+                raise SinkFault(f"the columns of {table} cannot be changed: another writer changed them meanwhile")
             held.fields = tuple(fields)
             self._put(held, held.rows, "append", stamp)
 
@@ -168,7 +168,7 @@ class MemorySink:
 
         def commit() -> None:
             if held.rows is not before:
-                raise SinkFault(f"column {column} of {table} cannot be set: somebody else wrote to it meanwhile")
+                raise SinkFault(f"column {column} of {table} cannot be set: another writer changed it meanwhile")
             self._put(held, rows, "overwrite", stamp)
 
         self._durable(f"set column {column} of {_plain(table)}", commit)
@@ -198,7 +198,7 @@ class MemorySink:
         def commit() -> None:
             held = self.lake.table(changes.table)
             ids = self._ids(held, changes.plan.columns)
-            # Where somebody else wrote meanwhile, nothing is appended without looking for old rows.
+            # Where another writer committed meanwhile, nothing is appended without looking for old rows.
             unseen = new if held.current == at_start and not touched else set()
             key_ids = [ids[names[at]] for at in keys]
             old = [tuple([row.get(at) for at in key_ids]) for row in held.rows]

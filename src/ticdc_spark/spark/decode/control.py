@@ -1,4 +1,4 @@
-"""Control events: what the driver reads of a landed batch. A row of the log's control slot is decoded once, here.
+"""Control events: what the driver reads of a landed batch. A row of the log's control bucket is decoded once, here.
 
 Row changes themselves stay in the log; of them the driver reads one summary a task, partition, table and schema key.
 """
@@ -16,11 +16,11 @@ SCHEMA_BLOCK = "schema_block"
 """Kind of the control events that have the table of a schema block; ``commit_ts`` is that of its first row."""
 
 
-class Summary(msgspec.Struct):
+class RowCounts(msgspec.Struct):
     """What one task saw of one (partition, table, schema key)."""
 
     rows: int = 0
-    """Above the table's floor; ``min_ts`` and ``max_ts`` are theirs."""
+    """Above the table's ``replay_below``; ``min_ts`` and ``max_ts`` are theirs."""
     min_ts: int = 2**63 - 1
     max_ts: int = 0
     inserts: int = 0
@@ -28,7 +28,7 @@ class Summary(msgspec.Struct):
     replays: int = 0
     """Certain ones: left out of the log."""
     late: int = 0
-    """At or below the floor, and no certain replay."""
+    """At or below it, and no certain replay."""
     hidden: bool = False
     """Whether some do not carry their commit_ts."""
 
@@ -101,7 +101,7 @@ class RowsRead(Place, frozen=True, kw_only=True):
     schema: str
     table: str
     schema_key: str
-    summary: Summary
+    summary: RowCounts
 
 
 class MessageRejected(Place, frozen=True, kw_only=True):
@@ -148,7 +148,7 @@ ControlEvent: TypeAlias = (
 
 
 class Control(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of the change log's control slot, as it is stored."""
+    """A row of the change log's control bucket, as it is stored."""
 
     kind: str
     topic: str
@@ -163,7 +163,7 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_control(row: Control) -> ControlEvent:
-    """Decode a row of the control slot."""
+    """Decode a row of the control bucket."""
     place: dict[str, Any] = {
         "topic": row.topic,
         "partition": row.partition,
@@ -185,7 +185,7 @@ def read_control(row: Control) -> ControlEvent:
             return MessageSkipped(**place, reason=left.reason, tables=left.tables, commit_ts=left.commit_ts)
         case "summary":
             of: dict[str, Any] = {"schema": row.schema, "table": row.table, "schema_key": row.schema_key or ""}
-            return RowsRead(**place, **of, summary=msgspec.json.decode(text, type=Summary))
+            return RowsRead(**place, **of, summary=msgspec.json.decode(text, type=RowCounts))
         case _ if row.kind == SCHEMA_IDS:
             return SchemaIdsRead(**place, ids=msgspec.json.decode(text, type=SchemaIds))
         case _ if row.kind == SCHEMA_BLOCK:

@@ -16,8 +16,8 @@ from ticdc_spark.clients.claim_check import ClaimCheckStorage
 from ticdc_spark.model import Bootstrap, Envelope, Event, Rejected, SchemaChange, Watermark
 from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.protocols.checksums import expected
-from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, SCHEMA_IDS, LeftOut, SchemaIds, Summary, left_out
-from ticdc_spark.spark.decode.log_schema import CONTROL_SLOT, LOG_DDL, LOG_SCHEMA
+from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, SCHEMA_IDS, LeftOut, RowCounts, SchemaIds, left_out
+from ticdc_spark.spark.decode.log_schema import CONTROL_BUCKET, LOG_DDL, LOG_SCHEMA
 from ticdc_spark.spark.decode.schema_events import (
     Blocks,
     Heads,
@@ -35,17 +35,17 @@ class LandingPlan(msgspec.Struct, frozen=True, kw_only=True):
     protocol: str
     generation: int
     batch: int
-    slots: int
-    floors: dict[str, int]
-    """``schema NUL table`` to the commit_ts up to which the table is applied."""
+    buckets: int
+    table_replay_below: dict[str, int]
+    """``schema NUL table`` to the commit_ts at and below which rows were applied before, or are late."""
     watermarks: dict[str, int]
     """``topic NUL partition`` to the highest watermark read before this batch."""
     skip: tuple[tuple[str, int, int], ...] = ()
     """(topic, partition, offset) of messages that are left out."""
     replay_below: int = 0
-    """Up to this commit_ts every row is a replay, but for those of tables with a lower floor."""
+    """The same for tables that ``table_replay_below`` does not have."""
     arrival: bool = False
-    """Without watermarks: a row at or below its table's floor, the table's last DDL, is a replay; all others count."""
+    """Without watermarks: a row at or below ``table_replay_below``, its table's last DDL, is a replay; others count."""
     claim_check_storage: str | None = None
     """Where the changefeed keeps rows that are too large for Kafka."""
     verify_checksum: bool = False
@@ -60,17 +60,17 @@ class LandingPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 _HIGHEST = 2**63 - 1
 _GROUP = ["topic", "partition", "schema", "table", "schema_key"]
-_Summaries = dict[tuple[str, int, str, str, str], Summary]
+_Summaries = dict[tuple[str, int, str, str, str], RowCounts]
 
 
 def table_id_key(schema: str, table: str) -> str:
-    """Key of a table in ``LandingPlan.floors``."""
+    """Key of a table in ``LandingPlan.table_replay_below``."""
     return f"{schema}\0{table}"
 
 
-def slot_of(schema: str, table: str, slots: int) -> int:
-    """The slot of a table's rows in the log."""
-    return crc32(table_id_key(schema, table).encode()) % slots
+def bucket_of(schema: str, table: str, buckets: int) -> int:
+    """The bucket of a table's rows in the log."""
+    return crc32(table_id_key(schema, table).encode()) % buckets
 
 
 def partition_key(topic: str, partition: int) -> str:
@@ -85,7 +85,7 @@ def land(plan: LandingPlan) -> ArrowTask:
         protocol = decoder(plan.protocol, plan.schemas, plan.native, block_keys=plan.block_keys)
         open_message = protocol.open_message
         stored = None if plan.claim_check_storage is None else ClaimCheckStorage(plan.claim_check_storage)
-        slots = _Slots(plan.slots)
+        buckets = _Buckets(plan.buckets)
         summaries: _Summaries = {}
         heads: dict[Heads, None] = {}
         of_row = PROTOCOLS[plan.protocol].row_tables() if plan.block_keys else None
@@ -101,10 +101,10 @@ def land(plan: LandingPlan) -> ArrowTask:
             if any(event.claim_check for event in envelopes):
                 whole = whole_messages(protocol, opened, None if stored is None else stored.fetch)
                 envelopes, origin, seqs, others = split_events(whole)
-            if blocks is not None and (told := blocks.of(envelopes, origin, values)):
-                yield block_rows(plan.generation, plan.batch, told)
+            if blocks is not None and (new_blocks := blocks.of(envelopes, origin, values)):
+                yield block_rows(plan.generation, plan.batch, new_blocks)
             if envelopes:
-                rows = _log_rows(plan, batch, envelopes, origin, seqs, slots)
+                rows = _log_rows(plan, batch, envelopes, origin, seqs, buckets)
                 yield _sort_out(plan, rows, summaries)
             if others:
                 yield _controls(plan, batch, others, keys, values)
@@ -124,16 +124,16 @@ def _without(
     return [[left_out(events)] if at in wanted else events for at, events in zip(places, opened, strict=True)]
 
 
-class _Slots(dict[tuple[str, str], int]):
-    """(schema, table) to its slot, computed once a task."""
+class _Buckets(dict[tuple[str, str], int]):
+    """(schema, table) to its bucket, computed once a task."""
 
     def __init__(self, count: int) -> None:
         super().__init__()
         self.count = count
 
     def __missing__(self, key: tuple[str, str]) -> int:
-        slot = self[key] = slot_of(*key, self.count)
-        return slot
+        bucket = self[key] = bucket_of(*key, self.count)
+        return bucket
 
 
 _Places = list[int] | None
@@ -165,7 +165,7 @@ def _log_rows(
     events: Sequence[Envelope],
     origin: list[int] | None,
     seqs: list[int] | None,
-    slots: _Slots,
+    buckets: _Buckets,
 ) -> pa.RecordBatch:
     count = len(events)
     places = batch.select(["topic", "partition", "offset"])
@@ -174,7 +174,7 @@ def _log_rows(
     columns = [
         pa.repeat(pa.scalar(plan.generation, pa.int32()), count),
         pa.repeat(pa.scalar(plan.batch, pa.int64()), count),
-        pa.array([slots[event.schema, event.table] for event in events], pa.int32()),
+        pa.array([buckets[event.schema, event.table] for event in events], pa.int32()),
         pa.repeat(pa.scalar("row"), count),
         *places.columns,
         pa.repeat(pa.scalar(0, pa.int32()), count) if seqs is None else pa.array(seqs, pa.int32()),
@@ -213,22 +213,22 @@ def _sort_out(plan: LandingPlan, rows: pa.RecordBatch, summaries: _Summaries) ->
     )
     for group in groups.to_pylist():
         key = tuple(group[name] for name in _GROUP)
-        summary = summaries.setdefault(key, Summary())
-        floor = floor_of(plan, key[2], key[3])
+        summary = summaries.setdefault(key, RowCounts())
+        replay_below = replay_below_of(plan, key[2], key[3])
         summary.hidden |= not group["commit_ts_min"]
-        if group["commit_ts_min"] > floor:
+        if group["commit_ts_min"] > replay_below:
             summary.rows += group["commit_ts_count"]
             summary.inserts += group["inserts_sum"]
             summary.min_ts = min(summary.min_ts, group["commit_ts_min"])
             summary.max_ts = max(summary.max_ts, group["commit_ts_max"])
         else:
-            rows = _below_floor(rows, key, floor, passed_of(plan, key[0], key[1]), summary)
+            rows = _sort_out_old(rows, key, replay_below, passed_of(plan, key[0], key[1]), summary)
     return rows
 
 
-def floor_of(plan: LandingPlan, schema: str, table: str) -> int:
+def replay_below_of(plan: LandingPlan, schema: str, table: str) -> int:
     """The commit_ts at or below which a row of a table was applied before, or is late."""
-    return plan.floors.get(table_id_key(schema, table), -1 if plan.arrival else plan.replay_below)
+    return plan.table_replay_below.get(table_id_key(schema, table), -1 if plan.arrival else plan.replay_below)
 
 
 def passed_of(plan: LandingPlan, topic: str, partition: int) -> int:
@@ -237,12 +237,12 @@ def passed_of(plan: LandingPlan, topic: str, partition: int) -> int:
     return max(passed, plan.replay_below + 1)
 
 
-def kind_of(ts: int, floor: int, passed: int, summary: Summary) -> Literal["row", "late"] | None:
-    """What a row is in a group that has rows at or below its table's floor; counts it.
+def kind_of(ts: int, replay_below: int, passed: int, summary: RowCounts) -> Literal["row", "late"] | None:
+    """What a row is in a group that has rows at or below ``replay_below``; counts it.
 
     Returns: ``None`` for a certain replay, which does not stay in the log.
     """
-    if ts > floor:
+    if ts > replay_below:
         summary.rows += 1
         summary.min_ts = min(summary.min_ts, ts)
         summary.max_ts = max(summary.max_ts, ts)
@@ -254,10 +254,10 @@ def kind_of(ts: int, floor: int, passed: int, summary: Summary) -> Literal["row"
     return "late"
 
 
-def _below_floor(
-    rows: pa.RecordBatch, key: Sequence[str | int], floor: int, passed: int, summary: Summary
+def _sort_out_old(
+    rows: pa.RecordBatch, key: Sequence[str | int], replay_below: int, passed: int, summary: RowCounts
 ) -> pa.RecordBatch:
-    """Sort out one group that has rows at or below its table's floor: its partition may have passed them before."""
+    """Sort out one group that has rows at or below ``replay_below``: its partition may have passed them before."""
     kinds, stamps = rows.column("kind").to_pylist(), rows.column("commit_ts").to_pylist()
     mine = pc.and_(
         pc.equal(rows.column("schema_key"), key[4]),
@@ -268,7 +268,7 @@ def _below_floor(
     for at, is_mine in enumerate(pc.and_(mine, here).to_pylist()):
         if not is_mine:
             continue
-        kind = kind_of(stamps[at], floor, passed, summary)
+        kind = kind_of(stamps[at], replay_below, passed, summary)
         if kind is None:
             keep[at] = False
         else:
@@ -299,7 +299,7 @@ def _control(
     row: dict[str, object] = {
         "generation": plan.generation,
         "batch": plan.batch,
-        "slot": CONTROL_SLOT,
+        "slot": CONTROL_BUCKET,
         "topic": topic,
         "partition": partition,
         "offset": offset,
@@ -330,7 +330,7 @@ def _summary_rows(plan: LandingPlan, summaries: _Summaries) -> pa.RecordBatch:
         {
             "generation": plan.generation,
             "batch": plan.batch,
-            "slot": CONTROL_SLOT,
+            "slot": CONTROL_BUCKET,
             "kind": "summary",
             "offset": -1,
             "seq": 0,
@@ -344,20 +344,20 @@ def _summary_rows(plan: LandingPlan, summaries: _Summaries) -> pa.RecordBatch:
 
 
 __all__ = [
-    "CONTROL_SLOT",
+    "CONTROL_BUCKET",
     "LOG_DDL",
     "LOG_SCHEMA",
     "SCHEMA_BLOCK",
     "SCHEMA_IDS",
     "LandingPlan",
+    "RowCounts",
     "SchemaIds",
-    "Summary",
-    "floor_of",
+    "bucket_of",
     "kind_of",
     "land",
     "partition_key",
     "passed_of",
-    "slot_of",
+    "replay_below_of",
     "split_events",
     "table_id_key",
 ]

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ticdc_spark.spark.decode.envelopes import CONTROL_SLOT, LOG_DDL, LOG_SCHEMA, LandingPlan, land
+from ticdc_spark.spark.decode.envelopes import CONTROL_BUCKET, LOG_DDL, LOG_SCHEMA, LandingPlan, land
 from ticdc_spark.spark.decode.rows import LOG_COLUMNS
 from ticdc_spark.spark.tasks import ArrowTask, files_at
 
@@ -39,10 +39,10 @@ _BATCH = 20_000
 
 
 class LogFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of the log: one slot of one task."""
+    """A file of the log: one bucket of one task."""
 
     path: str
-    slot: int
+    bucket: int
     rows: int
     bytes: int
 
@@ -74,7 +74,7 @@ def write_log(plan: LandingPlan, folder: Path, field_ids: Mapping[str, int]) -> 
         writer = _Writer(folder, field_ids)
         try:
             for rows in opened(batches):
-                if len(rows) and rows.column("slot")[0].as_py() == CONTROL_SLOT:
+                if len(rows) and rows.column("slot")[0].as_py() == CONTROL_BUCKET:
                     yield rows.select(_CONTROLS.names)
                 with files_at(folder):
                     writer.add(rows)
@@ -95,7 +95,7 @@ def _file_row(file: LogFile) -> dict[str, object]:
 
 
 class _Writer:
-    """Files of one task, one a slot; a row group has the rows of one table, or of several small ones."""
+    """Files of one task, one a bucket; a row group has the rows of one table, or of several small ones."""
 
     def __init__(self, folder: Path, field_ids: Mapping[str, int]) -> None:
         self.folder = folder
@@ -121,22 +121,26 @@ class _Writer:
         rows = rows.take(pc.sort_indices(rows, [(name, "ascending") for name in _TABLES]))
         rows = rows.combine_chunks()
         first = 0
-        for end, slot in _parts(rows):
-            self._writer(slot).write_table(rows.slice(first, end - first).cast(self.schema), row_group_size=end - first)
-            self.rows[slot] = self.rows.get(slot, 0) + end - first
+        for end, bucket in _parts(rows):
+            self._writer(bucket).write_table(
+                rows.slice(first, end - first).cast(self.schema), row_group_size=end - first
+            )
+            self.rows[bucket] = self.rows.get(bucket, 0) + end - first
             first = end
 
     def close(self) -> list[LogFile]:
         files = []
-        for slot, (path, writer) in self.open.items():
+        for bucket, (path, writer) in self.open.items():
             writer.close()
-            files.append(LogFile(path=str(path), slot=slot, rows=self.rows.get(slot, 0), bytes=path.stat().st_size))
+            files.append(
+                LogFile(path=str(path), bucket=bucket, rows=self.rows.get(bucket, 0), bytes=path.stat().st_size)
+            )
         return files
 
-    def _writer(self, slot: int) -> pq.ParquetWriter:
-        if slot not in self.open:
+    def _writer(self, bucket: int) -> pq.ParquetWriter:
+        if bucket not in self.open:
             self.folder.mkdir(parents=True, exist_ok=True)
-            path = self.folder / f"slot{slot}-{uuid4().hex}.parquet"
+            path = self.folder / f"bucket{bucket}-{uuid4().hex}.parquet"
             writer = pq.ParquetWriter(
                 path,
                 self.schema,
@@ -146,22 +150,22 @@ class _Writer:
                 write_statistics=_STATISTICS,
                 store_schema=False,
             )
-            self.open[slot] = (path, writer)
-        return self.open[slot][1]
+            self.open[bucket] = (path, writer)
+        return self.open[bucket][1]
 
 
 def _parts(rows: pa.Table) -> Iterator[tuple[int, int]]:
-    """Where row groups of sorted rows end, and their slot: where a table does, small ones together, always where a
-    slot does."""
+    """Where row groups of sorted rows end, and their bucket: where a table does, small ones together, always where a
+    bucket does."""
     counts = rows.group_by(list(_TABLES), use_threads=False).aggregate([([], "count_all")])
     counts = counts.sort_by([(name, "ascending") for name in _TABLES])  # groups come in no order that can be relied on
     first = end = 0
-    slots = counts.column("slot").to_pylist()
+    buckets = counts.column("slot").to_pylist()
     for at, count in enumerate(counts.column("count_all").to_pylist()):
         end += count
-        last_of_slot = at + 1 == len(slots) or slots[at + 1] != slots[at]
-        if last_of_slot or end - first >= _MIN_ROW_GROUP:
-            yield end, slots[at]
+        last_of_bucket = at + 1 == len(buckets) or buckets[at + 1] != buckets[at]
+        if last_of_bucket or end - first >= _MIN_ROW_GROUP:
+            yield end, buckets[at]
             first = end
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-CONTROL_SLOT = -1
-"""The log's slot of everything that the driver reads; rows of tables are in slots from 0."""
+CONTROL_BUCKET = -1
+"""The bucket of everything that the driver reads; rows of tables are in buckets from 0."""
 
-SLOTS = 8
+BUCKETS = 8
 """Parts of a batch in the log, by a hash of the table's name."""
 
 LOG_SCHEMA = pa.schema(
     [
         ("generation", pa.int32()),
         ("batch", pa.int64()),
-        ("slot", pa.int32()),
+        ("slot", pa.int32()),  # the bucket; logs that exist have this name
         ("kind", pa.string()),
         ("topic", pa.string()),
         ("partition", pa.int32()),
@@ -35,7 +35,7 @@ LOG_SCHEMA = pa.schema(
         ("corrupted", pa.bool_()),
     ]
 )
-"""The change log. ``kind``: row, late (a row at or below its table's floor that may be late), ddl, watermark,
+"""The change log. ``kind``: row, late (at or below its table's ``replay_below``, and perhaps late), ddl, watermark,
 bootstrap, rejected, skipped, summary. ``control``: JSON of what the kind carries. A rejected or skipped message
 keeps its bytes in ``key`` and ``after``. ``seq`` counts the events of one message."""
 

@@ -19,18 +19,18 @@ from ticdc_spark.spark.decode.control import (
     ControlEvent,
     DdlRead,
     MessageRejected,
+    RowCounts,
     RowsRead,
-    Summary,
     WatermarkRead,
     read_control,
 )
 from ticdc_spark.spark.decode.envelopes import (
-    CONTROL_SLOT,
+    CONTROL_BUCKET,
     LandingPlan,
-    floor_of,
     kind_of,
     land,
     passed_of,
+    replay_below_of,
     split_events,
 )
 from ticdc_spark.spark.decode.log_files import CONTROL_COLUMNS
@@ -94,12 +94,12 @@ def land_by_arrow(messages: Sequence[Message], plan: LandingPlan) -> Landed:
     rows = [
         LoggedRow(**{name: row[name] for name in LoggedRow.__struct_fields__})
         for row in found
-        if row["slot"] != CONTROL_SLOT
+        if row["slot"] != CONTROL_BUCKET
     ]
     controls = [
         read_control(Control(**{name: row[name] for name in CONTROL_COLUMNS}))
         for row in found
-        if row["slot"] == CONTROL_SLOT
+        if row["slot"] == CONTROL_BUCKET
     ]
     return rows, controls
 
@@ -135,25 +135,25 @@ def _logged(plan: LandingPlan, event: Envelope, message: Message, seq: int) -> L
     )
 
 
-def _sort_out(plan: LandingPlan, rows: list[LoggedRow]) -> tuple[list[LoggedRow], dict[_Group, Summary]]:
+def _sort_out(plan: LandingPlan, rows: list[LoggedRow]) -> tuple[list[LoggedRow], dict[_Group, RowCounts]]:
     """Count the rows of each group; leave out certain replays and name the rows that may be late."""
     groups: dict[_Group, list[LoggedRow]] = {}
     for row in rows:
         groups.setdefault((row.topic, row.partition, row.schema, row.table, row.schema_key), []).append(row)
-    summaries: dict[_Group, Summary] = {}
+    summaries: dict[_Group, RowCounts] = {}
     sorted_out: dict[int, LoggedRow | None] = {}
     for group, mine in groups.items():
         topic, partition, schema, table, _ = group
         stamps = [row.commit_ts for row in mine]
-        lowest, floor = min(stamps), floor_of(plan, schema, table)
-        summary = summaries[group] = Summary(hidden=not lowest)
-        if lowest > floor:
+        lowest, replay_below = min(stamps), replay_below_of(plan, schema, table)
+        summary = summaries[group] = RowCounts(hidden=not lowest)
+        if lowest > replay_below:
             summary.rows, summary.min_ts, summary.max_ts = len(mine), lowest, max(stamps)
             summary.inserts = sum(row.op == "insert" for row in mine)
             continue
         passed = passed_of(plan, topic, partition)
         for row in mine:
-            kind = kind_of(row.commit_ts, floor, passed, summary)
+            kind = kind_of(row.commit_ts, replay_below, passed, summary)
             if kind != "row":
                 sorted_out[id(row)] = None if kind is None else msgspec.structs.replace(row, kind=kind)
     if not sorted_out:
@@ -183,7 +183,7 @@ def _control(message: Message, seq: int, event: Event) -> ControlEvent:
             raise AssertionError(message_)
 
 
-def _summary(topic: str, partition: int, schema: str, table: str, key: str, summary: Summary) -> RowsRead:
+def _summary(topic: str, partition: int, schema: str, table: str, key: str, summary: RowCounts) -> RowsRead:
     return RowsRead(
         topic=topic, partition=partition, offset=-1, seq=0, schema=schema, table=table, schema_key=key, summary=summary
     )

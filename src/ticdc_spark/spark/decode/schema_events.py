@@ -11,7 +11,7 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Envelope
 from ticdc_spark.protocols.wire_protocol import TableOfRow
 from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, SCHEMA_IDS, SchemaIds
-from ticdc_spark.spark.decode.log_schema import CONTROL_SLOT, LOG_SCHEMA
+from ticdc_spark.spark.decode.log_schema import CONTROL_BUCKET, LOG_SCHEMA
 from ticdc_spark.wire.confluent import HEAD, is_framed, schema_id
 
 Heads = tuple[bytes | None, bytes | None]
@@ -43,10 +43,10 @@ class Blocks:
                 table = self._table_of_row(event.key, value, event)
             except MessageError:
                 continue
-            told = msgspec.json.encode(msgspec.structs.replace(table, version=event.commit_ts)).decode()
+            described = msgspec.json.encode(msgspec.structs.replace(table, version=event.commit_ts)).decode()
             found.append(
                 {"schema": event.schema, "table": event.table, "schema_key": event.schema_key}
-                | {"commit_ts": event.commit_ts, "control": told}
+                | {"commit_ts": event.commit_ts, "control": described}
             )
         return found
 
@@ -59,13 +59,13 @@ def block_rows(generation: int, batch: int, found: Iterable[dict[str, object]]) 
 def schema_id_rows(generation: int, batch: int, heads: Iterable[Heads]) -> pa.RecordBatch:
     """The log's rows of the pairs of ids that messages name."""
     pairs = (SchemaIds(*(None if h is None else schema_id(h) for h in pair)) for pair in heads)
-    told = (
+    events = (
         {"schema": "", "table": "", "commit_ts": 0, "control": msgspec.json.encode(pair).decode()} for pair in pairs
     )
-    return _rows(generation, batch, SCHEMA_IDS, told)
+    return _rows(generation, batch, SCHEMA_IDS, events)
 
 
-def _rows(generation: int, batch: int, kind: str, told: Iterable[dict[str, object]]) -> pa.RecordBatch:
-    about = {"generation": generation, "batch": batch, "slot": CONTROL_SLOT, "kind": kind}
+def _rows(generation: int, batch: int, kind: str, events: Iterable[dict[str, object]]) -> pa.RecordBatch:
+    about = {"generation": generation, "batch": batch, "slot": CONTROL_BUCKET, "kind": kind}
     place = {"topic": "", "partition": 0, "offset": -1, "seq": 0}
-    return pa.RecordBatch.from_pylist([about | place | one for one in told], schema=LOG_SCHEMA)
+    return pa.RecordBatch.from_pylist([about | place | one for one in events], schema=LOG_SCHEMA)

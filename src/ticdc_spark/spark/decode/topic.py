@@ -18,17 +18,16 @@ from pyspark.sql import functions as f
 
 from ticdc_spark.clients.claim_check import ClaimCheckStorage
 from ticdc_spark.clients.registry_file import open_registry
-from ticdc_spark.config.job import FilesSource, native_of
-from ticdc_spark.config.job import Source as SourceConfig
+from ticdc_spark.config.job import FilesSource, SourceConfig, native_of
 from ticdc_spark.errors import MessageError, UsageError
-from ticdc_spark.model import Bootstrap, Message, SchemaChange, Table
+from ticdc_spark.model import Bootstrap, Message, Offsets, SchemaChange, Table
 from ticdc_spark.protocols import canonical, decoder, protocol
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.spark.decode.schema_events import head
 from ticdc_spark.spark.session.session import coordinates, open_session
-from ticdc_spark.spark.sources.base import Offsets, Source
+from ticdc_spark.spark.sources.base import Source
 from ticdc_spark.spark.sources.faults import source_faults
-from ticdc_spark.spark.sources.kafka import KafkaSource
+from ticdc_spark.spark.sources.kafka import KafkaTopicSource
 from ticdc_spark.spark.sources.open import open_source, parts
 from ticdc_spark.spark.tasks import ArrowTask, in_worker
 from ticdc_spark.streams.detect import detect
@@ -93,7 +92,7 @@ def read_topic(
 ) -> DataFrame:
     """Read the messages of a source into a DataFrame with the columns of ``inspect --json``.
 
-    ``source``: as ``[source]`` of a job file; ``load_job(file).source``, ``FilesSource`` or ``KafkaSource``. Its
+    ``source``: as ``[source]`` of a job file; ``load_job(file).source``, ``FilesSource`` or ``KafkaTopicSource``. Its
     ``starting`` and ``upstream`` are not used. ``start`` and ``end``: offsets [start, end) by (topic, partition);
     without them, everything that is there when the function is called. ``spark``: a session that has the connectors;
     without it one is opened or joined.
@@ -111,12 +110,12 @@ def read_topic(
         spark = open_session("ticdc-spark topic", {}, coordinates(*parts(source)))
     opened = open_source(spark, source)
     try:
-        first = opened.beginning() | (start or {})
-        last = opened.ends() if end is None else end
+        first = opened.beginning_offsets() | (start or {})
+        last = opened.end_offsets() if end is None else end
         name = canonical(source.protocol) if source.protocol else _detected(opened, first, last)
         messages: DataFrame = opened.read(first, last)
     finally:
-        if isinstance(opened, KafkaSource):
+        if isinstance(opened, KafkaTopicSource):
             opened.close()
     traits = protocol(name).traits
     reading = _Reading(

@@ -113,7 +113,7 @@ def read_new(
     """Read new images; ``None`` when there are none. A column that one lacks must be nullable (virtual).
 
     ``bad``: gets the rows that cannot be read, with the reason. ``partial_rows``: those of which only the key was sent,
-    with their commit_ts; the upstream is asked for them.
+    with their commit_ts; the upstream is queried for them.
     """
     if images.count(None) == len(images):
         return None

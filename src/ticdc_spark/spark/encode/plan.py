@@ -83,7 +83,7 @@ def inserts(rows: DataFrame, table: Table, columns: Sequence[LakeColumn], commit
             )
     image = sql.struct(*(rows[_quoted(column.name)].alias(column.name) for column in columns))
     places = {"topic": sql.lit(topic), "partition": sql.lit(0), "offset": sql.lit(0).cast("bigint"), "seq": sql.lit(0)}
-    told = {
+    fields = {
         "op": sql.lit("insert"),
         "schema": sql.lit(table.schema),
         "table": sql.lit(table.name),
@@ -94,7 +94,7 @@ def inserts(rows: DataFrame, table: Table, columns: Sequence[LakeColumn], commit
         "before": sql.lit(None).cast(rows.select(image).schema[0].dataType),
         "after": image,
     }
-    return rows.select(*(column.alias(name) for name, column in (places | told).items()))
+    return rows.select(*(column.alias(name) for name, column in (places | fields).items()))
 
 
 def _quoted(name: str) -> str:

@@ -33,15 +33,15 @@ def ivy_folder(settings: Mapping[str, str] | None = None) -> Path:
 def resolve_jars(packages: Sequence[str], settings: Mapping[str, str]) -> list[str]:
     """Paths of the packages' jars and of all that they need, without those that Spark has itself.
 
-    The first call for a set of packages asks the repositories; later ones only read a list in the cache folder.
+    The first call for a set of packages reads the repositories; later ones only read a list in the cache folder.
 
     Raises: EnvironmentFault naming the coordinates that cannot be fetched.
     """
     folder = ivy_folder(settings)
     wanted = sorted(set(packages))
     rules = {k: v for k, v in settings.items() if k.startswith("spark.jars.") and k != "spark.jars.packages"}
-    asked = msgspec.json.encode([wanted, rules, pyspark.__version__], order="sorted")
-    record = folder / "resolved" / f"{hashlib.sha256(asked).hexdigest()[:20]}.json"
+    request = msgspec.json.encode([wanted, rules, pyspark.__version__], order="sorted")
+    record = folder / "resolved" / f"{hashlib.sha256(request).hexdigest()[:20]}.json"
     if record.is_file():
         known = msgspec.json.decode(record.read_bytes(), type=list[str])
         if all(Path(jar).is_file() for jar in known):
@@ -63,11 +63,11 @@ def _ask_repositories(packages: Sequence[str], folder: Path, rules: Mapping[str,
             gateway = launch_gateway(conf, {"stderr": messages, "stdout": messages})  # type: ignore[no-untyped-call]
         except PySparkRuntimeError as error:
             messages.seek(0)
-            said = messages.read().decode(errors="replace")
-            missing = sorted({":".join(part) for part in _UNRESOLVED.findall(said)})
+            output = messages.read().decode(errors="replace")
+            missing = sorted({":".join(part) for part in _UNRESOLVED.findall(output)})
             what = ", ".join(missing or packages)
             raise EnvironmentFault(
-                f"cannot fetch {what} (asked for {', '.join(packages)}); check the network and "
+                f"cannot fetch {what} (packages {', '.join(packages)}); check the network and "
                 f"spark.jars.repositories, or fill {folder} where there is one"
             ) from error
         found = str(gateway.jvm.java.lang.System.getProperty("spark.jars"))

@@ -169,10 +169,10 @@ def check_java() -> None:
     if java is None:
         raise UsageError(f"{need}, and there is no 'java' on the path: install it or set JAVA_HOME")
     try:
-        said = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
+        output = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
     except (OSError, subprocess.CalledProcessError) as error:
         raise UsageError(f"{need}, and {java} does not run ({error}): install it or set JAVA_HOME") from error
-    found = re.search(r'version "(?:1\.)?(\d+)', said)
+    found = re.search(r'version "(?:1\.)?(\d+)', output)
     if found and int(found.group(1)) < _OLDEST_JAVA:
         raise UsageError(f"{need}, and {java} is Java {found.group(1)}: install it or set JAVA_HOME")
 

@@ -11,11 +11,7 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 
 from ticdc_spark.errors import SourceFault
-
-Partition: TypeAlias = tuple[str, int]
-"""A topic and one of its partitions."""
-
-Offsets: TypeAlias = dict[Partition, int]
+from ticdc_spark.model import Offsets, TopicPartition
 
 KeyValue: TypeAlias = tuple[bytes | None, bytes | None]
 """A message's key and value."""
@@ -36,10 +32,10 @@ class Source(Protocol):
     def starting(self) -> Offsets:
         """Where a job begins that has read nothing yet, for each partition that exists now."""
 
-    def beginning(self) -> Offsets:
+    def beginning_offsets(self) -> Offsets:
         """First offset that is still there, for each partition that exists now."""
 
-    def ends(self) -> Offsets:
+    def end_offsets(self) -> Offsets:
         """Exclusive end offset now, for each partition that exists now."""
 
     def notes(self, read: Offsets) -> dict[str, str]:
@@ -82,7 +78,7 @@ class OffsetRange(msgspec.Struct, frozen=True):
         return OffsetRange(low, high, self.rows * share, self.bytes * share)
 
 
-Backlog: TypeAlias = Mapping[Partition, Sequence[OffsetRange]]
+Backlog: TypeAlias = Mapping[TopicPartition, Sequence[OffsetRange]]
 """What lies behind each partition, in order of offset."""
 
 
@@ -159,8 +155,6 @@ __all__ = [
     "Backlog",
     "KeyValue",
     "OffsetRange",
-    "Offsets",
-    "Partition",
     "Source",
     "check_start",
     "fair_cut",

@@ -9,7 +9,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from ticdc_spark.spark.sources.base import MESSAGES, KeyValue, OffsetRange, Offsets, Partition, check_start, fair_cut
+from ticdc_spark.model import Offsets, TopicPartition
+from ticdc_spark.spark.sources.base import MESSAGES, KeyValue, OffsetRange, check_start, fair_cut
 from ticdc_spark.spark.sources.faults import keys_and_values
 from ticdc_spark.topics import json_lines as recorded_json
 from ticdc_spark.topics.chunk import Chunk, Span
@@ -19,7 +20,7 @@ from ticdc_spark.topics.manifest import RecordedFile, list_recorded, spans
 _TASK_BYTES = 32 << 20
 
 
-class FileSource:
+class RecordedTopicSource:
     """Reads a recorded topic. Files may be added while a job runs; what a file holds must not change."""
 
     is_recorded = True
@@ -30,17 +31,17 @@ class FileSource:
 
     def starting(self) -> Offsets:
         """See ``Source``."""
-        return self.beginning()
+        return self.beginning_offsets()
 
     def first_messages(self, start: Offsets, end: Offsets, limit: int) -> list[KeyValue]:
         """See ``Source``."""
         return keys_and_values(self.read(start, end), limit)
 
-    def beginning(self) -> Offsets:
+    def beginning_offsets(self) -> Offsets:
         """First offset of each partition."""
         return {partition: held[0].first for partition, held in spans(self._files()).items()}
 
-    def ends(self) -> Offsets:
+    def end_offsets(self) -> Offsets:
         """Offset after the last of each partition."""
         return {partition: 1 + max(span.last for span in held) for partition, held in spans(self._files()).items()}
 
@@ -102,7 +103,7 @@ def _below(span: Span, offset: int) -> int:
     return max(0, offset - span.first) if dense else 0
 
 
-Wanted = dict[Partition, tuple[int, int]]
+Wanted = dict[TopicPartition, tuple[int, int]]
 """[first, end) of each partition that is read."""
 
 
@@ -182,4 +183,4 @@ def _reader(tasks: list[list[Piece]]) -> Callable[[Iterable[pa.RecordBatch]], It
     return read
 
 
-__all__ = ["FileSource"]
+__all__ = ["RecordedTopicSource"]

@@ -15,7 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from ticdc_spark.errors import SourceFault, UsageError
-from ticdc_spark.spark.sources.base import KeyValue, OffsetRange, Offsets, Partition, check_start, fair_cut
+from ticdc_spark.model import Offsets, TopicPartition
+from ticdc_spark.spark.sources.base import KeyValue, OffsetRange, check_start, fair_cut
 from ticdc_spark.spark.sources.faults import keys_and_values
 
 R = TypeVar("R")
@@ -29,7 +30,7 @@ _SAMPLED_PARTITIONS = 16
 """The longest backlogs are sampled; the others' messages are taken to be of the same size."""
 
 
-class KafkaSource:
+class KafkaTopicSource:
     """Reads topics, by name or by a Java regular expression that the whole name must match.
 
     ``options`` are those of Spark's Kafka source: ``kafka.…`` goes to Kafka's client. Safe to use from several
@@ -60,20 +61,20 @@ class KafkaSource:
 
     def starting(self) -> Offsets:
         """See ``Source``."""
-        return self.ends() if self._starting == "latest" else self.beginning()
+        return self.end_offsets() if self._starting == "latest" else self.beginning_offsets()
 
     def first_messages(self, start: Offsets, end: Offsets, limit: int) -> list[KeyValue]:
         """See ``Source``."""
         return keys_and_values(self.read(start, end), limit)
 
-    def beginning(self) -> Offsets:
+    def beginning_offsets(self) -> Offsets:
         """First offset that the broker still has, by partition.
 
         Raises: SourceFault naming a topic that is not there, unless topics come from a pattern.
         """
         return self._ask(lambda consumer: self._offsets(consumer.beginningOffsets(self._partitions(consumer))))
 
-    def ends(self) -> Offsets:
+    def end_offsets(self) -> Offsets:
         """Offset after the last message (with ``read_committed``: the last stable one), by partition."""
         return self._ask(lambda consumer: self._offsets(consumer.endOffsets(self._partitions(consumer))))
 
@@ -99,7 +100,7 @@ class KafkaSource:
     def read(self, start: Offsets, end: Offsets) -> DataFrame:
         """Read with Spark's batch Kafka source; large partitions are split over the cores."""
         spark = self._spark
-        first = check_start(start, end, self.beginning(), self.ends())
+        first = check_start(start, end, self.beginning_offsets(), self.end_offsets())
         if not first:
             # A plan of the same columns that needs no broker.
             return spark.range(0).selectExpr(
@@ -196,11 +197,11 @@ class KafkaSource:
     def _offsets(listed: Any) -> Offsets:
         return {(at.topic(), at.partition()): int(offset) for at, offset in listed.items()}
 
-    def _sample(self, consumer: Any, start: Offsets) -> dict[Partition, float]:
+    def _sample(self, consumer: Any, start: Offsets) -> dict[TopicPartition, float]:
         """Average bytes of a message's key and value, from the first few of each partition."""
         jvm: Any = self._spark._jvm
         at = {p: jvm.org.apache.kafka.common.TopicPartition(*p) for p in start}
-        found: dict[Partition, float] = {}
+        found: dict[TopicPartition, float] = {}
         for partition, first in start.items():
             alone = jvm.java.util.Collections.singletonList(at[partition])
             consumer.assign(alone)
@@ -225,7 +226,7 @@ _SAMPLE_OPTIONS = {
 }
 
 
-def _by_topic(offsets: Mapping[Partition, int | None]) -> str:
+def _by_topic(offsets: Mapping[TopicPartition, int | None]) -> str:
     """The JSON that Spark's source takes: topic to partition to offset, or to a list of partitions for ``assign``."""
     topics: dict[str, Any] = {}
     for (topic, partition), offset in offsets.items():
@@ -244,4 +245,4 @@ def _reason(error: Py4JJavaError) -> str:
     return f"{cause.getClass().getSimpleName()}: {cause.getMessage()}"
 
 
-__all__ = ["KafkaSource"]
+__all__ = ["KafkaTopicSource"]

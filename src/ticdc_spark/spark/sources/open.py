@@ -5,20 +5,20 @@ from pyspark.sql import SparkSession
 from ticdc_spark.config import job
 from ticdc_spark.spark.session.session import Part
 from ticdc_spark.spark.sources.base import Source
-from ticdc_spark.spark.sources.files import FileSource
-from ticdc_spark.spark.sources.kafka import KafkaSource
+from ticdc_spark.spark.sources.files import RecordedTopicSource
+from ticdc_spark.spark.sources.kafka import KafkaTopicSource
 
 
-def parts(source: job.Source) -> list[Part]:
+def parts(source: job.SourceConfig) -> list[Part]:
     """What Spark must have to read a source."""
     return ["kafka"] if isinstance(source, job.KafkaSource) else []
 
 
-def open_source(spark: SparkSession, source: job.Source) -> Source:
+def open_source(spark: SparkSession, source: job.SourceConfig) -> Source:
     """Open the source of a job. Raises: SourceFault, UsageError"""
     if isinstance(source, job.FilesSource):
-        return FileSource(spark, source.path)
-    return KafkaSource(
+        return RecordedTopicSource(spark, source.path)
+    return KafkaTopicSource(
         spark,
         source.bootstrap_servers,
         topics=source.topics or (),

@@ -27,7 +27,7 @@ from ticdc_spark.protocols.simple.avro.types import (
     TIMESTAMP,
     UNSIGNED,
     branch_byte,
-    form,
+    codec_for,
 )
 from ticdc_spark.wire.avro_binary import (
     DOUBLE,
@@ -57,7 +57,7 @@ def row_reader(table: Table, options: ReadOptions, only: frozenset[str] | None =
     readers: _Readers = {
         column.name.encode(): (
             at,
-            form(column.type).read(column.type, options) if only is None or column.name in only else None,
+            codec_for(column.type).read(column.type, options) if only is None or column.name in only else None,
         )
         for at, column in enumerate(table.columns)
     }
@@ -194,7 +194,7 @@ def row_writer(table: Table, zone: str, only: Iterable[str] | None = None) -> Ca
     names = {column.name for column in table.columns}
     wanted = names if only is None else {*only}
     writes = [
-        (column.name, name + branch_byte(NULL), form(column.type).write(column.type, zone, name))
+        (column.name, name + branch_byte(NULL), codec_for(column.type).write(column.type, zone, name))
         for column in table.columns
         if column.name in wanted
         for name in (write_text(column.name),)

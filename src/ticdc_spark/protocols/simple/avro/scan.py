@@ -185,8 +185,8 @@ def scan(found: Bytes, names: Names, columns: int, *, strict: bool) -> Scan:
         right &= np.where(known, at[column, live] < 0, not strict)
         good[live[~right]] = False
         place[live[right]] = values_end[right]
-        (told,) = np.nonzero(right & known)
-        where = column[told], live[told]
-        at[where], ends[where], branches[where] = values_at[told], values_end[told], branch[told]
+        (matched,) = np.nonzero(right & known)
+        where = column[matched], live[matched]
+        at[where], ends[where], branches[where] = values_at[matched], values_end[matched], branch[matched]
     closed = np.where(counts > 0, (found.bytes[place] == 0) & (place + 1 == found.ends), place == found.ends)
     return Scan(at, ends, branches, good & closed)

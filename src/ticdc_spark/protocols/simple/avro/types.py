@@ -43,7 +43,7 @@ SHORT_LENGTHS = 64
 Write: TypeAlias = Callable[[Any], bytes]
 
 
-class Form(NamedTuple):
+class TypeCodec(NamedTuple):
     """How a type is sent: the union's branches that it may come in, and how it is written."""
 
     read: Callable[[ColumnType, ReadOptions], Mapping[int, Reader[Value]]]
@@ -120,30 +120,30 @@ def _fixed_writer(branch: int, packed: Struct) -> Callable[[bytes], Write]:
     return writer
 
 
-def _form(readers: Mapping[int, Reader[Any]], writer: Callable[[bytes], Write]) -> Form:
-    return Form(lambda *_: readers, lambda _, _zone, head: writer(head))
+def _codec(readers: Mapping[int, Reader[Any]], writer: Callable[[bytes], Write]) -> TypeCodec:
+    return TypeCodec(lambda *_: readers, lambda _, _zone, head: writer(head))
 
 
-_UNSIGNED_BIGINT = _form({UNSIGNED: read_unsigned, LONG: read_unsigned, STRING: read_digits}, _unsigned_writer)
-_SIGNED_NUMBER = _form({LONG: read_number}, _long_writer)
-_BIT = _form({LONG: read_unsigned, STRING: read_digits}, _wrapped_writer)
-_INDEX = _form({LONG: read_unsigned}, _wrapped_writer)
-_PLAIN = _form({STRING: read_text}, _text_writer)
-_TEXT = _form({STRING: read_text_or_bytes}, _text_writer)
-_RAW = _form({BYTES: read_bytes}, _bytes_writer)
-_FORMS: Mapping[str, Form] = {
+_UNSIGNED_BIGINT = _codec({UNSIGNED: read_unsigned, LONG: read_unsigned, STRING: read_digits}, _unsigned_writer)
+_SIGNED_NUMBER = _codec({LONG: read_number}, _long_writer)
+_BIT = _codec({LONG: read_unsigned, STRING: read_digits}, _wrapped_writer)
+_INDEX = _codec({LONG: read_unsigned}, _wrapped_writer)
+_PLAIN = _codec({STRING: read_text}, _text_writer)
+_TEXT = _codec({STRING: read_text_or_bytes}, _text_writer)
+_RAW = _codec({BYTES: read_bytes}, _bytes_writer)
+_CODECS: Mapping[str, TypeCodec] = {
     **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint", "year"), _SIGNED_NUMBER),
     "bit": _BIT,
     **dict.fromkeys(("enum", "set"), _INDEX),
     **dict.fromkeys(("decimal", "date", "datetime", "time", "json", "vector"), _PLAIN),
     **dict.fromkeys(("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "var_string"), _TEXT),
-    "float": _form({FLOATS: read_float}, _fixed_writer(FLOATS, FLOAT)),
-    "double": _form({DOUBLES: read_double}, _fixed_writer(DOUBLES, DOUBLE)),
-    "timestamp": Form(_timestamp_readers, lambda _, zone, head: _timestamp_writer(head, zone)),
+    "float": _codec({FLOATS: read_float}, _fixed_writer(FLOATS, FLOAT)),
+    "double": _codec({DOUBLES: read_double}, _fixed_writer(DOUBLES, DOUBLE)),
+    "timestamp": TypeCodec(_timestamp_readers, lambda _, zone, head: _timestamp_writer(head, zone)),
 }
 
 
-def form(column_type: ColumnType) -> Form:
+def codec_for(column_type: ColumnType) -> TypeCodec:
     """How values of a type are sent.
 
     Raises: MessageError for a type that rows never carry.
@@ -152,7 +152,7 @@ def form(column_type: ColumnType) -> Form:
         return _RAW
     if column_type.name == "bigint" and column_type.unsigned:
         return _UNSIGNED_BIGINT
-    found = _FORMS.get(column_type.name)
+    found = _CODECS.get(column_type.name)
     if found is None:
         raise MessageError(f"Simple carries no values of type {column_type.name!r}")
     return found

@@ -1,8 +1,8 @@
 """MODIFY COLUMN as data: how the values of a column follow a change of its type. Pure.
 
 TiCDC's upstream is TiDB, so where TiDB and MySQL convert differently, TiDB's way is taken. Values that strict mode
-refuses cannot occur; they fail, and never become NULL. What cannot be converted exactly says why, for the applier to
-mark the table.
+refuses cannot occur; they fail, and never become NULL. What cannot be converted exactly has a reason, with which
+the applier marks the table.
 """
 
 import msgspec
