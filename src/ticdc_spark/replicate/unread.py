@@ -58,14 +58,14 @@ def mark_unread(
         state = marked.get(name)
         there = state is not None and state.table is not None and not state.dropped
         if state is not None and there:
-            marked[name] = diverged(state, state.applied, note.why)
+            state = diverged(state, state.applied, note.why)
             if note.quarantine:
-                marked[name] = msgspec.structs.replace(marked[name], quarantined=state.quarantined or note.why)
-                continue
+                state = msgspec.structs.replace(state, quarantined=state.quarantined or note.why)
+            marked[name] = state
         stands = state is not None and state.quarantined is not None
         behind = not arrival and state is not None and (there or stands) and state.applied < note.until
         if resolved < note.until or behind:
-            # One that stands still has been quarantined for it; what it becomes once it is resumed is marked.
+            # One that stands still has been quarantined for it; what it becomes once it is resumed is only marked.
             left.append(msgspec.structs.replace(note, quarantine=note.quarantine and not stands))
     return marked, tuple(left)
 
