@@ -69,6 +69,11 @@ class StreamCapture:
         self._stream = stream
         self._stopped: list[int] = []
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether reading ends by itself: a recorded topic does."""
+        return self._stream.path is not None
+
     def begin(self) -> CaptureState:
         """See ``Capture``. Raises: UsageError for a protocol that cannot be detected, or has no watermarks."""
         stream = self._stream

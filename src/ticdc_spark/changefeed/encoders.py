@@ -15,6 +15,7 @@ from ticdc_spark.protocols import protocol
 from ticdc_spark.protocols.base import Encoder, Registry
 from ticdc_spark.protocols.encoder_options import target_encoder
 
+TopicOf: TypeAlias = Callable[[str, str], str]
 EncoderFor: TypeAlias = Callable[[int], Encoder]
 """From a limit of a message's size in bytes to the encoder that keeps it."""
 
@@ -30,8 +31,11 @@ def cadence(changefeed: Changefeed) -> Cadence:
 
 
 @contextmanager
-def encoders(changefeed: Changefeed) -> Iterator[EncoderFor]:
-    """What makes the encoders of a changefeed, with its registry open."""
+def encoders(changefeed: Changefeed, topic: TopicOf) -> Iterator[EncoderFor]:
+    """What makes the encoders of a changefeed, with its registry open.
+
+    ``topic``: from the names of a schema and a table to the topic.
+    """
     with ExitStack() as stack:
         where = changefeed.schema_registry if protocol(changefeed.protocol).traits.registry else None
         registry: Registry | None = None
@@ -40,17 +44,17 @@ def encoders(changefeed: Changefeed) -> Iterator[EncoderFor]:
             stack.callback(opened.close)
             registry = opened
 
-        yield lambda limit: _encoder(changefeed, registry, limit)
+        yield lambda limit: _encoder(changefeed, registry, limit, topic)
 
 
-def _encoder(changefeed: Changefeed, registry: Registry | None, limit: int) -> Encoder:
+def _encoder(changefeed: Changefeed, registry: Registry | None, limit: int, topic: TopicOf) -> Encoder:
     fields = {field.name for field in msgspec.structs.fields(protocol(changefeed.protocol).config_type())}
     options = dict(changefeed.encoder)
     if "max_message_bytes" in fields:
         options["max-message-bytes"] = str(limit)
     if "time_zone" in fields:
         options.setdefault("time-zone", changefeed.time_zone)
-    return target_encoder(changefeed.protocol, options, registry)
+    return target_encoder(changefeed.protocol, options, registry, topic)
 
 
 __all__ = ["EncoderFor", "cadence", "encoders"]

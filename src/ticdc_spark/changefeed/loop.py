@@ -132,7 +132,7 @@ class _Run:
             self._topics.facts(changefeed.kafka.topic)
             state = begin(self._capture, self._folder)
             self._router = Router(changefeed, self._topics)
-            encoder_for = stack.enter_context(encoders(changefeed))
+            encoder_for = stack.enter_context(encoders(changefeed, self._router.named_topic))
             self._producer = KafkaProducer(changefeed.kafka)
             stack.callback(self._producer.close, drop=True)
             self._outbox = Outbox(

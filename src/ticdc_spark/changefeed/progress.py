@@ -164,6 +164,18 @@ def read_owner(path: Path) -> Owner | None:
         return None
 
 
+def is_owned(path: Path) -> bool:
+    """Whether a process owns a state folder now."""
+    try:
+        with (path / "lock").open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
 def _read(path: Path, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
@@ -185,4 +197,4 @@ def _replace(path: Path, data: bytes) -> None:
         os.close(folder)
 
 
-__all__ = ["Owner", "StateFolder", "Stored", "read_owner", "read_stored"]
+__all__ = ["Owner", "StateFolder", "Stored", "is_owned", "read_owner", "read_stored"]

@@ -18,9 +18,12 @@ class Router:
     def __init__(self, changefeed: Changefeed, topics: Topics) -> None:
         self._default = changefeed.kafka.topic
         self._topics = topics
+        self._start = changefeed.start_ts or 0
 
     def route(self, captured: Captured) -> Routed:
         """An element with its rows and DDL that are sent."""
+        if captured.commit_ts <= self._start:
+            return Routed(captured)
         match captured:
             case Transaction():
                 return Routed(
@@ -37,6 +40,22 @@ class Router:
     def topic_of(self, table: Table) -> str | None:
         """See ``Layout``."""
         return self._default
+
+    def named_topic(self, schema: str, table: str) -> str:
+        """The topic of a table of this name."""
+        return self._default
+
+    def why_left_out(self, table: Table) -> str:
+        """Why a table is not sent."""
+        return ""
+
+    def rule_of(self, table: Table) -> str:
+        """How a table's rows are spread over partitions."""
+        return "table"
+
+    def columns_of(self, table: Table) -> tuple[str, ...]:
+        """The columns of a table that are sent."""
+        return tuple(column.name for column in table.columns if not column.virtual)
 
     def partitions(self, topic: str) -> int:
         """See ``Layout``."""

@@ -236,7 +236,9 @@ class Sequencer:
     def _bootstrap(self, out: list[Action], topic: str, table: Table, ts: int, now: float) -> _Told:
         bootstraps = self._cadence.bootstraps
         assert bootstraps is not None
-        count = self._layout.partitions(topic) if bootstraps.to_all_partitions else 1
+        count = self._layout.partitions(topic)
+        if not bootstraps.to_all_partitions:
+            count = 1
         places = tuple((topic, number) for number in range(count))
         out.append(SendBootstrap(self._ticket(), places, table, ts))
         told = self._told[topic, table.schema, table.name] = _Told(table, now, last_row=now)
@@ -260,7 +262,9 @@ class Sequencer:
             return  # what is before it, or the DDL itself, is not acknowledged
         if not self._ddl_sent:
             for topic, change in routed.ddls:
-                count = 1 if self._cadence.ddl_to_first_partition else self._layout.partitions(topic)
+                count = self._layout.partitions(topic)  # asked always: the topic may have to be made
+                if self._cadence.ddl_to_first_partition:
+                    count = 1
                 places = tuple((topic, number) for number in range(count))
                 out.append(SendDdl(self._ticket(), places, change))
             self._ddl_sent = True
@@ -306,6 +310,8 @@ class Sequencer:
     def _mark(self, out: list[Action], now: float) -> None:
         if not self._cadence.watermarks or self._saved.commit_ts <= 0 or self._watermark_ticket is not None:
             return
+        if self._saving:
+            return  # it is about to be higher
         last = self._ended and _same(self._saved, self._state) and self._owes_watermark()
         if now < self._next_tick and not last:
             return

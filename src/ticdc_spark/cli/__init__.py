@@ -18,6 +18,7 @@ _COMMANDS = {
     "resume": "Let quarantined tables go on at the job's next run.",
     "dead-letters": "List what a job could not read, or left out.",
     "record": "Copy Kafka topics into a recorded topic.",
+    "changefeed": "Send the changes of a database or of a topic to Kafka as TiCDC does.",
     "inspect": "Print the events of a recorded topic or of Kafka.",
     "convert": "Write a recorded topic or Kafka topics in another protocol.",
     "demo": "Replicate a recorded shop into an Iceberg lake and show it.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -16,11 +16,19 @@ _STORAGE = ("claim_check_storage_uri", "claim_check_raw_value")
 _FIELDS = {"large-message-handle-option": "large_message_handle", "large-message-handle-compression": "compression"}
 
 
-def target_encoder(name: str, options: Mapping[str, str], registry: Registry | None = None) -> Encoder:
+def target_encoder(
+    name: str,
+    options: Mapping[str, str],
+    registry: Registry | None = None,
+    topic: Callable[[str, str], str] | None = None,
+) -> Encoder:
     """The encoder of a protocol. ``options`` are fields of its configuration, with ``-`` for ``_``, as text.
 
     Those of large messages have TiCDC's names: ``large-message-handle-option``, ``large-message-handle-compression``,
     ``claim-check-storage-uri``, ``claim-check-raw-value``.
+
+    ``topic``: from schema and table to the topic, which names the registry's subjects, where it is not TiCDC's rule
+    ``{schema}_{table}``.
 
     Raises: UsageError for a protocol or an option that there is not, a value that does not suit it, or a registry that
     is missing.
@@ -44,6 +52,8 @@ def target_encoder(name: str, options: Mapping[str, str], registry: Registry | N
             raise UsageError(f"option {field.replace('_', '-')}: {error}") from error
     if target.traits.claim_check:
         read |= _stores(target, read.get("large_message_handle"), stores)
+    if topic is not None and "topic" in (field.name for field in msgspec.structs.fields(config)):
+        read["topic"] = topic
     try:
         return target.encoder(config(**read), registry)
     except MessageError as error:

@@ -1,0 +1,51 @@
+"""What a changefeed would send where, for the tables of its source; nothing is sent or made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ticdc_spark.capture.base import Capture, CaptureState, follow
+from ticdc_spark.capture.stream import StreamCapture
+from ticdc_spark.changefeed.config.settings import Changefeed
+from ticdc_spark.changefeed.route import Router
+from ticdc_spark.changefeed.topics import Topics
+from ticdc_spark.model import Table
+
+
+def lines(changefeed: Changefeed, capture: Capture) -> Iterator[str]:
+    """Say it, a line a table, then a line a topic. Raises: what the source and Kafka raise."""
+    kafka = changefeed.kafka
+    topics = Topics(kafka, create=False)
+    router = Router(changefeed, topics)
+    yield f"changefeed {changefeed.id}: {changefeed.protocol} to {','.join(kafka.servers)}"
+    used = {kafka.topic: None}
+    tables = _tables(capture)
+    for table in sorted(tables, key=lambda table: (table.schema, table.name)):
+        topic = router.topic_of(table)
+        name = f"{table.schema}.{table.name}"
+        if topic is None:
+            yield f"  {name}: left out, {router.why_left_out(table)}"
+            continue
+        used[topic] = None
+        columns = ", ".join(router.columns_of(table))
+        yield f"  {name}: topic {topic}, partition by {router.rule_of(table)}, columns {columns}"
+    if not tables:
+        yield "  no tables: the source has none yet, or shows them only as they come"
+    for topic in used:
+        facts = topics.facts(topic)
+        made = "would be created with " if topic in topics.missing else ""
+        of = f" of {facts.real_partitions}" if facts.partitions < facts.real_partitions else ""
+        limit = facts.max_message_bytes
+        yield f"  topic {topic}: {made}{facts.partitions}{of} partitions, messages up to {limit} bytes"
+    yield "watermarks: " + ("each second, to every partition" if changefeed.watermarks else "none")
+
+
+def _tables(capture: Capture) -> tuple[Table, ...]:
+    state: CaptureState = capture.begin()
+    if isinstance(capture, StreamCapture) and capture.is_bounded:
+        for captured in capture.read(state):
+            state = follow(state, captured)
+    return state.tables
+
+
+__all__ = ["lines"]
