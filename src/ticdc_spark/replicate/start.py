@@ -206,7 +206,7 @@ def _redo(job: Job, changelog: ChangeLog, progress: Progress, table: TableState,
     why = ""
     if progress.mode == "arrival":
         why = "without watermarks it is not known which rows it lacks"
-    elif table.ddl_ts > mark:
+    elif table.ddl_ts > mark or (table.ddl_ts == mark and table.ddl_step > looked.stamp.mark[1]):
         why = f"a DDL at {table.ddl_ts} is among what it lacks"
     elif mark < progress.forgotten or mark < progress.replay_below:
         why = "the change log does not reach back so far (log-retention)"

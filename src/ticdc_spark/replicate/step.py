@@ -180,6 +180,7 @@ class Steps:
             now=self.clock(),
             job_applied=0 if decided.mode == "arrival" else self.progress.applied,
             behind=frozenset(behind),
+            unread=frozenset((note.schema, note.name) for note in progress.unread),
         )
         refused = () if decided.refused is None else (decided.refused,)
         bounds, held = bounds_of(states, decided.ddls, behind, refused)

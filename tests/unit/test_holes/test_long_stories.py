@@ -11,8 +11,7 @@ from tests.simulator.faults import Died
 from tests.unit.test_holes.shop import SCHEMA, Shop
 from ticdc_spark.config.job import SchemaFiles
 from ticdc_spark.config.values import SkipDdl
-from ticdc_spark.errors import DecisionNeeded, SourceChanged
-from ticdc_spark.model import SchemaChange
+from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.protocols.base import Encoded
 
 MARKS = ("diverged", "quarantined")
@@ -212,6 +211,19 @@ def test_an_unreadable_message_marks_a_table_that_waits_to_be_made(policy: str, 
     assert shop.condition("t") == condition
 
 
+def test_a_key_whose_delete_cannot_be_read_has_one_row_in_a_table_that_waits_to_be_made() -> None:
+    shop = Shop("canal-json", on_reject="continue")
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))")
+    shop.insert("t", id="1", v="a")
+    shop.sql("ALTER TABLE t ADD COLUMN n INT")
+    shop.row("delete", (SCHEMA, "t"), {"id": "1"})
+    unreadable(shop)
+    shop.insert("t", id="1", v="b")
+    shop.watermark()
+    shop.run()
+    assert (shop.rows("t"), shop.condition("t")) == ([(1, "b", None)], "diverged")
+
+
 def test_an_unreadable_message_marks_a_table_that_is_made_anew_after_it() -> None:
     shop = table("open", on_reject="continue")
     shop.sql("DROP TABLE t")
@@ -261,121 +273,6 @@ def test_an_unreadable_message_of_the_topic_of_a_new_name_marks_the_renamed_tabl
     assert shop.condition("u") == "diverged"
 
 
-# ---- a lost state
-
-
-def test_a_table_that_came_later_than_the_lost_state_is_marked_as_missing() -> None:
-    """Its CREATE lies below what all tables had applied: whether it was dropped since, the DDLs say."""
-    shop = table()
-    shop.sql("CREATE TABLE gone (id INT PRIMARY KEY)")
-    late = shop.change("CREATE TABLE late (id INT PRIMARY KEY)")
-    row = shop.row("insert", (SCHEMA, "late"), {"id": "1"})
-    shop.sql("DROP TABLE gone")
-    shop.insert("t", id="2", v="b")
-    shop.watermark()
-    shop.run()
-    shop.insert("t", id="3", v="c")
-    shop.watermark()
-    shop.run()
-    shop.lose_state()
-    shop.send_ddl(late)
-    shop.send_row(row)
-    shop.insert("t", id="4", v="d")
-    shop.watermark()
-    shop.run()
-    assert shop.condition("late") == "diverged"
-    assert "the lake did not have it when the state was lost" in shop.status("late").detail
-    assert (SCHEMA, "gone") not in shop.lab.view().tables
-    assert shop.rows("t") == [(1, "a"), (2, "b"), (3, "c"), (4, "d")]
-    assert shop.condition("t") == "clean"
-
-
-def test_a_table_that_was_catching_up_when_the_state_was_lost_gets_its_rows() -> None:
-    shop = table(topic_per_table=True)
-    late = shop.change("CREATE TABLE late (id INT PRIMARY KEY)")
-    first = shop.row("insert", (SCHEMA, "late"), {"id": "1"})
-    low = shop.tick()
-    second = shop.row("insert", (SCHEMA, "late"), {"id": "2"})
-    alter = shop.change("ALTER TABLE late ADD COLUMN n INT")
-    for number in ("2", "3"):
-        shop.insert("t", id=number, v="b")
-        shop.watermark("cdc_shop_t")
-        shop.run()
-    shop.send_ddl(late)
-    shop.send_row(first)
-    shop.send(shop.encoder.watermark(low), "cdc_shop_late")
-    shop.run()
-    assert shop.rows("late") == [(1,)]
-    shop.lose_state()
-    shop.send_row(second)
-    shop.send_ddl(alter)
-    shop.watermark()
-    shop.run()
-    assert shop.rows("late") == [(1, None), (2, None)]
-
-
-def test_topics_that_were_made_anew_after_the_state_was_lost_stop_the_job() -> None:
-    shop = table()
-    shop.lose_state()
-    shop.sql("DROP TABLE t")
-    shop.broker.create("cdc")
-    shop.watermark()
-    with pytest.raises(SourceChanged, match="no topic reaches back"):
-        shop.run()
-
-
-def test_a_view_is_no_table_that_a_lost_state_lacks() -> None:
-    shop = table()
-    shop.sql("CREATE TABLE u (id INT PRIMARY KEY)")
-    view = SchemaChange(
-        commit_ts=shop.tick(), query="CREATE VIEW v AS SELECT 1", kind="CREATE", schema=SCHEMA, name="v"
-    )
-    shop.send_ddl(view)
-    shop.insert("t", id="2", v="b")
-    shop.watermark()
-    shop.run()
-    shop.insert("t", id="3", v="c")
-    shop.watermark()
-    shop.run()
-    shop.lose_state()
-    shop.run()
-    assert {name: one.condition for name, one in shop.lab.view().tables.items()} == {
-        (SCHEMA, "t"): "clean",
-        (SCHEMA, "u"): "clean",
-    }
-
-
-def test_a_partition_that_was_added_is_no_topic_made_anew() -> None:
-    """The other one has lost its first messages by retention, and reaches back."""
-    shop = table()
-    for number in ("2", "3"):
-        shop.insert("t", id=number, v="b")
-        shop.watermark()
-        shop.run()
-    shop.lose_state()
-    shop.broker.trim(("cdc", 0), 2)
-    shop.broker.add_partition("cdc")
-    shop.insert("t", id="4", v="b")
-    shop.bootstrap("t")
-    shop.watermark()
-    shop.send(shop.encoder.watermark(shop.tick()), "cdc", 1)
-    shop.run()
-    assert shop.condition("t") == "clean"
-
-
-def test_a_changefeed_that_was_made_anew_from_an_older_start_goes_on() -> None:
-    shop = table()
-    old = shop.applied
-    shop.lose_state()
-    shop.broker.create("cdc")
-    shop.send(shop.encoder.watermark(old), "cdc")
-    shop.bootstrap("t")
-    shop.insert("t", id="2", v="b")
-    shop.watermark()
-    shop.run()
-    assert shop.rows("t") == [(1, "a"), (2, "b")]
-
-
 # ---- schemas
 
 
@@ -399,6 +296,22 @@ def test_rows_before_an_alter_wait_for_the_file_with_their_schema(rows: int, tmp
     shop.run(rows, again=True)
     assert shop.rows("t") == [(1, None), (2, 5)]
     assert shop.condition("t") == "unverified"
+
+
+def test_rows_wait_for_their_schema_until_the_drop_of_their_table_is_due() -> None:
+    shop = Shop("open")
+    shop.change("CREATE TABLE t (id INT PRIMARY KEY)")
+    shop.insert("t", id="1")
+    drop = shop.change("DROP TABLE t")
+    shop.send(shop.encoder.watermark(drop.commit_ts), "cdc")
+    shop.send_ddl(drop)
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
+    shop.run()
+    assert "waits for the schema" in shop.lab.view().hold
+    shop.insert("t", id="2", n="5")
+    shop.watermark()
+    shop.run()
+    assert (shop.rows("t"), shop.condition("t")) == ([(2, 5)], "clean")
 
 
 def test_rows_before_a_truncate_wait_for_the_file_with_their_schema(tmp_path: Path) -> None:

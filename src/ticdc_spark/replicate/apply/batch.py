@@ -50,6 +50,8 @@ class Batch:
     registry: Registered | None = None
     job_applied: int = 0
     """What all tables had applied before this batch."""
+    unread: frozenset[TableName] = frozenset()
+    """Tables that may lack a message that cannot be read, and are marked after the batch."""
     behind: frozenset[TableName] = frozenset()
     """Tables that catch up with the others: what all tables had applied says nothing of them."""
 
@@ -184,6 +186,8 @@ class TimelineWork:
     def commit(self, state: TableState, mark: Mark, applied_before: int, write: Callable[[Stamp], T]) -> T:
         """Commit to a table, with a stamp that describes it as ``state``."""
         name = (state.schema, state.name)
+        if state.ddl_ts == mark[0]:
+            state = msgspec.structs.replace(state, ddl_step=mark[1])
         stamp = msgspec.structs.replace(self.batch.stamp(state, mark, applied_before), seen=self.seen.get(name))
         result = write(stamp)
         self.stamps[name] = stamp

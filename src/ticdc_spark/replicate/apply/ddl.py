@@ -151,6 +151,7 @@ def _create(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain: b
         table=table,
         origin="create" if certain else "bootstrap",
         clean=certain,
+        misshapen=not certain,
         ddl_ts=ts,
         topics=before.topics if before else (),
     )
@@ -314,6 +315,7 @@ def alter(
         log.warning("`%s`.`%s`: %s", *new, inexact)
         after = diverged(after, ts, inexact)
     last = commits[-1].mark
+    after = msgspec.structs.replace(after, ddl_step=last[1])
     for one in commits:
         if work.mark(new) < one.mark:
             # What the table is changes with the last commit, so that a restart in the middle finds the same ones.

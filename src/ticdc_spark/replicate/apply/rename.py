@@ -12,7 +12,6 @@ from ticdc_spark import failpoints
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
-from ticdc_spark.replicate.apply.columns import diverged
 from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 
@@ -30,16 +29,15 @@ def rename(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: i
         _forget_copy(work, old, mark)
     elif NO_MARK < work.mark(old) <= mark:  # beyond it: a later table stands under the old name
         _move(work, old, new, mark, ts)
+    elif taken is not None and taken.kept and NO_MARK < work.mark(new) < mark:
+        # The lake does not have the table that comes; the one that was kept under its name is another.
+        set_aside(work, new)
+        work.put(TableState(schema=new[0], name=new[1], applied=ts, dropped=True, topics=taken.topics))
     if NO_MARK < work.mark(new) < (at, step + 1):
         state = work.state(new)
         assert state is not None, "it is in the lake"
         named = msgspec.structs.replace(state, schema=new[0], name=new[1], was=_names(state, old), ddl_ts=ts)
         named = msgspec.structs.replace(named, applied=max(ts, named.applied))
-        if state.kept:
-            why = (
-                f"it came under this name from `{old[0]}`.`{old[1]}`, which the lake does not have: its rows are others"
-            )
-            named = diverged(msgspec.structs.replace(named, dropped=False, kept=False), ts, why)
         work.commit(named, (at, step + 1), at, lambda stamp: work.batch.sink.stamp(new, stamp))
         failpoints.point("stamp")
     elif work.mark(new) == NO_MARK and before is not None and before.table is not None and not before.dropped:

@@ -13,7 +13,7 @@ import msgspec
 from ticdc_spark import failpoints
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded
-from ticdc_spark.model import Table, TableName
+from ticdc_spark.model import Column, Table, TableName
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.columns import diverged, stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.rejects import apply_readable
@@ -72,6 +72,10 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
         return
     versions = _versions(batch, name, state, waiting, everything=bool(late))
     state = _leave_out_unknown(name, state, waiting, versions)
+    if versions and state.table is not None and _new_columns(state.table, list(versions.values())[-1]):
+        # A group of rows may be of two tables that had the name in turn.
+        with_keys = {key: msgspec.structs.replace(scan, keys=(key,)) for key in versions}
+        versions = {key: one for key, one in versions.items() if batch.changelog.has_rows(with_keys[key])}
     if not versions:
         work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
         return
@@ -84,7 +88,7 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
             f"distinguished; leave it out with `tables` under [job]"
         )
         raise DecisionNeeded(message)
-    is_new = state.clean and not redo and not late
+    is_new = state.clean and not redo and not late and name not in batch.unread
     """Whether a key that begins with an insert has no row in the lake."""
     scan = msgspec.structs.replace(scan, keys=tuple(versions))
     changes = NetChanges(
@@ -192,8 +196,7 @@ def _prepare_table(
     # What the lake has counts: a death after the columns were added leaves them there.
     have = {key.casefold() for key in batch.sink.columns(name)}
     missing = [column for column in batch.columns(newest) if column.name.casefold() not in have]
-    known = {column.name.casefold() for column in table.columns}
-    extra = tuple(column for column in newest.columns if column.name.casefold() not in known)
+    extra = _new_columns(table, newest)
     if extra:
         merged = msgspec.structs.replace(table, columns=(*table.columns, *extra))
         state = msgspec.structs.replace(state, table=merged, clean=False)
@@ -206,6 +209,11 @@ def _prepare_table(
         failpoints.point("columns")
         state = work.known[name] or state
     return state
+
+
+def _new_columns(table: Table, newest: Table) -> tuple[Column, ...]:
+    known = {column.name.casefold() for column in table.columns}
+    return tuple(column for column in newest.columns if column.name.casefold() not in known)
 
 
 def vanished(job: Job, name: TableName) -> str:

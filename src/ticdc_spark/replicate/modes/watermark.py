@@ -60,7 +60,7 @@ def advance(
     tables = seen_tables(progress, ordered)
     partitions, resolved, hold = _resolve(progress, read, latest_offsets, rules)
     known = {(schema.schema, schema.name, schema.key) for schema in schemas if not is_block(schema.key)}
-    known |= {(*name, VALID_THEN) for name in named_after(ddls)}
+    known |= {(*name, VALID_THEN) for name in named_after([ddl for ddl in ddls if ddl.change.commit_ts <= resolved])}
     known |= {(table.schema, table.name, VALID_THEN) for table in tables if table.table is not None}
     applied = {(table.schema, table.name): table.applied for table in tables}
     missing = tuple(

@@ -35,14 +35,16 @@ def with_schemas(
     }
     tables = {**files}
     tables |= {name: state.table for name, state in states.items() if state.table is not None and not state.dropped}
+    unsure = {name for name, state in states.items() if state.misshapen}
     filled = []
     for ddl in ddls:
         change = ddl.change
         model = _model(change)
-        if change.table is None and model is not None and tables.get(model) is files.get(model):
+        if change.table is None and model is not None and (model in unsure or tables.get(model) is files.get(model)):
             # Only a file has the table that it is made like, which may have changed since without the job.
             change, tables = _filled(change, tables)
             change = msgspec.structs.replace(change, kind=LIKE_A_FILE)
+            unsure |= {(change.table.schema, change.table.name)} if change.table else set()
         elif change.table is None:
             change, tables = _filled(change, tables)
         else:

@@ -70,6 +70,8 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
     """That of the last commit to the copy; ``NO_MARK``: there was none."""
     ddl_ts: int = 0
     """commit_ts of the last DDL that was applied to it."""
+    ddl_step: int = 0
+    """The step of its last commit with the commit_ts of that DDL, which may have several."""
     was: tuple[tuple[str, str], ...] = ()
     """Names that it had before, the oldest first."""
     job_applied: int = 0
