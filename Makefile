@@ -6,7 +6,7 @@ export PYTHON
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --no-input --disable-pip-version-check
 
-.PHONY: help setup demo test test-all simulate check format lock bench bench-codecs bench-codecs-spark clean
+.PHONY: help setup demo test test-all simulate check format lock bench bench-codecs bench-codecs-spark bench-changefeed bench-binlog clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 26
@@ -61,6 +61,12 @@ bench-codecs: setup ## measure reading and writing of the protocols, without Spa
 
 bench-codecs-spark: setup ## the same in tasks of Spark, one at a time
 	@$(BIN)/python -m benchmarks.codecs_spark
+
+bench-changefeed: setup ## measure filter and dispatch of a changefeed, without Spark and Kafka
+	@$(BIN)/python -m benchmarks.changefeed_route
+
+bench-binlog: setup ## measure reading a MariaDB's binlog
+	@$(BIN)/python -m benchmarks.binlog
 
 clean: ## remove everything that was made here
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

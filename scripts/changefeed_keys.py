@@ -26,7 +26,7 @@ from ticdc_spark.changefeed.config.key import (
 )
 from ticdc_spark.changefeed.config.keys import BY_ID, KEYS
 from ticdc_spark.changefeed.config.kinds import ticdc_name
-from ticdc_spark.changefeed.config.tables import EVENT_NAMES
+from ticdc_spark.changefeed.filter import ddl_events
 from ticdc_spark.protocols import PROTOCOLS
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "changefeed-keys.md"
@@ -74,7 +74,7 @@ def page() -> str:
         head = "| key | URI | default | allowed | meaning | here |\n|---|---|---|---|---|---|\n"
         parts.append(f"## {title}\n\n{text and text + chr(10) * 2}{head}" + "\n".join(rows) + "\n")
     parts.append(_options())
-    names = ", ".join(f"`{name}`" for name in EVENT_NAMES)
+    names = ", ".join(f"`{name}`" for name in ddl_events.EVENTS)
     rest = "`alter table` is all that ALTER TABLE does, and CREATE INDEX and DROP INDEX. A DDL of another kind is never"
     parts.append(f"## Events\n\nWhat `ignore-event` takes: {names}. {rest} left out.\n")
     return "\n".join(parts)

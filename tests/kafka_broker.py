@@ -8,7 +8,7 @@ import subprocess
 import time
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -27,9 +27,13 @@ Record = tuple[bytes | None, bytes | None]
 class Broker:
     """A broker that can be stopped, killed and started again with its data and its ports."""
 
-    def __init__(self, folder: Path, options: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, options: Mapping[str, str] | None = None, *, protocols: Sequence[str] = ()
+    ) -> None:
+        """``protocols``: further listeners, by Kafka's name of their security: SSL, SASL_SSL, SASL_PLAINTEXT."""
         self.folder = folder
-        self.port, controller = _free_ports(2)
+        self.port, controller, *others = _free_ports(2 + len(protocols))
+        self.listeners = {name: f"127.0.0.1:{port}" for name, port in zip(protocols, others, strict=True)}
         self.servers = f"127.0.0.1:{self.port}"
         self._process: subprocess.Popen[bytes] | None = None
         folder.mkdir(parents=True, exist_ok=True)
@@ -38,7 +42,20 @@ class Broker:
             "node.id": "1",
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
             "controller.listener.names": "CONTROLLER",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
+            "listeners": ",".join(
+                (
+                    f"PLAINTEXT://127.0.0.1:{self.port}",
+                    f"CONTROLLER://127.0.0.1:{controller}",
+                    *(f"{name}://{address}" for name, address in self.listeners.items()),
+                )
+            ),
+            "listener.security.protocol.map": ",".join(
+                (
+                    "PLAINTEXT:PLAINTEXT",
+                    "CONTROLLER:PLAINTEXT",
+                    *(f"{name}:{name}" for name in protocols),
+                )
+            ),
             "log.dirs": str(folder / "data"),
             "auto.create.topics.enable": "false",
             "group.initial.rebalance.delay.ms": "0",

@@ -43,18 +43,40 @@ def captured_with_resolved(server: Server, state: CaptureState, uri: str = "") -
         source.close()
 
 
+def ops(elements: list[Captured]) -> list[list[str]]:
+    """What came: the operations of each transaction with their keys, the kinds of each DDL with its tables."""
+    found = []
+    for one in elements:
+        if isinstance(one, CapturedDdl):
+            found.append([f"{change.kind} {change.name or change.schema}" for change in one.changes])
+        elif isinstance(one, Transaction):
+            found.append([f"{change.op} {(change.after or change.before or {})['id']}" for change in one.changes])
+    return found
+
+
+def after(server: Server, *statements: str, uri: str = "") -> list[Captured]:
+    """What statements, run on one connection, give."""
+    state = BinlogCapture(uri or server.uri).begin()
+    server.execute(*statements)
+    return captured(server, state, uri)
+
+
 Rows = dict[tuple[str, str], dict[tuple[Value, ...], Row]]
 
 
 def fold_rows(rows: Rows, one: Captured) -> None:
-    """What an element does to the rows of tables with a primary key. A row that is not there is an error."""
+    """What an element does to the rows of tables with a primary key. A row that is not there is an error.
+
+    Of the rows that were there before an ALTER, the columns that it changed are left out.
+    """
     if isinstance(one, CapturedDdl):
         _fold_ddl(rows, one)
     elif isinstance(one, Transaction):
         for change in one.changes:
             there = rows.setdefault((change.table.schema, change.table.name), {})
             if change.before is not None:
-                assert there.pop(_key(change.table, change.before)) == change.before
+                known = there.pop(_key(change.table, change.before))
+                assert known.items() <= change.before.items()
             if change.after is not None:
                 key = _key(change.table, change.after)
                 assert key not in there
@@ -71,7 +93,9 @@ def _fold_ddl(rows: Rows, ddl: CapturedDdl) -> None:
             continue
         old = {} if before is None else rows.pop((before.schema, before.name), {})
         if after is not None:
-            moved[after.schema, after.name] = {} if change.kind == "truncate table" else old
+            same = {column.name for column in after.columns if before is not None and column in before.columns}
+            kept = {key: {name: row[name] for name in row if name in same} for key, row in old.items()}
+            moved[after.schema, after.name] = {} if change.kind == "truncate table" else kept
     rows.update(moved)
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.integration.binlog_stream import OPTIONS
 from tests.kafka_broker import Broker
+from tests.mariadb_server import Server, running
 from tests.spark_session import allow_open_sockets, shared_session
 
 
@@ -47,3 +49,23 @@ def topic_name() -> str:
 def folder(tmp_path: Path) -> Path:
     """Where a recording goes; not there yet."""
     return tmp_path / "recorded"
+
+
+@pytest.fixture(scope="session")
+def logging_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A MariaDB with a binlog, which tests share."""
+    with running(tmp_path_factory.mktemp("binlog"), *OPTIONS) as started:
+        yield started
+
+
+@pytest.fixture
+def binlog_server(logging_server: Server) -> Iterator[Server]:
+    """The same with an empty database ``d``, and its settings as they were."""
+    logging_server.execute("DROP DATABASE IF EXISTS d", "CREATE DATABASE d CHARACTER SET utf8mb4")
+    yield logging_server
+    logging_server.execute(
+        "SET GLOBAL binlog_format = ROW",
+        "SET GLOBAL binlog_row_image = FULL",
+        "SET GLOBAL binlog_row_metadata = FULL",
+        "SET GLOBAL log_bin_compress = OFF",
+    )

@@ -164,7 +164,7 @@ STEPS = (
     one(
         "a table that stood still counts as applied once the state was lost",
         "replicate.start:_first",
-        "table.mark[0] if table.quarantined or table.behind else applied",
+        "table.mark[0] if table.quarantined or table.behind or table.load else applied",
         "applied",
         "lose_state",
         "quarantine",

@@ -256,6 +256,18 @@ def _resume(world: World, move: Move, rand: Random) -> None:
         world.stops.append(f"{type(error).__name__}: {error}")
 
 
+def _resnapshot(world: World, move: Move, rand: Random) -> None:
+    live = world.live(rand)
+    world.stop()
+    if live is None or not world.setup.job.snapshot:
+        return
+    try:
+        world.lab.resnapshot(world.job, live.name)
+        world.note(f"resnapshot {live.name}")
+    except UsageError as error:
+        world.note(f"resnapshot: {error}")
+
+
 MOVES: dict[MoveKind, Apply] = {
     "transaction": _transaction,
     "ddl": _ddl,
@@ -284,6 +296,7 @@ MOVES: dict[MoveKind, Apply] = {
     "late_rows": _late_rows,
     "drop_table": _drop_table,
     "resume": _resume,
+    "resnapshot": _resnapshot,
     "save_state": lake.save_state,
     "restore_state": lake.restore_state,
     "lose_state": lake.lose_state,

@@ -127,7 +127,8 @@ def _end(world: World) -> int:
             world.excuses.disturb("skip_ddl")
             world.job = replace(world.job, skip_ddl=(*world.job.skip_ddl, proposed))
             continue
-        quiet = 0 if (view.applied, view.batch) != (before.applied, before.batch) else quiet + 1
+        moved = result == "committed" or (view.applied, view.batch) != (before.applied, before.batch)
+        quiet = 0 if moved else quiet + 1
         if quiet >= 2 and (view.applied >= last - 1 or waited > SCHEMA_TIMEOUT + 100):
             break
         if quiet:

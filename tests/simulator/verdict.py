@@ -12,6 +12,7 @@ from typing import Any
 from tests.simulator.database import Event, Live, Name, Uid
 from tests.simulator.faults import Fault
 from tests.simulator.seams import JobView, LakeTable, TableView
+from tests.simulator.snapshots import is_under_way
 from tests.simulator.world import Finding, World
 from ticdc_spark.errors import (
     EnvironmentFault,
@@ -26,8 +27,9 @@ from ticdc_spark.mysql import INTEGER_BITS, default_value, is_bytes
 
 _WAY_OUT = re.compile(
     r"\[job\]|\[source\]|\[schema\]|skip-ddl|skip-to-known|adopt|on-reject|late-rows|schema-timeout|max-rejects|resume"
-    r"|rename or drop|drop it|stop it|stop that|restore|created again|removed before|mend|leave it out|another name"
-    r"|begin a new|start the job again|set `|delete|truncate|rollback|rolled back|roll it forward|back up|is held by"
+    r"|a newer dump|rename or drop|drop it|stop it|stop that|restore|created again|removed before|mend|leave it out"
+    r"|another name|begin a new|start the job again|set `|delete|truncate|rollback|rolled back|roll it forward|back up"
+    r"|is held by"
     r"|was taken",
     re.IGNORECASE,
 )
@@ -79,7 +81,7 @@ def _judge(
     world: World, view: JobView, name: Name, live: Live, table: LakeTable | None, *, final: bool
 ) -> Finding | None:
     uid, seen = live.uid, view.tables.get(name)
-    if not final and (uid in world.excuses.unsettled or _is_ahead(world, table, view)):
+    if not final and (uid in world.excuses.unsettled or _is_ahead(world, table, view) or _is_read(world, view, uid)):
         return None
     if _is_behind(world, view, live, final=final):
         return None
@@ -88,7 +90,8 @@ def _judge(
         return found or _judge_mark(world, uid, name, seen)
     excuses = world.excuses
     excused = bool(excuses.disturbances) or uid in excuses.may_mark or uid in excuses.weak
-    if final and not excused and seen is not None and seen.condition == "unverified":
+    quiet = seen is not None and "no message of it" in seen.detail
+    if final and not excused and seen is not None and seen.condition == "unverified" and not quiet:
         return Finding(kind="unverified without cause", where="calm story", detail=f"{name}: {seen}")
     condition = seen.condition if seen else "unknown to the job"
     if table is None:
@@ -166,8 +169,8 @@ def _judge_extra(
             or name in partly
             or not world.wanted(name)
             or "_dropped_" in name[1]
-            or condition in ("diverged", "quarantined", "kept")
-            or (seen is not None and "behind the others" in seen.detail)
+            or condition in ("diverged", "quarantined", "snapshot", "kept")
+            or (seen is not None and ("behind the others" in seen.detail or "no message of it" in seen.detail))
             or (name in world.excuses.weak_names and condition != "clean")
             or (not final and _is_ahead(world, table, view))
         ):
@@ -222,6 +225,11 @@ def _is_ahead(world: World, table: LakeTable | None, view: JobView) -> bool:
     return table is not None and table.mark_ts is not None and table.mark_ts > view.applied
 
 
+def _is_read(world: World, view: JobView, uid: Uid) -> bool:
+    """Whether status says that a table, under a name that it has or had, is not read in full yet."""
+    return any(is_under_way(view.tables.get(name)) for name in world.database.names[uid])
+
+
 def _is_behind(world: World, view: JobView, live: Live, *, final: bool) -> bool:
     """Whether status shows that a table, under a name that it has or had, is behind the others: for good only where
     another one stands still."""
@@ -237,6 +245,10 @@ def _is_marked(world: World, view: JobView, live: Live) -> bool:
         return True
     if seen is not None and seen.condition == "unverified" and live.uid in world.excuses.weak:
         return True
+    now = world.database.now.get(live.name)
+    if world.setup.job.snapshot and (now is None or now.uid != live.uid):
+        # It was dropped or renamed before it could be read in full.
+        return seen is None or seen.condition == "unverified"
     if seen is None and live.uid in world.excuses.weak:
         return True
     if seen is not None and live.name in world.excuses.foreign and seen.detail == _ADOPTED:

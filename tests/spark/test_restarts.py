@@ -36,8 +36,9 @@ POINTS = frozenset(
 """Every named point of the code."""
 STEPS = frozenset({"plan", "land", "advance", "apply", "progress"})
 """Those between the steps of a batch; the others are inside the work on a table."""
-KEPT = frozenset({"aside"})
-"""Those of tables that stay after their DROP (`drop-table = keep`), which is not in this story."""
+KEPT = frozenset({"aside", "base", "gather", "swap", "save", "saved"})
+"""Those of tables that stay after their DROP (`drop-table = keep`), of full reads and of a changefeed, which are not in
+this story."""
 WRITERS = {"python": POINTS - KEPT - {"append"}, "spark": POINTS - KEPT - {"write"}}
 """What a job passes, by who writes."""
 
@@ -68,7 +69,8 @@ def run_with_deaths(job_file: Path, dies: Callable[[str], bool], monkeypatch: py
 def test_the_failpoints_are_those_that_are_documented() -> None:
     reported = re.search(r"successor: (.*)\.", failpoints.__doc__ or "", re.DOTALL)
     assert reported is not None
-    assert set(re.findall(r"\w+", re.sub(r"\(.*?\)", "", reported[1], flags=re.DOTALL))) == POINTS
+    words = set(re.findall(r"\w+", re.sub(r"\(.*?\)", "", reported[1], flags=re.DOTALL)))
+    assert words - {"of", "full", "reads", "a", "changefeed"} == POINTS
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))])

@@ -5,7 +5,7 @@ to the next. Where it stands is a ``CaptureState``, a plain value: a source that
 comes after it, with the same commit_ts as the first time.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Protocol, TypeAlias
 
 import msgspec
@@ -19,8 +19,9 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True):
     commit_ts: int
     start_ts: int = 0
     """TiDB's; 0 where the source has none."""
-    changes: tuple[RowChange, ...]
-    """In the source's order, each with this commit_ts. A row may be in it several times."""
+    changes: Collection[RowChange]
+    """In the source's order, each with this commit_ts. A row may be in it several times. A tuple, but for a large
+    transaction a collection that is decoded from a file each time it is iterated over."""
     position: str
     """In the source's own terms: reading goes on after the transaction."""
 

@@ -77,6 +77,10 @@ class _Part:
         self.idle = False
         self.waiting: deque[_Entry] = deque()
 
+    def passed(self, floor: int) -> int:
+        """The watermark that counts; ``floor`` while what was read before the position was made is read again."""
+        return self.watermark if self.next >= self.given_below else min(floor, self.watermark)
+
     def first(self) -> int:
         """The first offset with something that is still to be given."""
         while self.waiting and self.waiting[0].done:
@@ -147,8 +151,9 @@ class Reordering:
 
     def resolved(self) -> int:
         """Everything up to this has come, as far as the watermarks show; 0: a partition has none yet."""
-        busy = [part.watermark for part in self.parts.values() if not part.idle]
-        most = max((part.watermark for part in self.parts.values()), default=0)
+        floor = self.state.commit_ts + 1
+        busy = [part.passed(floor) for part in self.parts.values() if not part.idle]
+        most = max((part.passed(floor) for part in self.parts.values()), default=0)
         return max(0, min(busy, default=most) - 1)
 
     def laggards(self) -> list[Partition]:

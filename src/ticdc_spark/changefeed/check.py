@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from ticdc_spark.capture.base import Capture, CaptureState, follow
 from ticdc_spark.capture.stream import StreamCapture
 from ticdc_spark.changefeed.config.settings import Changefeed
-from ticdc_spark.changefeed.route import Router
+from ticdc_spark.changefeed.dispatch.partitions import dispatch_columns
+from ticdc_spark.changefeed.dispatch.router import Route, Router
 from ticdc_spark.changefeed.topics import Topics
 from ticdc_spark.model import Table
 
@@ -16,19 +17,17 @@ def lines(changefeed: Changefeed, capture: Capture) -> Iterator[str]:
     """Say it, a line a table, then a line a topic. Raises: what the source and Kafka raise."""
     kafka = changefeed.kafka
     topics = Topics(kafka, create=False)
-    router = Router(changefeed, topics)
+    router = Router(changefeed)
     yield f"changefeed {changefeed.id}: {changefeed.protocol} to {','.join(kafka.servers)}"
     used = {kafka.topic: None}
-    tables = _tables(capture)
-    for table in sorted(tables, key=lambda table: (table.schema, table.name)):
-        topic = router.topic_of(table)
-        name = f"{table.schema}.{table.name}"
-        if topic is None:
-            yield f"  {name}: left out, {router.why_left_out(table)}"
+    tables = sorted(_tables(capture), key=lambda table: (table.schema, table.name))
+    for route in router.check(tables):
+        name = f"{route.table.schema}.{route.table.name}"
+        if route.left_out:
+            yield f"  {name}: left out: {route.left_out}"
             continue
-        used[topic] = None
-        columns = ", ".join(router.columns_of(table))
-        yield f"  {name}: topic {topic}, partition by {router.rule_of(table)}, columns {columns}"
+        used[route.topic] = None
+        yield f"  {name}: topic {route.topic}, partition by {_rule(route)}, columns {', '.join(route.columns)}"
     if not tables:
         yield "  no tables: the source has none yet, or shows them only as they come"
     for topic in used:
@@ -38,6 +37,12 @@ def lines(changefeed: Changefeed, capture: Capture) -> Iterator[str]:
         limit = facts.max_message_bytes
         yield f"  topic {topic}: {made}{facts.partitions}{of} partitions, messages up to {limit} bytes"
     yield "watermarks: " + ("each second, to every partition" if changefeed.watermarks else "none")
+
+
+def _rule(route: Route) -> str:
+    by = dispatch_columns(route.rule, route.table)
+    names = f" ({', '.join(column.name for column in by)})" if by else ""
+    return f"{route.rule.partition}{names}"
 
 
 def _tables(capture: Capture) -> tuple[Table, ...]:

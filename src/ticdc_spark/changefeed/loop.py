@@ -20,7 +20,7 @@ from ticdc_spark.changefeed.feed import End, Feed
 from ticdc_spark.changefeed.outbox import Outbox
 from ticdc_spark.changefeed.producer import KafkaProducer, ProducerLost
 from ticdc_spark.changefeed.progress import StateFolder
-from ticdc_spark.changefeed.route import Router
+from ticdc_spark.changefeed.route import Placer
 from ticdc_spark.changefeed.sequence import Sequencer
 from ticdc_spark.changefeed.topics import Topics
 from ticdc_spark.errors import SinkFault
@@ -131,8 +131,8 @@ class _Run:
             # before anything is stored: a target that cannot be used is no beginning
             self._topics.facts(changefeed.kafka.topic)
             state = begin(self._capture, self._folder)
-            self._router = Router(changefeed, self._topics)
-            encoder_for = stack.enter_context(encoders(changefeed, self._router.named_topic))
+            self._router = Placer(changefeed, self._topics)
+            encoder_for = stack.enter_context(encoders(changefeed, self._router.rules.topic))
             self._producer = KafkaProducer(changefeed.kafka)
             stack.callback(self._producer.close, drop=True)
             self._outbox = Outbox(

@@ -48,6 +48,7 @@ class Topics:
         self._found: dict[str, TopicFacts] = {}
         self._error: type[Exception] = confluent_kafka.KafkaException
         self._module: Any = admin
+        self._down = confluent_kafka.KafkaError._ALL_BROKERS_DOWN
         self._heard = ""
         try:
             options: dict[str, Any] = {**connection(kafka), "error_cb": self._hear}
@@ -186,11 +187,12 @@ class Topics:
         except self._error as error:
             self._admin.poll(0)
             told = error.args[0].str() if hasattr(error.args[0], "str") else str(error)
-            heard = f": {self._heard}" if self._heard else ""
+            heard = f": {self._heard or 'does this listener want TLS, or a login?'}"
             raise SinkFault(f"Kafka at {self._where}: {told}{heard}") from error
 
     def _hear(self, error: Any) -> None:
-        self._heard = error.str()
+        if error.code() != self._down:  # which has no cause in it
+            self._heard = error.str()
 
 
 def _is_led(found: Any) -> bool:

@@ -26,7 +26,8 @@ from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.schemas.sql_ddl import named_after, with_schemas
 from ticdc_spark.replicate.schemas.upstream import add_upstream_schemas
 from ticdc_spark.replicate.skips import STAGE, mark, skip_line, skipped_of
-from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl, TableState, UnreadNote
+from ticdc_spark.replicate.state.notes import UnreadNote
+from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl, TableState
 from ticdc_spark.replicate.unread import names_in
 from ticdc_spark.sinks.changelog_base import ChangeLog
 from ticdc_spark.spark.decode.control import ControlEvent, MessageSkipped, WatermarkRead, reject_of

@@ -21,6 +21,7 @@ from ticdc_spark.replicate.state.progress import (
     Progress,
     ProgressStore,
     TableState,
+    WantedLoad,
 )
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.changelog_base import ChangeLog
@@ -76,7 +77,9 @@ def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: Pr
     )
     # A table that stood still, or caught up, is where it was; the others had come as far as all of them.
     promised = (
-        msgspec.structs.replace(table, applied=table.mark[0] if table.quarantined or table.behind else applied)
+        msgspec.structs.replace(
+            table, applied=table.mark[0] if table.quarantined or table.behind or table.load else applied
+        )
         for table in tables
     )
     needs = tuple(sorted((topic, partition, applied) for topic, partition in beginning))
@@ -90,7 +93,11 @@ def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: Pr
         catching_up=tuple(
             CatchUp(schema=table.schema, name=table.name, needs=needs)
             for table in tables
-            if table.behind and not table.quarantined
+            if table.behind and not table.quarantined and not table.load
+        ),
+        # What was gathered is of a base before which messages count as applied now.
+        wanted=tuple(
+            WantedLoad(schema=table.schema, name=table.name, asked=True) for table in tables if table.load is not None
         ),
         unproven=tuple(sorted(place for place, first in beginning.items() if first > 0)),
         whole=() if any(beginning.values()) else tuple(sorted(beginning)),
@@ -139,11 +146,14 @@ def _look(
         as_left = looked.stamp is not None and looked.stamp.mark == table.mark and not arrival
         return looked, columns_gone(sink, table) if as_left and table.diverged_since is None else ""
 
+    asked = {(one.schema, one.name) for one in progress.wanted if one.asked}
     redo: list[PendingRows] = []
     worse: dict[TableName, TableState] = {}
     for table, (looked, gone) in zip(tables, _each(job, look, tables), strict=True):
         name = (table.schema, table.name)
-        if looked.stamp is None:
+        if name in asked and (looked.stamp is None or looked.behind):
+            worse[name] = _to_be_read(sink, table, looked)
+        elif looked.stamp is None:
             if not interrupted:
                 raise DecisionNeeded(vanished(job, name))
         elif looked.behind:
@@ -178,6 +188,19 @@ def _come_back(job: Job, sink: Sink, progress: Progress) -> dict[TableName, Tabl
     return found
 
 
+def _to_be_read(sink: Sink, table: TableState, looked: Looked) -> TableState:
+    """A table that is not what it was, and of which a person wants a full read: whatever it is now will do."""
+    if looked.stamp is None:
+        return TableState(schema=table.schema, name=table.name, applied=table.applied, topics=table.topics)
+    sink.stamp((table.schema, table.name), looked.stamp)
+    back, since, why = _set_back(table, looked), looked.stamp.mark[0], "it was set back; a full read of it is wanted"
+    if back.load is None:
+        return diverged(back, since, why)
+    return msgspec.structs.replace(
+        back, load=msgspec.structs.replace(back.load, diverged_since=since, diverged_why=why)
+    )
+
+
 def _set_back(table: TableState, looked: Looked) -> TableState:
     """The state of a table that was set back: with the mark that it has, and what other writers did to it since."""
     assert looked.stamp is not None, "it is in the lake"
@@ -206,6 +229,8 @@ def _redo(job: Job, changelog: ChangeLog, progress: Progress, table: TableState,
     why = ""
     if progress.mode == "arrival":
         why = "without watermarks it is not known which rows it lacks"
+    elif table.origin == "snapshot" and mark <= table.emptied:
+        why = f"it was read in full at {table.emptied}. `ticdc-spark resnapshot` reads it anew"
     elif table.ddl_ts > mark or (table.ddl_ts == mark and table.ddl_step > looked.stamp.mark[1]):
         why = f"a DDL at {table.ddl_ts} is among what it lacks"
     elif mark < progress.forgotten or mark < progress.replay_below:
@@ -215,6 +240,7 @@ def _redo(job: Job, changelog: ChangeLog, progress: Progress, table: TableState,
     if why:
         raise DecisionNeeded(
             f"{looked.behind}. It cannot be brought forward from the change log: {why}. Roll the table forward again, "
+            "have it read anew (`ticdc-spark resnapshot`), "
             f"or, if all tables were restored together, delete the state folder {job.state}: the job then reads the "
             "topic again from its start and goes on from what the tables are"
         )

@@ -7,7 +7,8 @@ import msgspec
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.columns import diverged
 from ticdc_spark.replicate.plan.names import tables_of
-from ticdc_spark.replicate.state.progress import Progress, TableState, UnreadNote
+from ticdc_spark.replicate.state.notes import UnreadNote
+from ticdc_spark.replicate.state.progress import Progress, TableState
 
 
 def topics_of(progress: Progress) -> dict[TableName, set[str]]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import time
 from collections.abc import Callable, Iterator
 
-from ticdc_spark.capture.base import Captured, CaptureState
+from ticdc_spark.capture.base import Captured, CaptureState, Resolved
 from ticdc_spark.capture.binlog.assemble import Assembler
+from ticdc_spark.capture.binlog.checks import check_prepared, check_same_server, check_server, check_settings
 from ticdc_spark.capture.binlog.connection import Backoff, Connection
 from ticdc_spark.capture.binlog.dump import Dump
-from ticdc_spark.capture.binlog.position import Place, Position, write_position
+from ticdc_spark.capture.binlog.position import Place, Position, read_position, write_position
+from ticdc_spark.capture.binlog.row_events import RowEvents
 from ticdc_spark.capture.binlog.schemas import read_tables
 from ticdc_spark.capture.binlog.server import Facts, now_ms, place_now, read_facts
 from ticdc_spark.capture.binlog.statements import is_control
@@ -20,12 +21,9 @@ from ticdc_spark.capture.binlog.wire.events import Kind, query
 from ticdc_spark.errors import SourceFault
 from ticdc_spark.mysql import tso
 
-_LOG = logging.getLogger(__name__)
 _RESOLVED_SECONDS = 0.5
 _HEARTBEATS = (Kind.HEARTBEAT, Kind.HEARTBEAT_2)
 _TRIES = 20
-_CLOCK_SECONDS = 600
-"""How long the server's clock is reckoned from ours."""
 
 
 def _everything(schema: str, name: str) -> bool:
@@ -54,9 +52,11 @@ class BinlogCapture:
     def begin(self) -> CaptureState:
         with Connection(self._server) as connection:
             facts = read_facts(connection, self._server)
+            check_server(connection, self._server, facts)
+            check_prepared(connection, self._server)
             for _ in range(_TRIES):
                 before = place_now(connection, facts)
-                tables = read_tables(connection, mariadb=facts.mariadb)
+                tables = read_tables(connection, self._wanted, mariadb=facts.mariadb)
                 after = place_now(connection, facts)
                 if before == after or not self._has_ddl(before, facts):
                     physical = now_ms(connection) // 1000 * 1000
@@ -71,11 +71,13 @@ class BinlogCapture:
             try:
                 with Connection(self._server) as connection:
                     facts = read_facts(connection, self._server)
+                    check_settings(connection, self._server, facts)
+                    check_same_server(connection, self._server, facts, read_position(state.position))
                     self._clock = (now_ms(connection) / 1000, time.monotonic())
                     assembler = self._assembler(state, facts)
                 for captured in self._captured(assembler, facts):
-                    backoff.reset()
                     failing_since = 0.0
+                    backoff.reset()
                     yield captured
             except SourceFault as error:
                 if self._closed:
@@ -87,8 +89,7 @@ class BinlogCapture:
                 for _ in backoff.waits(error):
                     if self._closed:
                         return
-            else:
-                state = assembler.state()
+                    yield Resolved(commit_ts=state.commit_ts, position=state.position)
 
     def close(self) -> None:
         self._closed = True
@@ -96,14 +97,13 @@ class BinlogCapture:
             self._dump.interrupt()
 
     def _assembler(self, state: CaptureState, facts: Facts) -> Assembler:
-        return Assembler(
-            state,
+        events = RowEvents(
             mariadb=facts.mariadb,
             charsets=facts.charsets,
             wanted=self._wanted,
             max_bytes=self._server.max_transaction_bytes,
-            skip=frozenset(self._server.skip),
         )
+        return Assembler(state, facts, events, frozenset(self._server.skip))
 
     def _captured(self, assembler: Assembler, facts: Facts) -> Iterator[Captured]:
         dump = self._dump = Dump(
@@ -112,8 +112,10 @@ class BinlogCapture:
         given = time.monotonic()
         try:
             for event in dump.events():
+                if self._closed:
+                    return
                 if event.kind in _HEARTBEATS:
-                    at_end = assembler.idle and assembler.seen == (dump.file, event.end)
+                    at_end = assembler.is_end(dump.file, event.end)
                     given = time.monotonic()
                     yield assembler.resolved(self._clock_ts() if at_end else 0)
                     continue

@@ -14,7 +14,7 @@ from ticdc_spark.errors import SourceChanged, SourceFault, UsageError
 _LOG = logging.getLogger(__name__)
 _SESSION = "SET SESSION time_zone = '+00:00', SESSION sql_mode = '', SESSION sql_quote_show_create = 1"
 _READ_SECONDS = 60
-_FATAL_READING = 1236
+_CANNOT_READ = 1236
 """The one code for all that keeps the server from sending its binlog."""
 _DENIED = {1044, 1045, 1142, 1227, 1698}
 
@@ -91,7 +91,9 @@ def wrapped(server: ServerUri) -> Iterator[None]:
 
 def fault(server: ServerUri, code: int, text: str) -> SourceFault | SourceChanged | UsageError:
     """The error for a code of the server."""
-    if code == _FATAL_READING:
+    if code == _CANNOT_READ and "same server" in text:
+        return UsageError(f"{server.where}: {text}. Choose another server-id in source-uri, or leave it out")
+    if code == _CANNOT_READ:
         return SourceChanged(
             f"{server.where} does not send its binlog from where reading stands: {text}. Its binlog was purged or "
             "reset, or it is another server. Begin the changefeed anew, with a snapshot of its tables; and keep "

@@ -11,10 +11,10 @@ from typing import Any
 from ticdc_spark.capture.binlog.connection import Connection, fault, wrapped
 from ticdc_spark.capture.binlog.position import MysqlGtids, Place
 from ticdc_spark.capture.binlog.uri import ServerUri
-from ticdc_spark.capture.binlog.wire.events import Event, Kind
+from ticdc_spark.capture.binlog.wire.events import HEADER, Event, Kind
+from ticdc_spark.capture.binlog.wire.payload import unpack
 from ticdc_spark.errors import SourceFault
 
-_HEADER = struct.Struct("<IBIIIH")
 _COM_BINLOG_DUMP, _COM_BINLOG_DUMP_GTID = 0x12, 0x1E
 _NON_BLOCKING, _THROUGH_GTID = 1, 4
 _LARGEST_PACKET = 0xFFFFFF
@@ -33,6 +33,7 @@ class Dump:
     ) -> None:
         """``heartbeat``: seconds after which an idle server sends a heartbeat. ``wait``: else it ends at the end."""
         self._server = server
+        self._waits = wait
         self._connection = Connection(server)
         self.file = place.file
         self.origin = 0
@@ -62,15 +63,21 @@ class Dump:
             while True:
                 packet = _packet(raw._rfile.read)
                 if packet[0] == 0:
-                    yield self._event(packet)
+                    event = self._event(packet)
+                    if event.kind == Kind.TRANSACTION_PAYLOAD:
+                        yield from unpack(event)
+                    else:
+                        yield event
                 elif packet[0] == 0xFF:
                     code = int.from_bytes(packet[1:3], "little")
                     raise fault(self._server, code, packet[3:].decode("utf-8", "replace").lstrip("#HY0"))
+                elif self._waits:
+                    raise SourceFault(f"{self._server.where} ended its binlog's stream")
                 else:
                     return
 
     def _event(self, packet: bytes) -> Event:
-        timestamp, kind, self.origin, size, end, flags = _HEADER.unpack_from(packet, 1)
+        timestamp, kind, self.origin, size, end, flags = HEADER.unpack_from(packet, 1)
         if kind == Kind.FORMAT_DESCRIPTION:
             # the byte before the checksum says which one the events of this file have
             self._checksum = 4 if packet[-5] == 1 else 0

@@ -1,13 +1,21 @@
-"""A group of events, a transaction or a statement, while it is read."""
+"""A group of events, a transaction or a statement, while it is read; and the rows of a large one, on disk."""
 
 from __future__ import annotations
 
+import tempfile
+import weakref
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from ticdc_spark.capture.binlog.position import Place
 from ticdc_spark.capture.binlog.values.rows import RowReader
 from ticdc_spark.capture.binlog.wire.events import Gtid
+from ticdc_spark.errors import MessageError, RejectedMessage
+from ticdc_spark.model import RowChange
+
+SPILL_BYTES = 32 << 20
+"""Rows of a larger transaction go to a temporary file."""
 
 
 class Rows(NamedTuple):
@@ -16,8 +24,12 @@ class Rows(NamedTuple):
     reader: RowReader
     op: str
     data: bytes
+    """Empty when they are in the file."""
     where: str
     """``file:offset``, for errors."""
+    offset: int = 0
+    """In the file."""
+    size: int = 0
 
 
 @dataclass
@@ -39,12 +51,55 @@ class Group:
     """Bytes of its row events."""
     savepoints: dict[str, int] = field(default_factory=dict)
     """How many row events were there."""
-    xid: str = ""
-    """Of an XA transaction."""
+    broken: MessageError | None = None
+    """Why rows are missing in it: it was replayed, and a schema does not fit any more."""
+    file: BinaryIO | None = None
+    """With the rows that do not stay in memory."""
+
+    def add(self, rows: Rows) -> None:
+        """Another row event."""
+        if self.size > SPILL_BYTES:
+            if self.file is None:
+                self.file = tempfile.TemporaryFile(prefix="ticdc-spark-binlog-")  # noqa: SIM115
+                weakref.finalize(self, self.file.close)
+            offset = self.file.seek(0, 2)
+            self.file.write(rows.data)
+            rows = rows._replace(data=b"", offset=offset, size=len(rows.data))
+        self.rows.append(rows)
+
+    def changes(self, commit_ts: int) -> Collection[RowChange]:
+        """Its changes: a tuple, or for a large one a collection that reads them anew each time.
+
+        Raises: RejectedMessage for rows that cannot be read; of a large one, where they are read.
+        """
+        stored = StoredChanges(self, commit_ts)
+        return tuple(iter(stored)) if self.file is None else stored
 
 
-class Prepared(NamedTuple):
-    """An XA transaction that waits for its decision."""
+class StoredChanges(Collection[RowChange]):
+    """The changes of a large transaction, decoded while they are iterated over."""
 
-    start: Place
-    rows: list[Rows]
+    def __init__(self, group: Group, commit_ts: int) -> None:
+        self._group = group
+        self._commit_ts = commit_ts
+        self._count: int | None = None
+
+    def __iter__(self) -> Iterator[RowChange]:
+        file = self._group.file
+        for rows in self._group.rows:
+            data = rows.data
+            if file is not None and not data:
+                file.seek(rows.offset)
+                data = file.read(rows.size)
+            try:
+                yield from rows.reader.changes(rows.op, data, self._commit_ts)
+            except MessageError as error:
+                raise RejectedMessage(f"binlog {rows.where}: {error}") from error
+
+    def __len__(self) -> int:
+        if self._count is None:
+            self._count = sum(1 for _ in self)
+        return self._count
+
+    def __contains__(self, change: object) -> bool:
+        return any(one == change for one in self)

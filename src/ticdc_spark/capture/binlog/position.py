@@ -69,6 +69,10 @@ class MariadbGtids:
         domain, _, sequence = gtid.split("-")
         return domain in self._last and self._last[domain][1] >= int(sequence)
 
+    def equals(self, other: MariadbGtids) -> bool:
+        """Whether the same lies before both."""
+        return self._last == other._last
+
     def __str__(self) -> str:
         return ",".join(f"{domain}-{server}-{sequence}" for domain, (server, sequence) in self._last.items())
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
@@ -16,6 +17,7 @@ SYSTEM_SCHEMAS = frozenset({"mysql", "information_schema", "performance_schema",
 """Never captured."""
 _LISTED = """SELECT table_schema, table_name FROM information_schema.tables
 WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') AND table_schema NOT IN %s ORDER BY table_schema, table_name"""
+_VERSIONED = re.compile(r"\bWITH SYSTEM VERSIONING\b")
 _GONE = {1146, 1049}
 
 _SPATIAL = frozenset({"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon"})
@@ -25,10 +27,10 @@ _LONGTEXT = ColumnType(name="longtext", length=4294967295, charset="utf8mb4", co
 _LONGBLOB = ColumnType(name="longblob", length=4294967295, charset="binary", collate="binary")
 
 
-def read_tables(connection: Connection, *, mariadb: bool) -> tuple[Table, ...]:
+def read_tables(connection: Connection, wanted: Callable[[str, str], bool], *, mariadb: bool) -> tuple[Table, ...]:
     """All tables but the system's, as they are now; they may change while they are read.
 
-    Raises: SourceFault; UsageError for a table that cannot be read, by its grants or by what it is.
+    Raises: SourceFault; UsageError for a table that is ``wanted`` and cannot be read.
     """
     tables = []
     for schema, name in connection.rows(_LISTED, (tuple(SYSTEM_SCHEMAS),)):
@@ -39,8 +41,11 @@ def read_tables(connection: Connection, *, mariadb: bool) -> tuple[Table, ...]:
                 continue  # it was dropped since it was listed
             raise
         try:
-            tables.append(presented(parse_create(str(found[0][1]), schema, "escape"), mariadb=mariadb))
+            table = parse_create(_VERSIONED.sub("", str(found[0][1])), schema, "escape")
+            tables.append(presented(table, mariadb=mariadb))
         except MessageError as error:
+            if not wanted(schema, name):
+                continue
             raise UsageError(f"the schema of `{schema}`.`{name}` cannot be read: {error}") from error
     return tuple(tables)
 

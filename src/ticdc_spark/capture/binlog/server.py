@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ticdc_spark.capture.binlog.connection import Connection, wrapped
+from ticdc_spark.capture.binlog.connection import Connection
 from ticdc_spark.capture.binlog.position import Place
 from ticdc_spark.capture.binlog.uri import ServerUri
-from ticdc_spark.capture.binlog.values.charsets import Charsets, upper_half_sql
+from ticdc_spark.capture.binlog.values.charsets import Charsets, all_bytes_sql
 from ticdc_spark.errors import SourceFault, UsageError
 
 
@@ -67,9 +67,8 @@ def _charsets(connection: Connection, server: ServerUri, mariadb: bool) -> Chars
         with_ids = connection.rows("SELECT id, character_set_name, collation_name FROM information_schema.collations")
     collations = {int(number): (str(charset), str(name)) for number, charset, name in with_ids if number is not None}
 
-    def upper_half(charset: str) -> str:
-        sql, argument = upper_half_sql(charset)
-        with Connection(server) as asked, wrapped(server):
-            return str(asked.rows(sql, (argument,))[0][0])
+    def all_bytes(charset: str) -> str:
+        with Connection(server) as asked:
+            return str(asked.rows(all_bytes_sql(charset))[0][0])
 
-    return Charsets(collations, upper_half)
+    return Charsets(collations, all_bytes)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from ticdc_spark.capture.binlog.schemas import SYSTEM_SCHEMAS, presented, presented_all, quoted
-from ticdc_spark.capture.binlog.wire.events import ANSI_QUOTES, NO_BACKSLASH_ESCAPES
+from ticdc_spark.capture.binlog.wire.events import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, Query
 from ticdc_spark.ddl import Charset, DdlEffect, apply_ddl, ddl_tables, fold
 from ticdc_spark.model import SchemaChange, Table, TableName
 
@@ -56,22 +56,20 @@ STEPS = 2
 """Of every statement: what CREATE OR REPLACE drops, and the rest. Always as many, as positions count them."""
 
 
-def follow_ddl(
-    step: int, tables: Tables, schema: str, sql: str, *, charset: Charset | None, sql_mode: int, mariadb: bool
-) -> Step:
+def follow_ddl(step: int, tables: Tables, found: Query, sql: str, *, charset: Charset | None, mariadb: bool) -> Step:
     """What a step of a DDL does. Names in double quotes, under ANSI_QUOTES, are understood; so is NO_BACKSLASH_ESCAPES.
+    ``charset``: of the default database.
 
     Raises: Unfollowed.
     """
-    text = ansi_unquoted(sql) if sql_mode & ANSI_QUOTES else sql
+    schema, sql_mode = found.schema, found.sql_mode
+    text = plain_sql(sql, sql_mode)
     replaces = _OR_REPLACE.match(text)
     if step == 0 and not replaces:
         return Step((), tables)
     if replaces:
         text = replaces[1] + text[replaces.end() :]
-    effect = apply_ddl(
-        tables, schema, text, charset=charset, backslash="literal" if sql_mode & NO_BACKSLASH_ESCAPES else "escape"
-    )
+    effect = apply_ddl(tables, schema, text, charset=charset, backslash="escape")
     if effect.unsupported:
         raise Unfollowed(effect.unsupported)
     if step == 0:
@@ -81,7 +79,7 @@ def follow_ddl(
             "".join(f"DROP TABLE {_full(name)}" for name in gone),
         )
     else:
-        query = text if replaces else sql
+        query = text if replaces or sql_mode & (ANSI_QUOTES | NO_BACKSLASH_ESCAPES) else sql
     changes = _changes(effect, tables, schema, query, text, mariadb)
     after = {name: presented(table, mariadb=mariadb) for name, table in fold(tables, effect).items()}
     return Step(changes, after)
@@ -147,15 +145,36 @@ def _full(name: TableName) -> str:
     return f"{quoted(name[0])}.{quoted(name[1])}"
 
 
-_STRINGS = re.compile(r"""'(?:[^'\\]|\\.|'')*'|`(?:[^`]|``)*`|"((?:[^"]|"")*)"|/\*.*?\*/""", re.DOTALL)
+_QUOTED = {
+    mode: re.compile(
+        rf"""'(?P<string>{body}*)'|"(?P<double>{body.replace("'", '"')}*)"|`(?:[^`]|``)*`"""
+        r"""|/\*(?![!M]).*?\*/|--(?=\s)[^\n]*|\#[^\n]*|(?P<versioning>\bWITH\s+SYSTEM\s+VERSIONING\b)""",
+        re.DOTALL | re.IGNORECASE,
+    )
+    for mode, body in ((0, r"(?:[^'\\]|\\.|'')"), (NO_BACKSLASH_ESCAPES, r"(?:[^']|'')"))
+}
 
 
-def ansi_unquoted(sql: str) -> str:
-    """Names in double quotes written in backquotes; strings in single quotes stay."""
+def plain_sql(sql: str, sql_mode: int) -> str:
+    """A statement as it is written under an empty sql_mode: names in backquotes, strings in single quotes.
 
-    def name(found: re.Match[str]) -> str:
-        if found[1] is None:
+    WITH SYSTEM VERSIONING is left out: rows of such tables are refused when they come.
+    """
+    literal = sql_mode & NO_BACKSLASH_ESCAPES
+
+    def string(text: str) -> str:
+        return "'" + (text.replace("\\", "\\\\") if literal else text) + "'"
+
+    def plain(found: re.Match[str]) -> str:
+        if found["versioning"]:
+            return ""
+        if found["string"] is not None:
+            return string(found["string"])
+        double = found["double"]
+        if double is None:
             return found[0]
-        return quoted(found[1].replace('""', '"'))
+        if sql_mode & ANSI_QUOTES:
+            return quoted(double.replace('""', '"'))
+        return string(double.replace('""', '"').replace("'", "''"))
 
-    return _STRINGS.sub(name, sql)
+    return _QUOTED[literal].sub(plain, sql)

@@ -12,8 +12,6 @@ import msgspec
 from ticdc_spark.config.secrets import remember
 from ticdc_spark.errors import UsageError
 
-_MIB = 1 << 20
-
 
 class ServerUri(msgspec.Struct, frozen=True, kw_only=True):
     """A server, and the limits of reading it."""
@@ -24,13 +22,14 @@ class ServerUri(msgspec.Struct, frozen=True, kw_only=True):
     password: str = ""
     server_id: int | None = None
     """What this source calls itself to the server; ``None``: a random number."""
-    tls: bool = False
+    tls: bool | None = None
+    """``None``: where the server offers it."""
     ca: Path | None = None
     cert: Path | None = None
     key: Path | None = None
     verify: bool = True
-    max_transaction_bytes: int = 256 * _MIB
-    """Of one transaction in the binlog."""
+    max_transaction_bytes: int = 8 << 30
+    """Of one transaction in the binlog; its rows lie on disk while it is read."""
     skip: tuple[str, ...] = ()
     """Statements that are not followed, as ``file:offset``."""
 
@@ -50,6 +49,8 @@ class ServerUri(msgspec.Struct, frozen=True, kw_only=True):
         options: dict[str, Any] = {"host": self.host, "port": self.port, "user": self.user, "password": self.password}
         if self.tls:
             options["ssl"] = self._context()
+        elif self.tls is False:
+            options["ssl_disabled"] = True
         return options
 
     def _context(self) -> ssl.SSLContext:
@@ -99,12 +100,12 @@ def parse_uri(uri: str) -> ServerUri:
         user=unquote(parts.username or "root"),
         password=password,
         server_id=server_id,
-        tls=_boolean(given, "tls", bool(files)),
+        tls=_boolean(given, "tls", True if files else None),
         ca=files.get("ca"),
         cert=files.get("cert"),
         key=files.get("key"),
-        verify=_boolean(given, "ssl-verify", True),
-        max_transaction_bytes=largest or 256 * _MIB,
+        verify=_boolean(given, "ssl-verify", True) is not False,
+        max_transaction_bytes=largest or 8 << 30,
         skip=tuple(filter(None, given.get("skip", "").split(","))),
     )
 
@@ -118,7 +119,7 @@ def _number(given: dict[str, str], key: str, least: int, most: int) -> int | Non
     return int(text)
 
 
-def _boolean(given: dict[str, str], key: str, default: bool) -> bool:
+def _boolean(given: dict[str, str], key: str, default: bool | None) -> bool | None:
     text = given.get(key)
     if text is None:
         return default

@@ -10,26 +10,13 @@ from ticdc_spark.changefeed.config.given import Entry, Given
 from ticdc_spark.changefeed.config.key import DISPATCHERS, EVENTS, SELECTORS
 from ticdc_spark.changefeed.config.settings import ColumnSelector, DispatchRule, EventFilter, Filter
 from ticdc_spark.changefeed.config.sink_uri import is_topic
+from ticdc_spark.changefeed.filter.ddl_events import EVENTS as EVENTS_ALLOWED
 from ticdc_spark.config.matcher import compile_column_matcher, compile_matcher
 from ticdc_spark.config.rules import regex
 from ticdc_spark.config.toml import nearest
 from ticdc_spark.errors import UsageError
 from ticdc_spark.protocols import WireProtocol
 
-EVENT_NAMES = (
-    "all dml", "all ddl", "insert", "update", "delete",
-    "create schema", "create database", "drop schema", "drop database", "modify schema charset and collate",
-    "create table", "drop table", "rename table", "truncate table", "recover table", "alter table",
-    "create view", "drop view",
-    "add table partition", "drop table partition", "truncate table partition", "exchange table partition",
-    "reorganize table partition", "alter table partitioning", "remove table partitioning",
-    "add column", "drop column", "modify column", "set default value", "rebase auto id",
-    "add primary key", "drop primary key", "create index", "drop index", "rename index", "alter index visibility",
-    "add foreign key", "drop foreign key", "add fulltext index", "create hybrid index",
-    "modify table comment", "modify table charset and collate", "alter ttl info", "alter ttl remove",
-    "multi schema change",
-)  # fmt: skip
-"""What ``ignore-event`` takes."""
 PARTITIONS = ("default", "table", "index-value", "columns", "ts")
 _EXPRESSION = re.compile(r"[A-Za-z0-9._-]*(\{schema\})?([A-Za-z0-9._-]*\{table\})?[A-Za-z0-9._-]*")
 
@@ -52,8 +39,8 @@ def _event_filter(given: Given, entry: Entry) -> EventFilter:
         return entry.get(f"{EVENTS}.{name}")
 
     for event in get("ignore-event"):
-        if event not in EVENT_NAMES:
-            near = nearest(event, EVENT_NAMES) or "; allowed: " + ", ".join(EVENT_NAMES)
+        if event not in EVENTS_ALLOWED:
+            near = nearest(event, EVENTS_ALLOWED) or "; allowed: " + ", ".join(EVENTS_ALLOWED)
             given.mistakes.add(entry.place(f"{EVENTS}.ignore-event"), f"found {event!r}, which is no event{near}")
     for pattern in get("ignore-sql"):
         _try(given, entry, f"{EVENTS}.ignore-sql", partial(regex, pattern, f"found {pattern!r}"))
@@ -159,4 +146,4 @@ def _try(given: Given, entry: Entry, name: str, check: Callable[[], object]) -> 
         given.mistakes.add(entry.place(name), str(error))
 
 
-__all__ = ["EVENT_NAMES", "PARTITIONS", "read_dispatchers", "read_filter", "read_selectors"]
+__all__ = ["PARTITIONS", "read_dispatchers", "read_filter", "read_selectors"]

@@ -128,6 +128,8 @@ _VOLATILE: dict[str, Any] = {
     "rows": 0,
     "topics": (),
     "job_applied": 0,
+    "gathered": 0,
+    "expected": 0,
 }
 """What of a table's state is not in ``Stamp.about``: it changes without a commit, or stands in the stamp."""
 

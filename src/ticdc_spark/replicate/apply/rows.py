@@ -219,7 +219,8 @@ def _new_columns(table: Table, newest: Table) -> tuple[Column, ...]:
 def vanished(job: Job, name: TableName) -> str:
     """What there is to do about a table that was there."""
     return (
-        f"`{name[0]}`.`{name[1]}` was created by this job, but it is not in the lake any more. Restore it, or leave it "
+        f"`{name[0]}`.`{name[1]}` was created by this job, but it is not in the lake any more. Restore it, have it "
+        f"read anew (`ticdc-spark resnapshot {job.file.name} {name[0]}.{name[1]}`), or leave it "
         f"out with `tables` under [job]; if the state folder {job.state} is an older copy, delete it, and the job goes "
         "on from what the tables are"
     )

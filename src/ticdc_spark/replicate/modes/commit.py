@@ -71,7 +71,7 @@ def forget_before(progress: Progress, batches: int | None, keep: float | None, n
 
 
 def _moved(state: TableState, resolved: int) -> TableState:
-    if state.quarantined is not None or state.dropped:
+    if state.quarantined is not None or state.load is not None or state.dropped:
         return state
     return msgspec.structs.replace(state, applied=max(state.applied, resolved))
 

@@ -14,7 +14,8 @@ from ticdc_spark.ddl.statements import AlterTable, CreateTable, DatabaseDdl, Dro
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import SchemaChange, TableName
 from ticdc_spark.replicate.plan.names import tables_before_and_after
-from ticdc_spark.replicate.state.progress import PastName, Progress, TableState
+from ticdc_spark.replicate.state.notes import PastName
+from ticdc_spark.replicate.state.progress import Progress, TableState
 from ticdc_spark.spark.decode.control import ControlEvent, DdlRead
 
 

@@ -70,7 +70,8 @@ def _number(kind: ColumnType, wire: Wire, charsets: Charsets) -> Cell | None:
     if name in INTEGER_BITS:
         code, form = _INTEGERS[name]
         _expect("the wire type", wire.code, code)
-        _expect("the column unsigned", wire.unsigned, kind.unsigned)
+        if wire.unsigned is not None:
+            _expect("the column unsigned", wire.unsigned, kind.unsigned)
         if form == "3s":
             signed = not kind.unsigned
             return Cell(_CALL, form, function=lambda data: str(int.from_bytes(data, "little", signed=signed)))

@@ -29,16 +29,15 @@ _WIDE = {
     "euckr": "cp949",
 }
 """Python's codecs for those with more than one byte a character; the others are tables of 256."""
-_UPPER_HALF = bytes(range(128, 256))
 
 
 class Charsets:
     """The server's character sets."""
 
-    def __init__(self, collations: dict[int, tuple[str, str]], upper_half: Callable[[str], str]) -> None:
-        """``collations``: character set and name of each id. ``upper_half``: bytes 128 to 255 of a set, converted."""
+    def __init__(self, collations: dict[int, tuple[str, str]], all_bytes: Callable[[str], str]) -> None:
+        """``collations``: character set and name of each id. ``all_bytes``: 0 to 255 of a set, converted."""
         self._collations = collations
-        self._upper_half = lru_cache(None)(upper_half)
+        self._all_bytes = lru_cache(None)(all_bytes)
 
     def names(self, collation: int) -> tuple[str, str]:
         """Character set and collation of an id.
@@ -57,8 +56,9 @@ class Charsets:
         codec = _WIDE.get(charset)
         if codec is not None:
             return lambda data: data.decode(codec)
-        table = "".join(map(chr, range(128))) + self._upper_half(charset)
-        encoded = dict(enumerate(table))
+        encoded = self._all_bytes(charset)
+        if len(encoded) != 256:
+            raise MessageError(f"binlog: character set {charset} is not read")
         return lambda data: "".join([encoded[byte] for byte in data])
 
     def text(self, data: bytes, collation: int | None) -> str:
@@ -70,6 +70,6 @@ class Charsets:
             return data.decode("utf-8", "replace")
 
 
-def upper_half_sql(charset: str) -> tuple[str, bytes]:
-    """The query that gives ``upper_half`` for a character set with one byte a character, and its argument."""
-    return f"SELECT CONVERT(_{charset} %s USING utf8mb4)", _UPPER_HALF
+def all_bytes_sql(charset: str) -> str:
+    """The query that gives ``all_bytes`` for a character set with one byte a character."""
+    return f"SELECT CONVERT(_{charset} X'{bytes(range(256)).hex()}' USING utf8mb4)"

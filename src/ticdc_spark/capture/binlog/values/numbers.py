@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 _DIGITS_IN = 9
 _SIZES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
@@ -25,28 +26,36 @@ def decimal_text(precision: int, scale: int) -> Callable[[bytes], str]:
     """
     whole, whole_left = divmod(precision - scale, _DIGITS_IN)
     part, part_left = divmod(scale, _DIGITS_IN)
-    widths = [whole_left] * bool(whole_left) + [_DIGITS_IN] * (whole + part) + [part_left] * bool(part_left)
-    chunks, at = [], 0
-    for width in widths:
-        chunks.append((at, at + _SIZES[width], width))
-        at += _SIZES[width]
-    size, mask = at, (1 << 8 * at) - 1
-    sign_bit = 1 << 8 * at - 1
-    point = precision - scale
+    part_widths = [_DIGITS_IN] * part + [part_left] * bool(part_left)
+    whole_widths = [whole_left] * bool(whole_left) + [_DIGITS_IN] * whole
+    part_sum, bits = _sum_of(part_widths, 0)
+    whole_sum, bits = _sum_of(whole_widths, bits)
+    sign = 1 << bits - 1
+    names: dict[str, Any] = {"sign": sign, "rest": sign - 1, "number_of": _from}
+    fraction = f".{{part:0{scale}}}" if scale else ""
+    exec(
+        "def read(data):\n"
+        "    n = number_of(data, 'big')\n"
+        "    minus = ''\n"
+        "    if n & sign: n ^= sign\n"
+        "    else: n ^= rest; minus = '-'\n"
+        f"    whole = {whole_sum}; part = {part_sum}\n"
+        f"    return f'{{minus if whole or part else \"\"}}{{whole}}{fraction}'\n",
+        names,
+    )
+    found: Callable[[bytes], str] = names["read"]
+    return found
 
-    def read(data: bytes) -> str:
-        number = _from(data, "big") ^ sign_bit
-        negative = bool(number & sign_bit)
-        if negative:
-            number ^= mask
-        plain = number.to_bytes(size, "big")
-        digits = "".join([f"{_from(plain[start:end], 'big'):0{width}}" for start, end, width in chunks])
-        text = digits[:point].lstrip("0") or "0"
-        if scale:
-            text = f"{text}.{digits[point:]}"
-        return "-" + text if negative and text.strip("0.") else text
 
-    return read
+def _sum_of(widths: list[int], shift: int) -> tuple[str, int]:
+    """The expression of a number from its groups of digits in ``n``, the lowest at ``shift``; and where it ends."""
+    terms, power = [], 1
+    for width in reversed(widths):
+        size = 8 * _SIZES[width]
+        terms.append(f"(n >> {shift} & {(1 << size) - 1}) * {power}")
+        power *= 10**width
+        shift += size
+    return " + ".join(terms) or "0", shift
 
 
 def bit_text(data: bytes) -> str:

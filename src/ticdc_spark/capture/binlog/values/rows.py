@@ -30,8 +30,8 @@ class RowReader:
         """
         Raises: MessageError when the table map does not have the columns of ``table``.
         """
-        self.table = _settled(table, wire, charsets)
         self._cells = _cells(table, wire, charsets)
+        self.table = _settled(table, wire, charsets)
         self._null_size = (len(self._cells) + 7) // 8
         self._reads: dict[bytes, _Read] = {}
         self._lenient: dict[bytes, _Read] = {}

@@ -45,53 +45,57 @@ def fraction_size(fsp: int) -> int:
     return (fsp + 1) // 2
 
 
-def _digits(number: int, fsp: int) -> str:
-    """An odd count of digits is stored with one more."""
-    even = fsp + fsp % 2
-    return f".{number:0{even}}"[: fsp + 1]
+def _fraction(fsp: int) -> tuple[int, int, int]:
+    """Bits of the fraction, their mask, and what the number is divided by: an odd count of digits has one more."""
+    size = 8 * fraction_size(fsp)
+    return size, (1 << size) - 1, 10 ** (fsp % 2)
 
 
 def datetime_text(fsp: int) -> Callable[[bytes], str]:
     """A reader of DATETIME(``fsp``)."""
+    bits, mask, extra = _fraction(fsp)
 
     def whole(data: bytes) -> str:
         number = _from(data, "big") - 0x8000000000
         return _day(number >> 17) + _clock(number & 0x1FFFF)
 
     def fractional(data: bytes) -> str:
-        return whole(data[:5]) + _digits(_from(data[5:], "big"), fsp)
+        number = _from(data, "big")
+        seconds = (number >> bits) - 0x8000000000
+        return f"{_day(seconds >> 17)}{_clock(seconds & 0x1FFFF)}.{(number & mask) // extra:0{fsp}}"
 
     return fractional if fsp else whole
 
 
 def timestamp_text(fsp: int) -> Callable[[bytes], str]:
     """A reader of TIMESTAMP(``fsp``), as UTC."""
+    bits, mask, extra = _fraction(fsp)
+    zero = "0000-00-00 00:00:00" + ("." + "0" * fsp if fsp else "")
 
     def whole(data: bytes) -> str:
-        number = _from(data[:4], "big")
-        days, seconds = divmod(number, 86400)
-        return _epoch_day(days) + _seconds(seconds)
+        number = _from(data, "big")
+        return _epoch_day(number // 86400) + _seconds(number % 86400) if number else zero
 
-    def at(data: bytes) -> str:
-        if not any(data):
-            return "0000-00-00 00:00:00" + (_digits(0, fsp) if fsp else "")
-        return whole(data) + (_digits(_from(data[4:], "big"), fsp) if fsp else "")
+    def fractional(data: bytes) -> str:
+        number = _from(data, "big")
+        if not number:
+            return zero
+        seconds = number >> bits
+        return f"{_epoch_day(seconds // 86400)}{_seconds(seconds % 86400)}.{(number & mask) // extra:0{fsp}}"
 
-    return at
+    return fractional if fsp else whole
 
 
 def time_text(fsp: int) -> Callable[[bytes], str]:
     """A reader of TIME(``fsp``). A negative one is the complement, fraction included."""
-    size = 3 + fraction_size(fsp)
-    shift = 8 * fraction_size(fsp)
-    middle = 1 << 8 * size - 1
+    bits, mask, extra = _fraction(fsp)
+    middle = 0x800000 << bits
 
     def at(data: bytes) -> str:
         number = _from(data, "big") - middle
         sign, number = ("-", -number) if number < 0 else ("", number)
-        whole = number >> shift
-        text = sign + _clock(whole)
-        return text + _digits(number & (1 << shift) - 1, fsp) if fsp else text
+        text = sign + _clock(number >> bits)
+        return f"{text}.{(number & mask) // extra:0{fsp}}" if fsp else text
 
     return at
 

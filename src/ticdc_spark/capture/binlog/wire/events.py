@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import zlib
 from enum import IntEnum
 from typing import NamedTuple
@@ -55,6 +56,10 @@ class Kind(IntEnum):
     DELETE_ROWS_COMPRESSED_2 = 171
 
 
+HEADER = struct.Struct("<IBIIIH")
+"""Timestamp, kind, server_id, size, end, flags."""
+
+
 class Event(NamedTuple):
     """An event without its header and checksum."""
 
@@ -89,7 +94,7 @@ def mariadb_gtid(event: Event, server_id: int) -> Gtid:
     """Read a GTID event of MariaDB; ``server_id`` is that of the event's header."""
     body = event.body
     sequence, domain, flags = uint(body, 0, 8), uint(body, 8, 4), uint(body, 12, 1)
-    at = 13 + (8 if flags & _GROUP_COMMIT else 6 * (not flags & _XA))
+    at = 13 + (8 if flags & _GROUP_COMMIT else 0)
     if flags & _XA:
         at += 6 + uint(body, at + 4, 1) + uint(body, at + 5, 1)
     more = body[at] if at < len(body) else 0
@@ -179,6 +184,14 @@ def _status_size(status: bytes, code: int, at: int) -> int | None:
     if code == 131:
         return 1 + 4 * uint(status, at, 1)
     return None
+
+
+def xa_prepare(event: Event) -> tuple[str, bool]:
+    """The transaction as XA COMMIT names it, and whether it is committed at once."""
+    body = event.body
+    form, first, second = uint(body, 1, 4), uint(body, 5, 4), uint(body, 9, 4)
+    global_id, branch = body[13 : 13 + first], body[13 + first : 13 + first + second]
+    return f"X'{global_id.hex()}',X'{branch.hex()}',{form}", bool(body[0])
 
 
 def inflate(data: bytes) -> bytes:

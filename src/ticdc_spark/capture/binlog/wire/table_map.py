@@ -18,7 +18,8 @@ class Wire(NamedTuple):
     """MySQL's type, that of an ENUM or SET instead of the CHAR that it is dressed as."""
     meta: int
     """Length, precision and scale, fractional digits or bytes of length, by the type."""
-    unsigned: bool = False
+    unsigned: bool | None = None
+    """``None``: not known."""
     collation: int | None = None
     """Collation id of a text, ENUM or SET; 63 for bytes."""
     members: tuple[bytes, ...] = ()
@@ -133,6 +134,8 @@ def _described(columns: tuple[Wire, ...], fields: dict[int, bytes], mariadb: boo
     if _SIGNS in fields:
         reversed_bits = bytes(int(f"{byte:08b}"[::-1], 2) for byte in fields[_SIGNS])
         for at, unsigned in zip(numeric, bits(reversed_bits, 0, len(numeric)), strict=True):
+            if columns[at].code == YEAR and not mariadb:
+                break  # whether MySQL counts YEAR among the numbers depends on its version
             described[at] = described[at]._replace(unsigned=unsigned)
     texts = [at for at, column in enumerate(columns) if column.code in _TEXT or (mariadb and column.code == GEOMETRY)]
     chosen = [at for at, column in enumerate(columns) if column.code in (ENUM, SET)]

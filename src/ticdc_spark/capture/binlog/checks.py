@@ -1,0 +1,158 @@
+"""Whether a server can be captured: all that is wrong with it, at once."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+
+from ticdc_spark.capture.binlog.connection import Connection
+from ticdc_spark.capture.binlog.position import MariadbGtids, Position
+from ticdc_spark.capture.binlog.server import Facts
+from ticdc_spark.capture.binlog.uri import ServerUri
+from ticdc_spark.errors import SourceChanged, SourceFault, UsageError
+
+_LOG = logging.getLogger(__name__)
+_NEEDED = {
+    "log_bin": ("ON", "start the server with --log-bin"),
+    "binlog_format": ("ROW", "SET GLOBAL binlog_format = ROW; open sessions keep what they had"),
+    "binlog_row_image": ("FULL", "SET GLOBAL binlog_row_image = FULL; open sessions keep what they had"),
+    "binlog_row_metadata": (
+        "FULL",
+        "SET GLOBAL binlog_row_metadata = FULL; MariaDB 10.5, MySQL 8.0.1 and later have it",
+    ),
+    "binlog_row_value_options": ("", "SET GLOBAL binlog_row_value_options = ''"),
+}
+_MAY_BE_MISSING = {"binlog_row_value_options", "binlog_format"}
+"""MariaDB has no such option; MySQL will have no other format than ROW."""
+_GRANT = re.compile(r"GRANT (.+?) ON (\S+|`[^`]*`\.\S+) TO ", re.IGNORECASE)
+_MONITOR = {"BINLOG MONITOR", "REPLICATION CLIENT"}
+
+
+def check_server(connection: Connection, server: ServerUri, facts: Facts) -> None:
+    """Look at the settings and the grants.
+
+    Raises: UsageError with everything that is wrong.
+    """
+    wrong = [*_settings(connection, server), *_grants(connection, server, facts)]
+    if wrong:
+        listed = "".join(f"\n- {one}" for one in wrong)
+        raise UsageError(f"the binlog of {server.where} ({facts.version}) cannot be captured as the server is:{listed}")
+
+
+def check_settings(connection: Connection, server: ServerUri, facts: Facts) -> None:
+    """Look at the settings alone: the server may have been started anew with others.
+
+    Raises: UsageError with everything that is wrong.
+    """
+    wrong = [*_settings(connection, server)]
+    if wrong:
+        listed = "".join(f"\n- {one}" for one in wrong)
+        raise UsageError(f"the binlog of {server.where} ({facts.version}) cannot be captured any more:{listed}")
+
+
+def _settings(connection: Connection, server: ServerUri) -> Iterator[str]:
+    found = connection.variables([*_NEEDED, "server_id", "binlog_do_db", "binlog_ignore_db"])
+    for name, (needed, how) in _NEEDED.items():
+        value = found.get(name)
+        if value is None and name in _MAY_BE_MISSING:
+            continue
+        value = {"1": "ON", "0": "OFF"}.get(value or "", value)
+        if (value or "").upper() != needed:
+            yield f"{name} is {'missing' if value is None else value}; needed: {needed or 'empty'} ({how})"
+    if found.get("log_bin", "OFF").upper() in ("ON", "1"):
+        for name, value in _filters(connection):
+            _LOG.warning(
+                "%s: %s is %s; changes of databases that are not logged cannot come", server.where, name, value
+            )
+    own = int(found.get("server_id", "0"))
+    if own == 0:
+        yield "server_id is 0; needed: a number above 0, or the server refuses to send its binlog"
+    elif own == server.server_id:
+        yield f"server-id in source-uri is {own}, the server's own; needed: a number that no server or replica has"
+
+
+def _filters(connection: Connection) -> list[tuple[str, str]]:
+    """binlog-do-db and binlog-ignore-db, which are columns of the status and no variables."""
+    try:
+        rows = connection.rows("SHOW MASTER STATUS")
+    except (SourceFault, UsageError):
+        return []  # the grants are looked at next
+    names = ("binlog_do_db", "binlog_ignore_db")
+    return [(name, str(value)) for row in rows for name, value in zip(names, row[2:4], strict=False) if value]
+
+
+def _grants(connection: Connection, server: ServerUri, facts: Facts) -> Iterator[str]:
+    everywhere: set[str] = set()
+    somewhere: set[str] = set()
+    for (text,) in connection.rows("SHOW GRANTS"):
+        found = _GRANT.match(str(text))
+        if found and "PUBLIC" not in str(text)[found.end() :]:
+            rights = {re.sub(r"\(.*", "", one).strip().upper() for one in found[1].split(",")}
+            somewhere |= rights
+            if found[2].replace("`", "") == "*.*":
+                everywhere |= rights
+    if "ALL PRIVILEGES" in everywhere:
+        return
+    missing = [] if everywhere & {"REPLICATION SLAVE", "REPLICATION REPLICA"} else ["REPLICATION SLAVE"]
+    if not everywhere & _MONITOR:
+        missing.append("BINLOG MONITOR" if facts.mariadb else "REPLICATION CLIENT")
+    for right in missing:
+        yield f"{server.user!r} has not the grant {right} (GRANT {right} ON *.* TO …)"
+    if not somewhere & {"SELECT", "ALL PRIVILEGES"}:
+        yield f"{server.user!r} has not the grant SELECT on any database (GRANT SELECT ON *.* TO …): schemas are read"
+
+
+def check_prepared(connection: Connection, server: ServerUri) -> None:
+    """Prepared XA transactions would be given without their rows, which lie before the begin.
+
+    Raises: SourceFault while there are some.
+    """
+    try:
+        found = connection.rows("XA RECOVER")
+    except (SourceFault, UsageError) as error:
+        _LOG.info("whether XA transactions are prepared is not known: %s", error)
+        return
+    if found:
+        raise SourceFault(
+            f"{server.where} has {len(found)} prepared XA transactions (XA RECOVER), whose rows lie before the begin; "
+            "commit them or roll them back, and begin again"
+        )
+
+
+def check_same_server(connection: Connection, server: ServerUri, facts: Facts, position: Position) -> None:
+    """Whether the position is one of this server's binlog.
+
+    Raises: SourceChanged.
+    """
+    place = position.since or position.place
+    anew = "Begin the changefeed anew, with a snapshot of its tables"
+    if position.server != facts.identity:
+        if place.gtid is None:
+            raise SourceChanged(
+                f"{server.where} is another server ({facts.identity}) than the one that was read ({position.server}), "
+                f"and without GTIDs a position is not found on another. {anew}"
+            )
+        _LOG.warning("%s is %s; %s was read before, its GTIDs decide", server.where, facts.identity, position.server)
+    if place.gtid is None:
+        return
+    if facts.mariadb:
+        if position.server != facts.identity:
+            return  # file and offset are others there
+        found = connection.rows("SELECT BINLOG_GTID_POS(%s, %s)", (place.file, place.offset))[0][0]
+        if found and not MariadbGtids(str(found)).equals(MariadbGtids(place.gtid)):
+            raise SourceChanged(
+                f"the binlog of {server.where} is not the one that was read: at {place.file}:{place.offset} it has "
+                f"GTID {found}, not {place.gtid}. It was reset (RESET MASTER), or the server restored. {anew}"
+            )
+        return
+    known, kept = connection.rows(
+        "SELECT GTID_SUBSET(%s, @@GLOBAL.gtid_executed), GTID_SUBSET(@@GLOBAL.gtid_purged, %s)",
+        (place.gtid, place.gtid),
+    )[0]
+    if not int(known):
+        raise SourceChanged(
+            f"{server.where} has not executed {place.gtid}, which was read before: it is another. {anew}"
+        )
+    if not int(kept):
+        raise SourceChanged(f"{server.where} has purged binlogs that were not read yet. {anew}")

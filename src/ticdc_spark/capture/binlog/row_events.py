@@ -1,0 +1,91 @@
+"""Table maps and row events, up to the bytes of the rows and what reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from ticdc_spark.capture.binlog.group import Group, Rows
+from ticdc_spark.capture.binlog.schemas import SYSTEM_SCHEMAS
+from ticdc_spark.capture.binlog.statements import Tables
+from ticdc_spark.capture.binlog.values.charsets import Charsets
+from ticdc_spark.capture.binlog.values.rows import RowReader
+from ticdc_spark.capture.binlog.wire.events import ROW_KINDS, Event, rows_head, table_id_of
+from ticdc_spark.capture.binlog.wire.table_map import TableMap, table_map
+from ticdc_spark.errors import DecisionNeeded, MessageError
+from ticdc_spark.model import Table
+
+Wanted: TypeAlias = Callable[[str, str], bool]
+_DUMMY = 0xFFFFFF
+"""The table id of the empty row event that may end a statement."""
+
+
+class RowEvents:
+    """Remembers table maps and readers."""
+
+    def __init__(self, *, mariadb: bool, charsets: Charsets, wanted: Wanted, max_bytes: int) -> None:
+        self._mariadb = mariadb
+        self._charsets = charsets
+        self._wanted = wanted
+        self._max_bytes = max_bytes
+        self._maps: dict[int, tuple[bytes, TableMap]] = {}
+        self._readers: dict[bytes, RowReader | None] = {}
+
+    def forget(self) -> None:
+        """Schemas have changed."""
+        self._readers.clear()
+
+    def table_map(self, event: Event) -> None:
+        """A table of the rows that follow. Ids are used again after a restart of the server."""
+        table_id = table_id_of(event)
+        known = self._maps.get(table_id)
+        if known is None or known[0] != event.body:
+            self._maps[table_id] = event.body, table_map(event.body, mariadb=self._mariadb)[1]
+
+    def take(self, event: Event, group: Group, tables: Tables, where: str) -> None:
+        """Add a row event to its group, unless its table is not wanted.
+
+        Raises: MessageError, DecisionNeeded.
+        """
+        table_id = table_id_of(event)
+        if table_id not in self._maps:
+            if table_id == _DUMMY:
+                return
+            raise MessageError(f"rows of table id {table_id}, which no table map names")
+        body, wire = self._maps[table_id]
+        key = body[8:]
+        if key in self._readers:
+            reader = self._readers[key]
+        else:
+            reader = self._readers[key] = self._reader(wire, tables)
+        if reader is None:
+            return
+        group.size += event.size
+        if group.size > self._max_bytes:
+            raise DecisionNeeded(
+                f"binlog {where}: a transaction has more than {self._max_bytes:,} bytes of rows, the limit of "
+                "max-transaction-bytes in source-uri; raise it, its rows are kept on disk"
+            )
+        head = rows_head(event)
+        if not head.whole:
+            raise MessageError(
+                f"a row of `{wire.schema}`.`{wire.name}` without all its columns: a session has changed "
+                "binlog_row_image, which must be FULL. Begin the changefeed anew, or leave the table out"
+            )
+        group.add(Rows(reader, ROW_KINDS[event.kind], head.rows, where))
+
+    def _reader(self, wire: TableMap, tables: Tables) -> RowReader | None:
+        if wire.schema.lower() in SYSTEM_SCHEMAS or not self._wanted(wire.schema, wire.name):
+            return None
+        table = tables.get((wire.schema, wire.name)) or _by_lower(tables, wire.schema, wire.name)
+        if table is None:
+            raise MessageError(
+                f"rows of `{wire.schema}`.`{wire.name}`, whose schema is not known: it was created with "
+                "sql_log_bin=0, or SELECT on it is not granted. Begin the changefeed anew, or leave the table out"
+            )
+        return RowReader(table, wire, self._charsets)
+
+
+def _by_lower(tables: Tables, schema: str, name: str) -> Table | None:
+    wanted = (schema.lower(), name.lower())
+    return next((table for (one, two), table in tables.items() if (one.lower(), two.lower()) == wanted), None)

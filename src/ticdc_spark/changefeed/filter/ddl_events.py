@@ -1,0 +1,191 @@
+"""Kinds of DDL by TiCDC's names of ``ignore-event``, found from the SQL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from ticdc_spark.ddl import classify
+from ticdc_spark.ddl.parse import parse
+from ticdc_spark.ddl.statements import (
+    AddColumn,
+    AddIndex,
+    Alteration,
+    AlterTable,
+    ChangeColumn,
+    Charset,
+    DropColumn,
+    DropIndex,
+    MoveRows,
+    NoEffect,
+    RenameColumn,
+    RenameIndex,
+    RenameTo,
+    SetDefault,
+)
+from ticdc_spark.errors import MessageError
+
+DML_EVENTS = ("insert", "update", "delete")
+TABLE_EVENTS = (
+    "rename table",
+    "modify table comment",
+    "modify table charset and collate",
+    "add table partition",
+    "drop table partition",
+    "truncate table partition",
+    "exchange table partition",
+    "reorganize table partition",
+    "alter table partitioning",
+    "remove table partitioning",
+    "add column",
+    "drop column",
+    "modify column",
+    "set default value",
+    "rebase auto id",
+    "add primary key",
+    "drop primary key",
+    "create index",
+    "drop index",
+    "rename index",
+    "alter index visibility",
+    "alter ttl info",
+    "alter ttl remove",
+    "multi schema change",
+)
+"""What ``alter table`` stands for too."""
+DDL_EVENTS = (
+    *TABLE_EVENTS,
+    "create database",
+    "drop database",
+    "modify schema charset and collate",
+    "create table",
+    "drop table",
+    "truncate table",
+    "recover table",
+    "create view",
+    "drop view",
+    "add foreign key",
+    "drop foreign key",
+    "add fulltext index",
+    "create hybrid index",
+)
+SYNONYMS = {"create schema": "create database", "drop schema": "drop database"}
+EVENTS = ("all dml", "all ddl", *DML_EVENTS, "alter table", *SYNONYMS, *DDL_EVENTS)
+"""All names that ``ignore-event`` takes."""
+DATABASE_EVENTS = frozenset(("create database", "drop database", "modify schema charset and collate"))
+
+
+def ddl_event(sql: str) -> str | None:
+    """The kind of a DDL; ``None`` for what TiCDC does not replicate.
+
+    An ALTER TABLE with several parts is ``multi schema change``, as in TiDB. SQL that cannot be read is known by its
+    first words alone, and an ALTER TABLE then is ``alter table``.
+    """
+    kind = classify(sql)
+    if kind in _BY_KIND:
+        return _BY_KIND[kind]
+    if kind == "alter table":
+        event = _alter_event(sql)
+        return "add fulltext index" if event == "create index" and _FULLTEXT.search(sql) else event
+    words = " ".join(re.sub(r"/\*.*?\*/", " ", sql, flags=re.DOTALL).lower().split()[:12])
+    if re.match(r"create\b.*\bview\b", words):
+        return "create view"
+    return "drop view" if words.startswith("drop view") else None
+
+
+def _alter_event(sql: str) -> str | None:
+    try:
+        statement = parse(sql)
+    except MessageError:
+        return "alter table"
+    if not isinstance(statement, AlterTable):
+        return "alter table"
+    found = [_part_event(part) for part in statement.parts]
+    events = [event for event in found if event is not None]
+    if len(statement.parts) > 1 and len(events) > 1 and not _is_charset_alone(statement.parts):
+        return "multi schema change"
+    return events[0] if events else None
+
+
+def _is_charset_alone(parts: tuple[Alteration, ...]) -> bool:
+    return all(isinstance(part, Charset) for part in parts)
+
+
+def _part_event(part: Alteration) -> str | None:
+    for kind, event in _BY_PART:
+        if isinstance(part, kind):
+            return event(part) if callable(event) else event
+    return None
+
+
+def _index_event(part: Alteration) -> str:
+    assert isinstance(part, AddIndex)
+    return "add primary key" if part.index.primary else "create index"
+
+
+def _drop_index_event(part: Alteration) -> str:
+    assert isinstance(part, DropIndex)
+    return "drop index" if part.name else "drop primary key"
+
+
+def _rows_event(part: Alteration) -> str:
+    assert isinstance(part, MoveRows)
+    what = part.what.lower()
+    for begins, event in _PARTITIONS.items():
+        if what.startswith(begins):
+            return event
+    return "reorganize table partition"
+
+
+def _other_event(part: Alteration) -> str | None:
+    assert isinstance(part, NoEffect)
+    what = " ".join(part.what.lower().split())
+    return next((event for pattern, event in _OTHERS if re.match(pattern, what)), None)
+
+
+_BY_KIND = {
+    "create database": "create database",
+    "drop database": "drop database",
+    "alter database": "modify schema charset and collate",
+    "create table": "create table",
+    "drop table": "drop table",
+    "truncate table": "truncate table",
+    "rename table": "rename table",
+    "restore table": "recover table",
+}
+_BY_PART: tuple[tuple[type, str | Callable[[Alteration], str | None]], ...] = (
+    (AddColumn, "add column"),
+    (DropColumn, "drop column"),
+    (ChangeColumn, "modify column"),
+    (RenameColumn, "modify column"),
+    (SetDefault, "set default value"),
+    (AddIndex, _index_event),
+    (DropIndex, _drop_index_event),
+    (RenameIndex, "rename index"),
+    (RenameTo, "rename table"),
+    (Charset, "modify table charset and collate"),
+    (MoveRows, _rows_event),
+    (NoEffect, _other_event),
+)
+_FULLTEXT = re.compile(r"\b(create|add)\s+fulltext\b", re.IGNORECASE)
+_PARTITIONS = {
+    "exchange": "exchange table partition",
+    "truncate": "truncate table partition",
+    "drop partition": "drop table partition",
+    "add partition": "add table partition",
+    "remove partitioning": "remove table partitioning",
+    "partition": "alter table partitioning",
+}
+_OTHERS = (
+    (r"comment\b", "modify table comment"),
+    (r"add partition\b", "add table partition"),
+    (r"alter index\b", "alter index visibility"),
+    (r"auto_increment\b", "rebase auto id"),
+    (r"(ttl|ttl_enable|ttl_job_interval)\b", "alter ttl info"),
+    (r"remove ttl\b", "alter ttl remove"),
+    (r"drop foreign key\b", "drop foreign key"),
+    (r"add foreign key\b", "add foreign key"),
+)
+
+
+__all__ = ["DATABASE_EVENTS", "DDL_EVENTS", "DML_EVENTS", "EVENTS", "SYNONYMS", "TABLE_EVENTS", "ddl_event"]

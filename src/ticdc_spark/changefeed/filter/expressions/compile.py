@@ -1,0 +1,88 @@
+"""SQL expressions over the columns of a table, compiled to functions of a row.
+
+What is not known here, or does not exist in the table, is refused when an expression is compiled, so that it never
+counts as false without a word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from itertools import zip_longest
+
+import sqlglot
+from sqlglot import TokenType, exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import SqlglotError
+
+from ticdc_spark.changefeed.filter.expressions.nodes import Evaluate, Unsupported
+from ticdc_spark.changefeed.filter.expressions.trees import Compiler
+from ticdc_spark.errors import UsageError
+from ticdc_spark.model import Table
+
+_LEAVES = (TokenType.NUMBER, TokenType.STRING, TokenType.VAR, TokenType.IDENTIFIER)
+_WORDS = frozenset(("BOTH", "LEADING", "TRAILING", "SIGNED", "UNSIGNED", "UNKNOWN", "ESCAPE", "DIV", "MOD"))
+"""Words of SQL that the tokenizer takes for names."""
+_CLASS = re.compile(r"for <class '[\w.]*\.(\w+)'>")
+
+
+def compile_condition(sql: str, table: Table, *, time_zone: str, where: str) -> Evaluate:
+    """Compile a condition; the function gives true where it is 1, which is what TiCDC looks for.
+
+    ``where`` is how errors begin. Raises: UsageError for SQL that cannot be read, a column that the table does not
+    have, a function or kind of value that is not supported, and an expression that is no condition.
+    """
+    try:
+        node = Compiler(table, time_zone).node(parse_expression(sql))
+        if node.kind not in ("int", "null"):
+            raise Unsupported(f"a {node.kind} value as a condition (only 1 counts as true: compare it with something)")
+    except (Unsupported, UsageError) as error:
+        reason = str(error) if isinstance(error, UsageError) else f"{error} is not supported"
+        raise UsageError(f"{where} {sql!r} for `{table.schema}`.`{table.name}`: {reason}") from error
+    except RecursionError as error:
+        raise UsageError(f"{where}: the expression is nested too deep") from error
+    of = node.of
+    return lambda row: of(row) == 1
+
+
+def parse_expression(sql: str) -> exp.Expression:
+    """Parse one expression. Raises: UsageError."""
+    if "/*!" in sql or "/*+" in sql:
+        raise UsageError("comments with SQL in them are not supported")
+    try:
+        statements = sqlglot.parse(f"SELECT {sql}", read="mysql")
+    except SqlglotError as error:
+        reason = _CLASS.sub(r"in \1", str(error).splitlines()[0])
+        raise UsageError(f"it cannot be read: {reason}") from error
+    statement = statements[0] if len(statements) == 1 else None
+    if not isinstance(statement, exp.Select):
+        raise UsageError("it must be one expression")
+    others = [name for name, value in statement.args.items() if value and name != "expressions"]
+    if others or len(statement.expressions) != 1:
+        raise UsageError("it must be one expression" + (f", without {others[0].upper()}" if others else ""))
+    found: exp.Expression = statement.expressions[0]
+    _refuse_losses(sql, found)
+    return found
+
+
+def _refuse_losses(sql: str, tree: exp.Expression) -> None:
+    """Refuse SQL of which the parser left something out, as it does with arguments that a function does not have."""
+    tokens = Dialect.get_or_raise("mysql").tokenize(f"SELECT {sql}")
+    written = Counter(
+        _unsigned(token.text.lower())
+        for token, after in zip_longest(tokens, tokens[1:])
+        if token.token_type in _LEAVES and not token.text.startswith("$") and not (after and after.text in ("(", "'"))
+    )
+    leaves = (exp.Literal, exp.Identifier, exp.HexString, exp.BitString, exp.National, exp.Var, exp.Introducer)
+    read = Counter(_unsigned(str(node.this).lower()) for node in tree.find_all(*leaves))
+    lost = [text for text in written - read if text.upper() not in _WORDS]
+    if lost:
+        raise UsageError(f"{lost[0]!r} is not understood there")
+
+
+def _unsigned(text: str) -> str:
+    """``INTERVAL -3 DAY`` has the sign in its literal."""
+    return text[1:] if len(text) > 1 and text[0] == "-" else text
+
+
+__all__ = ["compile_condition", "parse_expression"]

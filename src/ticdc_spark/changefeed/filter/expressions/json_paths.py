@@ -1,0 +1,70 @@
+"""``->``, ``->>``, JSON_EXTRACT and JSON_UNQUOTE of a JSON column."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sqlglot import exp
+
+from ticdc_spark.changefeed.filter.expressions.collations import DEFAULT
+from ticdc_spark.changefeed.filter.expressions.nodes import Node, Unsupported, mapped
+from ticdc_spark.errors import MessageError
+
+_ABSENT = object()
+
+
+def extracted(node: Node, path: exp.Expression | None) -> Node:
+    """The JSON text at a path; NULL where there is nothing. Raises: Unsupported for wildcards."""
+    if node.kind != "json":
+        raise Unsupported(f"a JSON path into a {node.kind} value")
+    if not isinstance(path, exp.JSONPath):
+        raise Unsupported("a JSON path that is not written as a text")
+    steps: list[str | int] = []
+    for part in path.expressions:
+        if isinstance(part, exp.JSONPathRoot):
+            continue
+        step = part.this
+        key = isinstance(part, exp.JSONPathKey) and isinstance(step, str)
+        if not key and not (isinstance(part, exp.JSONPathSubscript) and isinstance(step, int) and step >= 0):
+            raise Unsupported("a JSON path with other steps than .key and [number]")
+        steps.append(step)
+
+    def extract(text: str) -> str | None:
+        value: Any = _parsed(text)
+        for step in steps:
+            value = _step(value, step)
+            if value is _ABSENT:
+                return None
+        return json.dumps(value, ensure_ascii=False)
+
+    return mapped(node, "json", extract)
+
+
+def unquoted(node: Node) -> Node:
+    """The text of a JSON string without quotes, and that of any other JSON as it is."""
+    if node.kind != "json":
+        raise Unsupported(f"JSON_UNQUOTE of a {node.kind} value")
+
+    def unquote(text: str) -> str:
+        return str(_parsed(text)) if text.startswith('"') else text
+
+    return mapped(node, "text", unquote, collation=DEFAULT)
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise MessageError(f"a JSON value cannot be read: {error}") from error
+
+
+def _step(value: Any, step: str | int) -> Any:
+    if isinstance(step, str):
+        return value.get(step, _ABSENT) if isinstance(value, dict) else _ABSENT
+    if isinstance(value, list):
+        return value[step] if step < len(value) else _ABSENT
+    return value if step == 0 else _ABSENT
+
+
+__all__ = ["extracted", "unquoted"]

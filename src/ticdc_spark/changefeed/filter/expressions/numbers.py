@@ -1,0 +1,171 @@
+"""Functions of numbers, and CAST."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from typing import Any
+
+from ticdc_spark.changefeed.filter.expressions import convert
+from ticdc_spark.changefeed.filter.expressions.collations import DEFAULT
+from ticdc_spark.changefeed.filter.expressions.nodes import (
+    Node,
+    Unsupported,
+    as_bytes,
+    as_decimal,
+    as_moment,
+    as_number,
+    as_real,
+    as_text,
+    as_time,
+    in_range,
+    joined,
+    mapped,
+    value_of,
+)
+from ticdc_spark.errors import MessageError
+
+_MASK = 2**64 - 1
+
+
+def number_function(name: str, args: list[Node]) -> Node | None:
+    """A function of numbers by its name in SQL, lower case; ``None``: there is none. Raises: Unsupported."""
+    if name in ("round", "truncate"):
+        return _rounded(args, cut=name == "truncate")
+    if name in ("pow", "power"):
+        return joined([as_real(node) for node in args], "real", _power)
+    if len(args) != 1 or name not in ("abs", "sign", "ceil", "floor", "sqrt"):
+        return None
+    number = as_number(args[0])
+    if number.kind == "null":
+        return number
+    if name == "sqrt":
+        return mapped(as_real(number), "real", lambda value: math.sqrt(value) if value >= 0 else None)
+    if name == "abs":
+        return _absolute(number)
+    if name == "sign":
+        return mapped(number, "int", lambda value: (value > 0) - (value < 0))
+    if number.kind == "int":
+        return number
+    if number.kind == "real":
+        return mapped(number, "real", lambda value: float(math.ceil(value) if name == "ceil" else math.floor(value)))
+    mode = ROUND_CEILING if name == "ceil" else ROUND_FLOOR
+    return mapped(number, "int", lambda value: int(value.to_integral_value(mode)))
+
+
+def cast(node: Node, to: str, params: list[int]) -> Node:
+    """``CAST``; ``to``: the type's name, lower case. Raises: Unsupported."""
+    match to:
+        case "bigint" | "ubigint":
+            return _whole(node, unsigned=to == "ubigint")
+        case "decimal":
+            return _decimal(node, *(params + [10, 0][len(params) :]))
+        case "double" | "float":
+            return as_real(node)
+        case "date":
+            return mapped(as_moment(node), "date", lambda value: value[:10] + convert.MIDNIGHT)
+        case "datetime" | "timestamp" | "timestamptz":
+            digits = params[0] if params else 0
+            moment = as_moment(node)
+            if digits < (moment.scale if node.kind not in ("text", "int") else 6):
+                moment = mapped(moment, "datetime", lambda value: _cut_moment(value, digits))
+            return mapped(moment, "datetime", lambda value: value, scale=digits)
+        case "time":
+            return mapped(as_time(node), "time", lambda value: value, scale=params[0] if params else 0)
+        case "char" | "varchar" | "nchar" | "text":
+            text = as_text(node)
+            return mapped(text, "text", lambda value: value[: params[0]] if params else value, collation=DEFAULT)
+        case "binary" | "varbinary":
+            size = params[0] if params else None
+            return mapped(
+                as_bytes(node), "bytes", lambda value: value if size is None else value[:size].ljust(size, b"\0")
+            )
+    raise Unsupported(f"CAST to {to.upper()}")
+
+
+def _cut_moment(moment: str, digits: int) -> str:
+    if set(moment[20 + digits :]) > {"0"}:
+        raise MessageError(f"{moment} has more digits after the point than CAST keeps")
+    return moment
+
+
+def _rounded(args: list[Node], *, cut: bool) -> Node:
+    number = as_number(args[0])
+    digits = 0
+    if len(args) > 1:
+        if not args[1].literal or args[1].kind != "int":
+            raise Unsupported("ROUND and TRUNCATE to digits that are not written as a number")
+        digits = int(value_of(args[1]))
+    if number.kind == "null":
+        return number
+    if number.kind == "real":
+        shift = 10.0**digits
+        return mapped(number, "real", lambda value: _in_float(value, shift, cut))
+    if number.kind == "int" and digits >= 0:
+        return number
+    scale = min(max(digits, 0), number.scale)
+
+    def rounded(value: Decimal) -> Decimal:
+        return convert.truncate(value, digits) if cut else convert.round_half_up(value, digits)
+
+    found = mapped(as_decimal(number), "decimal", rounded, scale=scale)
+    if number.kind == "int" or scale == 0:
+        return mapped(found, "int", int, unsigned=number.unsigned) if number.kind == "int" else found
+    return found
+
+
+def _in_float(value: float, shift: float, cut: bool) -> float:
+    scaled = value * shift
+    if math.isinf(scaled):
+        return value
+    return (math.trunc(scaled) if cut else round(scaled)) / shift
+
+
+def _absolute(number: Node) -> Node:
+    if number.kind == "int":
+        unsigned = number.unsigned
+        return mapped(number, "int", lambda value: in_range(abs(int(value)), unsigned=unsigned), unsigned=unsigned)
+    return mapped(number, number.kind, abs, scale=number.scale)
+
+
+def _power(base: float, exponent: float) -> float:
+    try:
+        found: Any = base**exponent
+    except (OverflowError, ZeroDivisionError) as error:
+        raise MessageError("a result is out of the range of DOUBLE") from error
+    if isinstance(found, complex):
+        raise MessageError("a result is out of the range of DOUBLE")
+    return float(found)
+
+
+def _whole(node: Node, *, unsigned: bool) -> Node:
+    if node.kind in ("text", "bytes"):
+        number = mapped(as_text(node), "int", convert.text_to_integer)
+        high = _MASK if unsigned else 2**63 - 1
+        return mapped(
+            number, "int", lambda value: _wrapped(min(max(value, -(2**63)), high), unsigned), unsigned=unsigned
+        )
+    number = as_number(node)
+    if number.kind != "int":
+        most = _MASK if unsigned else 2**63 - 1
+        number = mapped(number, "int", lambda value: min(max(int(convert.round_half_up(value)), -(2**63)), most))
+    return mapped(number, "int", lambda value: _wrapped(int(value), unsigned), unsigned=unsigned)
+
+
+def _wrapped(value: int, unsigned: bool) -> int:
+    value &= _MASK
+    return value if unsigned or value < 2**63 else value - 2**64
+
+
+def _decimal(node: Node, precision: int, scale: int) -> Node:
+    most = Decimal(10) ** (precision - scale) - Decimal(1).scaleb(-scale)
+    text = node.kind in ("text", "bytes")
+    number = mapped(as_text(node), "decimal", convert.text_to_decimal) if text else as_decimal(node)
+
+    def fitted(value: Decimal) -> Decimal:
+        return min(max(convert.round_half_up(value, scale), -most), most)
+
+    return mapped(number, "decimal", fitted, scale=scale)
+
+
+__all__ = ["cast", "number_function"]

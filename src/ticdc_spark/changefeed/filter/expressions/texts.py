@@ -1,0 +1,208 @@
+"""Functions of texts."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+from ticdc_spark.changefeed.filter.expressions import collations
+from ticdc_spark.changefeed.filter.expressions.conditions import shared_collation
+from ticdc_spark.changefeed.filter.expressions.nodes import (
+    Kind,
+    Node,
+    Unsupported,
+    as_bytes,
+    as_integer,
+    as_text,
+    joined,
+    mapped,
+)
+from ticdc_spark.model import Row
+
+
+def text_function(name: str, args: list[Node]) -> Node | None:
+    """A function of texts by its name in SQL, lower case; ``None``: there is none.
+
+    Raises: Unsupported for a number of arguments that it does not take.
+    """
+    if name not in _FUNCTIONS:
+        return None
+    low, high, build = _FUNCTIONS[name]
+    if not low <= len(args) <= high:
+        raise Unsupported(f"{name.upper()} with {len(args)} arguments")
+    return build(args)
+
+
+def trimmed(node: Node, what: Node | None, side: str) -> Node:
+    """``TRIM``; ``side``: LEADING, TRAILING or BOTH."""
+    text, taken = as_text(node), as_text(what) if what else None
+
+    def trim(value: str, part: str = " ") -> str:
+        if not part:
+            return value
+        while side != "TRAILING" and value.startswith(part):
+            value = value[len(part) :]
+        while side != "LEADING" and value.endswith(part):
+            value = value[: -len(part)]
+        return value
+
+    return joined([text, taken] if taken else [text], "text", trim, collation=text.collation)
+
+
+def concatenated(nodes: list[Node]) -> Node:
+    """``CONCAT``: NULL where one is; bytes where one is."""
+    if any(node.kind in ("bytes", "bits") for node in nodes):
+        return joined([as_bytes(node) for node in nodes], "bytes", lambda *parts: b"".join(parts))
+    collation = next((node.collation for node in nodes if node.collation), None)
+    return joined([as_text(node) for node in nodes], "text", lambda *parts: "".join(parts), collation=collation)
+
+
+def _concat_ws(args: list[Node]) -> Node:
+    kind: Kind = "bytes" if any(node.kind in ("bytes", "bits") for node in args) else "text"
+    between, *rest = [(as_bytes(node) if kind == "bytes" else as_text(node)).of for node in args]
+
+    def evaluate(row: Row) -> Any:
+        separator = between(row)
+        return None if separator is None else separator.join(text for of in rest if (text := of(row)) is not None)
+
+    return Node(kind=kind, of=evaluate, collation=next((node.collation for node in args if node.collation), None))
+
+
+def _sliced(node: Node) -> Node:
+    return as_bytes(node) if node.kind in ("bytes", "bits") else as_text(node)
+
+
+def _substring(args: list[Node]) -> Node:
+    text = _sliced(args[0])
+
+    def part(value: Any, start: int, size: int | None = None) -> Any:
+        begin = start - 1 if start > 0 else len(value) + start
+        if start == 0 or begin < 0 or (size is not None and size <= 0):
+            return value[:0]
+        return value[begin:] if size is None else value[begin : begin + size]
+
+    return joined([text, *map(as_integer, args[1:])], text.kind, part, collation=text.collation)
+
+
+def _left(args: list[Node]) -> Node:
+    text = _sliced(args[0])
+    return joined([text, as_integer(args[1])], text.kind, lambda v, n: v[: max(n, 0)], collation=text.collation)
+
+
+def _right(args: list[Node]) -> Node:
+    text = _sliced(args[0])
+    return joined(
+        [text, as_integer(args[1])], text.kind, lambda v, n: v[max(len(v) - max(n, 0), 0) :], collation=text.collation
+    )
+
+
+def _replaced(args: list[Node]) -> Node:
+    def replace(value: str, old: str, new: str) -> str:
+        return value.replace(old, new) if old else value
+
+    return joined([as_text(node) for node in args], "text", replace, collation=args[0].collation)
+
+
+def _locate(args: list[Node]) -> Node:
+    """``LOCATE(part, text, from)``."""
+    collation = shared_collation(args[0], args[1])
+
+    def find(part: str, text: str, start: int = 1) -> int:
+        if start < 1:
+            return 0
+        return collation.fold(text).find(collation.fold(part), start - 1) + 1
+
+    return joined([as_text(args[0]), as_text(args[1]), *map(as_integer, args[2:])], "int", find)
+
+
+def _strcmp(args: list[Node]) -> Node:
+    collation = shared_collation(args[0], args[1])
+    return joined([as_text(node) for node in args], "int", lambda a, b: collations.compare(a, b, collation))
+
+
+def _find_in_set(args: list[Node]) -> Node:
+    collation = shared_collation(args[0], args[1])
+
+    def find(one: str, members: str) -> int:
+        if not members or "," in one:
+            return 0
+        names = [collation.fold(member) for member in members.split(",")]
+        return names.index(collation.fold(one)) + 1 if collation.fold(one) in names else 0
+
+    return joined([as_text(node) for node in args], "int", find)
+
+
+def _substring_index(args: list[Node]) -> Node:
+    def part(text: str, mark: str, count: int) -> str:
+        if not mark or count == 0:
+            return ""
+        parts = text.split(mark)
+        return mark.join(parts[:count] if count > 0 else parts[count:])
+
+    return joined([as_text(args[0]), as_text(args[1]), as_integer(args[2])], "text", part, collation=args[0].collation)
+
+
+def _hex(args: list[Node]) -> Node:
+    if args[0].kind in ("int", "decimal", "real"):
+        return mapped(as_integer(args[0]), "text", lambda value: format(value & (2**64 - 1), "X"))
+    return mapped(as_bytes(args[0]), "text", lambda value: value.hex().upper())
+
+
+def _cased(change: Callable[[str], str]) -> Callable[[list[Node]], Node]:
+    def one(char: str) -> str:
+        changed = change(char)
+        return changed if len(changed) == 1 else char
+
+    def cased(value: str) -> str:
+        return change(value) if value.isascii() else "".join(map(one, value))
+
+    def build(args: list[Node]) -> Node:
+        if args[0].kind == "bytes":
+            return args[0]
+        return mapped(as_text(args[0]), "text", cased, collation=args[0].collation)
+
+    return build
+
+
+def _of_text(kind: Any, function: Callable[[str], Any]) -> Callable[[list[Node]], Node]:
+    return lambda args: mapped(
+        as_text(args[0]), kind, function, collation=args[0].collation if kind == "text" else None
+    )
+
+
+def _of_bytes(kind: Any, function: Callable[[bytes], Any]) -> Callable[[list[Node]], Node]:
+    return lambda args: mapped(as_bytes(args[0]), kind, function)
+
+
+def _char_length(args: list[Node]) -> Node:
+    return mapped(_sliced(args[0]), "int", len)
+
+
+_FUNCTIONS: dict[str, tuple[int, int, Callable[[list[Node]], Node]]] = {
+    "length": (1, 1, _of_bytes("int", len)),
+    "octet_length": (1, 1, _of_bytes("int", len)),
+    "char_length": (1, 1, _char_length),
+    "lower": (1, 1, _cased(str.lower)),
+    "upper": (1, 1, _cased(str.upper)),
+    "concat": (1, 64, concatenated),
+    "concat_ws": (2, 64, _concat_ws),
+    "substring": (2, 3, _substring),
+    "mid": (3, 3, _substring),
+    "left": (2, 2, _left),
+    "right": (2, 2, _right),
+    "replace": (3, 3, _replaced),
+    "locate": (2, 3, _locate),
+    "strcmp": (2, 2, _strcmp),
+    "find_in_set": (2, 2, _find_in_set),
+    "substring_index": (3, 3, _substring_index),
+    "reverse": (1, 1, _of_text("text", lambda value: value[::-1])),
+    "hex": (1, 1, _hex),
+    "md5": (1, 1, _of_bytes("text", lambda value: hashlib.md5(value, usedforsecurity=False).hexdigest())),
+    "crc32": (1, 1, _of_bytes("int", zlib.crc32)),
+    "ascii": (1, 1, _of_bytes("int", lambda value: value[0] if value else 0)),
+}
+
+
+__all__ = ["concatenated", "text_function", "trimmed"]

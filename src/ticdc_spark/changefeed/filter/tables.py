@@ -1,0 +1,44 @@
+"""Which tables a changefeed follows, and why it leaves out the others."""
+
+from __future__ import annotations
+
+from ticdc_spark.config.matcher import Matcher, is_system_schema
+from ticdc_spark.model import Table
+
+
+class TableRules:
+    """``filter.rules`` and ``force-replicate``."""
+
+    def __init__(self, matcher: Matcher, *, force_replicate: bool) -> None:
+        self.matcher = matcher
+        self._force = force_replicate
+
+    def why_left_out(self, table: Table) -> str:
+        """Why a table is not sent, as one sentence; ``""``: it is."""
+        return self.why_not_named(table.schema, table.name) or self.why_ineligible(table)
+
+    def why_not_named(self, schema: str, table: str) -> str:
+        """Why the rules do not accept a name; ``""``: they do."""
+        if is_system_schema(schema):
+            return f"`{schema}` is a system schema"
+        return "" if self.matcher.accepts(schema, table) else "`filter.rules` does not accept it"
+
+    def why_ineligible(self, table: Table | None) -> str:
+        """Why rows of a table cannot be told apart; ``""``: they can, or ``force-replicate`` is set."""
+        if self._force or table is None or has_valid_index(table):
+            return ""
+        return (
+            "it has no primary key and no unique index over NOT NULL columns (`force-replicate` sends it all the same)"
+        )
+
+
+def has_valid_index(table: Table) -> bool:
+    """Whether a table has a primary key, or a unique index whose columns are all NOT NULL."""
+    required = {column.name for column in table.columns if not column.nullable}
+    return any(
+        index.primary or (index.unique and index.columns and required.issuperset(index.columns))
+        for index in table.indexes
+    )
+
+
+__all__ = ["TableRules", "has_valid_index"]
