@@ -50,6 +50,7 @@ class TiCdc:
         self.corrupt: Random | None = None
         """Spoils a value of the next row message."""
         self.corrupted: set[Uid] = set()
+        self.mangled: set[Uid] = set()
         self.mangle = False
         """The next message that is no watermark cannot be read at all."""
         self._topics: dict[str, None] = {DEFAULT_TOPIC: None}
@@ -136,6 +137,7 @@ class TiCdc:
                 encoded, self.corrupt = spoilt, None
                 self.corrupted.update(out.uids)
         if self.mangle and not out.watermark and encoded.value:
+            self.mangled.update(out.uids)
             encoded, self.mangle = Encoded(encoded.key, encoded.value[: len(encoded.value) // 2] + b"\xff"), False
         ms = tso_physical_ms(max(self.watermark, self.database.ts))
         message = self.broker.append(out.place, encoded.key, encoded.value, ms)
