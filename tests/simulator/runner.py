@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import logging
 import os
 import sys
@@ -84,11 +85,24 @@ def make_lab(path: str) -> LabMaker:
 def run_stories(seeds: range, steps: int, path: str, drawn: Draw = draw) -> Totals:
     """Tell the stories of some seeds."""
     totals, lab = Totals(), make_lab(path)
-    with quietly():
+    with quietly(), without_collector():
         for seed in seeds:
             story = drawn(seed, steps)
             totals.add(story, run(story, lab))
     return totals
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """Without Python's collector of cycles, which takes an eighth of the time: a stretch leaves little behind."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.collect()
+        if before:
+            gc.enable()
 
 
 @contextmanager

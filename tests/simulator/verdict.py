@@ -28,13 +28,15 @@ from ticdc_spark.mysql import INTEGER_BITS, default_value, is_bytes
 _WAY_OUT = re.compile(
     r"\[job\]|\[source\]|\[schema\]|skip-ddl|skip-to-known|adopt|on-reject|late-rows|schema-timeout|max-rejects|resume"
     r"|a newer dump|rename or drop|drop it|stop it|stop that|restore|created again|removed before|mend|leave it out"
-    r"|another name|begin a new|start the job again|set `|delete|truncate|rollback|rolled back|back up|is held by"
+    r"|another name|begin a new|start the job again|set `|delete|truncate|rollback|rolled back|roll it forward|back up"
+    r"|is held by"
     r"|was taken",
     re.IGNORECASE,
 )
 _SILENT = re.compile(r"s\d+")
 """Names of columns that come without a DDL."""
 _MARKS = ("diverged", "quarantined")
+_ADOPTED = "the lake had it before this job"
 
 
 def judge_stop(world: World, error: TicdcSparkError, fired: Fault | None) -> Finding | None:
@@ -95,10 +97,14 @@ def _judge(
     if table is None:
         if not live.rows or (not final and view.applied < world.murky_until):
             return None
+        # The RENAME by which it came into the filter was the message that could not be read: nothing else names it.
+        past = world.ticdc.sent[uid].names - {name}
+        if seen is None and uid in world.ticdc.mangled and past and not any(map(world.wanted, past)):
+            return None
         detail = f"{name} has {len(live.rows)} rows at {view.applied} and is not in the lake; {condition}"
         return Finding(kind="lost table", where=condition, detail=detail)
     different = differences(live, table)
-    if different is None:
+    if different is None or (not final and world.unfinished and _only_has_more_columns(live, table)):
         return None
     what, detail = different
     return Finding(kind="wrong data", where=f"{what}, {condition}", detail=f"{name} at {view.applied}: {detail}")
@@ -118,14 +124,28 @@ def _judge_keys(world: World, live: Live, table: LakeTable | None, condition: st
     """A table has one row a key, whatever else is wrong with it."""
     if table is None or world.excuses.lake_touched or not set(live.keys) <= set(table.columns):
         return None
-    twice = [key for key, n in Counter(tuple(row[name] for name in live.keys) for row in table.rows).items() if n > 1]
+    twice = _twice(table, live.keys)
     if not twice:
+        return None
+    # A table that stands still, or was kept, may be an older one of that name, which had another key.
+    older = {held.keys for event in world.database.events if (held := _held_before(world, event, live.name))}
+    if any(keys != live.keys and set(keys) <= set(table.columns) and not _twice(table, keys) for keys in older):
         return None
     return Finding(kind="two rows of one key", where=condition, detail=f"{live.name}: {twice[:3]} ({live.keys})")
 
 
+def _twice(table: LakeTable, keys: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    return [key for key, n in Counter(tuple(row[name] for name in keys) for row in table.rows).items() if n > 1]
+
+
+def _held_before(world: World, event: Event, name: Name) -> Live | None:
+    return world.database.truth_before(event.ts).get(name) if event.change is not None else None
+
+
 def _judge_mark(world: World, uid: Uid, name: Name, seen: TableView | None) -> Finding | None:
-    if world.excuses.disturbances or world.excuses.bad_messages or uid in world.excuses.may_mark:
+    # That a schema comes late is a reason to wait, and none to leave rows out.
+    cause = set(world.excuses.disturbances) - {"no schema file", "schema_file"}
+    if cause or world.excuses.bad_messages or uid in world.excuses.may_mark:
         return None
     if world.excuses.refused_ddl or seen is None or seen.condition not in _MARKS:
         return None
@@ -235,6 +255,8 @@ def _is_marked(world: World, view: JobView, live: Live) -> bool:
         return seen is None or seen.condition == "unverified"
     if seen is None and live.uid in world.excuses.weak:
         return True
+    if seen is not None and live.name in world.excuses.foreign and seen.detail == _ADOPTED:
+        return True  # also a table that is made anew under the name: the rows that were there stay
     # A mark may stand under a name that the table had when it was made.
     past = world.ticdc.sent[live.uid].names
     return any(name in view.tables and view.tables[name].condition in _MARKS for name in past if name != live.name)
@@ -259,6 +281,16 @@ def differences(live: Live, table: LakeTable) -> tuple[str, str] | None:
     missing, extra = list((wanted - found).elements()), list((found - wanted).elements())
     what = "other rows" if missing and extra else "rows missing" if missing else "rows too many"
     return what, f"missing {missing[:3]}, too many {extra[:3]} of {len(live.rows)} ({', '.join(names)})"
+
+
+def _only_has_more_columns(live: Live, table: LakeTable) -> bool:
+    """Whether a table differs by new columns without a value: a batch that was interrupted had added them."""
+    names = {column.name for column in live.table.columns}
+    more = {name for name in table.columns if name not in names and not name.startswith("_ticdc")}
+    if any(row.get(name) is not None for row in table.rows for name in more):
+        return False
+    left = tuple(name for name in table.columns if name not in more)
+    return differences(live, LakeTable(columns=left, rows=table.rows)) is None
 
 
 def _is_unheard_of(live: Live, column: Column) -> bool:

@@ -69,4 +69,5 @@ def _lifted(table: TableState) -> TableState:
 
 
 def _cleared(table: TableState) -> TableState:
-    return msgspec.structs.replace(table, diverged_since=None, diverged_why="", cleared=table.diverged_since)
+    seen = table.diverged_since
+    return msgspec.structs.replace(table, diverged_since=None, diverged_why="", misshapen=False, cleared=seen)

@@ -10,6 +10,7 @@ from ticdc_spark.config.secrets import redact
 from ticdc_spark.config.values import ModeName
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.mysql import tso_time
+from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.report import held, needs_a_look
 from ticdc_spark.replicate.state.lease_store import LeaseRecord, lease_store
 from ticdc_spark.replicate.state.processes import machine, process, runs
@@ -265,9 +266,17 @@ def _tables(progress: Progress) -> tuple[TableStatus, ...]:
     behind = {(one.schema, one.name) for one in progress.catching_up}
     if progress.mode != "arrival":
         behind |= {(one.schema, one.name) for one in progress.tables if one.applied < progress.applied}
+    queued = {
+        name for ddl in progress.ddls if ddl.change.commit_ts <= progress.applied for name in tables_of(ddl.change)
+    }
     known = [
-        table_status(table, waiting.pop((table.schema, table.name), 0), behind=(table.schema, table.name) in behind)
+        table_status(
+            table if name not in queued or table.kept else msgspec.structs.replace(table, dropped=False),
+            waiting.pop(name, 0),
+            behind=name in behind,
+        )
         for table in progress.tables
+        for name in ((table.schema, table.name),)
     ]
     seen = {(table.schema, table.name) for table in progress.tables}
     unknown = [

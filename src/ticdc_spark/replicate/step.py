@@ -35,6 +35,7 @@ from ticdc_spark.replicate.state.lease import Fence, FencedStore
 from ticdc_spark.replicate.state.progress import Plan, Progress, ProgressStore, QueuedDdl, TableState
 from ticdc_spark.replicate.stops import stop_if_needed
 from ticdc_spark.replicate.timer import Timer
+from ticdc_spark.replicate.unread import mark_unread, with_topics
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.spark.decode.control import ControlEvent
 from ticdc_spark.spark.sources.base import Source
@@ -208,6 +209,7 @@ class Steps:
         progress = decided.advanced.progress
         states: dict[TableName, TableState] = {(table.schema, table.name): table for table in progress.tables}
         mode = MODES[decided.mode or "watermark"]
+        behind = bounds_behind(progress)
         batch = Batch(
             job=self.job,
             sink=self.sink,
@@ -222,16 +224,18 @@ class Steps:
             schemas=_schemas(progress, decided.ddls),
             now=self.clock(),
             job_applied=0 if decided.mode == "arrival" else self.progress.applied,
+            behind=frozenset(behind),
+            unread=frozenset((note.schema, note.name) for note in progress.unread),
         )
         refused = () if decided.refused is None else (decided.refused,)
-        behind = bounds_behind(progress)
         bounds, held = bounds_of(states, decided.ddls, behind, refused)
         waits = {identity(ddl.change) for ddl in held}
         ddls = [ddl for ddl in decided.ddls if identity(ddl.change) not in waits]
         lines = mode.timelines(self.progress, states, progress.pending, ddls, decided.resolved, bounds)
         result = apply(batch, states, lines, mode.apply_rows)
         states = with_settled(result.states, decided.resolved, bounds)
-        states = self._touch_new(states, decided.advanced)
+        states = self._touch_new(with_topics(states, progress), decided.advanced)
+        states, _ = mark_unread(states, progress, decided.resolved, arrival=batch.arrival)
         states, _ = mark_new(states, progress.tables, decided.skipped, progress.skipped)
         before = {(table.schema, table.name): table for table in self.progress.tables}
         changed = [name for name, state in states.items() if _is_judged(before.get(name), state)]
@@ -262,10 +266,13 @@ class Steps:
             if state is not None and not state.dropped:
                 states[name] = msgspec.structs.replace(state, snapshot_id=self.sink.snapshot_id(name))
         before = decided.advanced.progress
+        arrival = decided.mode == "arrival"
+        states, unread = mark_unread(states, before, decided.resolved, arrival=arrival)
         counted = msgspec.structs.replace(
             before,
             mode=self.mode or "",
             skipped=mark_new(states, (), (), before.skipped)[1],
+            unread=unread,
             pending=counted_off(before.pending, result.taken, result.uncounted, decided.resolved),
             rows=before.rows + result.rows,
             ddls_applied=before.ddls_applied + result.ddls,

@@ -101,6 +101,7 @@ def _merged(name: TableName, held: TableState, stamp: Stamp, promise: TableState
         clean=clean,
         diverged_since=promise.diverged_since if promise.diverged_since is not None else state.diverged_since,
         diverged_why=promise.diverged_why or state.diverged_why,
+        misshapen=promise.misshapen or (state.misshapen and promise.cleared is None),
         dropped=promise.dropped,
         kept=promise.kept,
     )
