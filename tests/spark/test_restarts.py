@@ -31,7 +31,7 @@ from ticdc_spark.sinks.iceberg import net_changes
 POINTS = frozenset(
     name
     for file in Path(ticdc_spark.__file__).parent.rglob("*.py")
-    for name in re.findall(r'(?:failpoints\.point\(|_Commit\(\(.*?\), )"(\w+)"', file.read_text())
+    for name in re.findall(r'(?:failpoints\.point\(|\bCommit\(\(.*?\), )"(\w+)"', file.read_text())
 )
 """Every named point of the code."""
 STEPS = frozenset({"plan", "land", "advance", "apply", "progress"})
