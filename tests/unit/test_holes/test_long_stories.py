@@ -314,6 +314,28 @@ def test_rows_wait_for_their_schema_until_the_drop_of_their_table_is_due() -> No
     assert (shop.rows("t"), shop.condition("t")) == ([(2, 5)], "clean")
 
 
+def test_a_table_that_waits_to_be_made_like_another_keeps_its_columns_when_that_one_is_dropped() -> None:
+    """It shares a DDL with a table that stands still."""
+    shop = Shop("open", on_reject="quarantine", topic_per_table=True)
+    for name in ("t", "stands"):
+        shop.sql(f"CREATE TABLE {name} (id INT PRIMARY KEY)")
+    shop.watermark()
+    shop.run()
+    unreadable(shop, "cdc_shop_stands")
+    shop.sql("RENAME TABLE stands TO u")
+    shop.sql("DROP TABLE u")
+    shop.sql("CREATE TABLE u LIKE t")
+    shop.sql("DROP TABLE t")
+    shop.insert("u", id="1")
+    shop.watermark()
+    shop.run()
+    assert shop.rows("t") is None
+    shop.resume()
+    shop.watermark()
+    shop.run()
+    assert shop.rows("u") == [(1,)]
+
+
 def test_rows_before_a_truncate_wait_for_the_file_with_their_schema(tmp_path: Path) -> None:
     shop = Shop("open")
     shop.change("CREATE TABLE t (id INT PRIMARY KEY)")

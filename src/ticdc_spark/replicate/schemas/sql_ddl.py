@@ -69,6 +69,11 @@ def _model(change: SchemaChange) -> TableName | None:
     return schema or change.schema, name
 
 
+def is_like(change: SchemaChange) -> bool:
+    """Whether a DDL makes a table like another: that one may be dropped, or another table, while the DDL waits."""
+    return _model(change) is not None
+
+
 def _names(change: SchemaChange) -> set[str]:
     """Every name in a DDL that rows have, too."""
     try:
