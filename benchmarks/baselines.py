@@ -15,7 +15,7 @@ from pyspark.sql import functions as sf
 
 from ticdc_spark.model import ColumnType, Offsets, Table
 from ticdc_spark.mysql import handle_key, is_bytes
-from ticdc_spark.sinks.base import OP_COLUMN, MarkFound
+from ticdc_spark.sinks.base import OP_COLUMN, Stamp
 from ticdc_spark.sinks.iceberg.faults import quote
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
 from ticdc_spark.spark.sources.base import Source
@@ -70,13 +70,13 @@ def _newest(changes: DataFrame, columns: Sequence[LakeColumn]) -> DataFrame:
 def create(sink: IcebergSink, tables: Sequence[Table]) -> None:
     """Create the tables as a job does."""
     for table in tables:
-        sink.create((table.schema, table.name), columns_of(table), MarkFound("baseline", (0, 0), 0))
+        sink.create((table.schema, table.name), columns_of(table), Stamp("baseline", (0, 0), 0))
 
 
 def _merge(sink: IcebergSink, table: Table, changes: DataFrame, columns: Sequence[LakeColumn]) -> None:
     op = sf.when(sf.col("type") == "DELETE", "d").otherwise("u").alias(OP_COLUMN)
     net = changes.select(op, *(quote(column.name) for column in columns))
-    sink.merge((table.schema, table.name), net, columns, MarkFound("baseline", (1, 0), 0))
+    sink.merge((table.schema, table.name), net, columns, Stamp("baseline", (1, 0), 0))
 
 
 def naive(source: Source, sink: IcebergSink, tables: Sequence[Table], bounds: Bounds) -> None:

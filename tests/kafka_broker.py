@@ -71,7 +71,7 @@ class Broker:
         }
         self._settings = folder / "server.properties"
         self._settings.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-        cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "_")  # "-…" is an option
         formatted = self._java("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._settings))
         if formatted.wait(60):
             raise RuntimeError(self.log())

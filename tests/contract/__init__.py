@@ -6,6 +6,7 @@
 from tests.contract.changes import ChangesContract
 from tests.contract.columns import ColumnsContract
 from tests.contract.fences import FenceContract
+from tests.contract.loads import LoadsContract
 from tests.contract.log import LogContract
 from tests.contract.newest import NewestContract
 from tests.contract.others import OthersContract
@@ -13,7 +14,14 @@ from tests.contract.tables import TablesContract
 
 
 class SinkContract(
-    TablesContract, ColumnsContract, ChangesContract, NewestContract, OthersContract, FenceContract, LogContract
+    TablesContract,
+    ColumnsContract,
+    ChangesContract,
+    LoadsContract,
+    NewestContract,
+    OthersContract,
+    FenceContract,
+    LogContract,
 ):
     """Everything that a sink promises."""
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.apicurio_registry import Registry
 from tests.integration.binlog_stream import OPTIONS
 from tests.kafka_broker import Broker
 from tests.mariadb_server import Server, running
@@ -34,6 +35,17 @@ def spark() -> Iterator[SparkSession]:
     """The Spark session that all tests share."""
     with shared_session() as session:
         yield session
+
+
+@pytest.fixture(scope="session")
+def schema_registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    """A schema registry that tests share."""
+    started = Registry(tmp_path_factory.mktemp("registry"))
+    try:
+        started.start()
+        yield started
+    finally:
+        started.stop()
 
 
 _NUMBERS = count(1)

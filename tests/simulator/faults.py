@@ -57,13 +57,23 @@ class Injector:
 
         Raises: Died; SinkFault for ``refused`` and ``answer_lost``; and what ``do`` raises.
         """
+        fault = self.before(kind, what)
+        done = do()
+        self.after(fault, what)
+        return done
+
+    def before(self, kind: ActionKind, what: str) -> Fault | None:
+        """What comes before a durable action. Returns: the fault that is to happen behind it, for ``after``.
+
+        Raises: Died; SinkFault for ``refused``.
+        """
         self.actions[kind] += 1
         fault = self._fault
         if fault is None:
-            return do()
+            return None
         if self._left:
             self._left -= 1
-            return do()
+            return None
         self._fault, self.fired = None, fault
         self.met[f"{fault.kind}:{kind}"] += 1
         match fault.kind:
@@ -73,9 +83,11 @@ class Injector:
                 raise SinkFault(f"{what}: refused (injected)")
             case "suspended" if self._meanwhile is not None:
                 self._meanwhile(fault)
-        done = do()
-        if fault.kind == "die_after":
+        return fault
+
+    def after(self, fault: Fault | None, what: str) -> None:
+        """What comes behind a durable action that was done. Raises: Died; SinkFault for ``answer_lost``."""
+        if fault is not None and fault.kind == "die_after":
             raise Died(what)
-        if fault.kind == "answer_lost":
+        if fault is not None and fault.kind == "answer_lost":
             raise SinkFault(f"{what}: the answer was lost (injected)")
-        return done

@@ -10,15 +10,18 @@ from typing import Any
 import msgspec
 
 from tests.simulator.broker import Broker
+from tests.simulator.database import Database
 from tests.simulator.faults import Injector
 from tests.simulator.seams import Cells, Clock, Copy, JobView, LakeTable, TableName, TableView
 from tests.simulator.setup import JobSetup, job_of
+from tests.simulator.snapshots import DatabaseView
 from tests.simulator.wire import WIRES
 from ticdc_spark.config.job import Identity
 from ticdc_spark.errors import LeaseHeld
 from ticdc_spark.model import Message, Offsets, Table
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.names import unescape
+from ticdc_spark.operate.resnapshot import want
 from ticdc_spark.operate.resume import lift
 from ticdc_spark.operate.status import describe
 from ticdc_spark.replicate.state.progress import Plan, Progress
@@ -46,6 +49,7 @@ class JobLab:
         self.state = State(injector)
         self.lease = LeaseRecord()
         self._viewed: tuple[Progress, JobView] | None = None
+        self.database: Database | None = None
 
     def _act(self, what: str, do: Any) -> None:
         self.injector.act("log" if what in _LOG_ACTIONS else "sink", what, do)
@@ -67,6 +71,7 @@ class JobLab:
                 bounded=False,
                 until_ts=None,
                 clock=lambda: self.clock.now,
+                reader=self._reader(setup),
             )
         except BaseException:
             fence.release()
@@ -77,23 +82,38 @@ class JobLab:
         """See ``seams.Lab``."""
         progress = self.state.progress or _NO_PROGRESS
         if self._viewed is None or self._viewed[0] is not progress:
-            self._viewed = progress, self._view(progress)
+            self._viewed = progress, job_view(progress, _FOLDER, self.clock.now)
         return self._viewed[1]
 
-    def _view(self, progress: Progress) -> JobView:
-        identity = Identity(file=_FOLDER / "job.toml", name="sim", state=_FOLDER)
-        status = describe(identity, progress, None, None, self.clock.now)
-        tables = {
-            (schema, name): TableView(applied=one.applied_ts, condition=one.condition, detail=one.detail)
-            for one in status.tables
-            for schema, _, name in (one.name.partition("."),)
-        }
-        return JobView(applied=status.resolved_ts, batch=status.batch, tables=tables, hold=status.held_back_by.what)
+    def show(self, database: Database) -> None:
+        """See ``seams.Lab``."""
+        self.database = database
+        self.dumped = database.ts
+
+    def _reader(self, setup: JobSetup) -> DatabaseView | None:
+        return DatabaseView(self.database, setup.snapshot, self.dumped) if setup.snapshot and self.database else None
+
+    def resnapshot(self, setup: JobSetup, table: TableName) -> None:
+        """See ``seams.Lab``."""
+        reader = self._reader(setup)
+        assert reader is not None
+        want(job_of(setup, _FOLDER), self.state, [".".join(table)], reader)
 
     def resume(self, setup: JobSetup, tables: Collection[TableName] | None) -> None:
         """See ``seams.Lab``."""
         names = [] if tables is None else [".".join(name) for name in tables]
         lift(job_of(setup, _FOLDER), self.state, names, every=tables is None)
+
+
+def job_view(progress: Progress | None, folder: Path, now: float) -> JobView:
+    """What status shows of a job's progress."""
+    identity = Identity(file=folder / "job.toml", name="sim", state=folder)
+    status = describe(identity, progress or _NO_PROGRESS, None, None, now)
+    tables = {
+        (one.schema, one.table): TableView(applied=one.applied_ts, condition=one.condition, detail=one.detail)
+        for one in status.tables
+    }
+    return JobView(applied=status.resolved_ts, batch=status.batch, tables=tables, hold=status.held_back_by.what)
 
 
 class LeaseRecord:
@@ -147,11 +167,12 @@ class JobProcess:
         before = self.steps.progress.batch
         self.fence.record.beat = self.fence.clock.now
         try:
+            loads = self.steps.load(lambda _phase, _batch: None)
             report = self.steps.batch(None, lambda _phase, _batch: None)
         except BaseException:
             self.fence.release()
             raise
-        return report.progress.batch > before
+        return report.progress.batch > before or loads == "worked"
 
     def stop(self) -> None:
         """See ``seams.Process``."""
@@ -367,4 +388,4 @@ def _depth(table: MemoryTable) -> int:
     return max(1, count)
 
 
-__all__ = ["JobLab"]
+__all__ = ["Fence", "JobLab", "JobProcess", "LeaseRecord", "job_view"]

@@ -42,6 +42,7 @@ MoveKind: TypeAlias = Literal[
     "late_rows",
     "drop_table",
     "resume",
+    "resnapshot",
     # the state folder
     "save_state",
     "restore_state",

@@ -139,7 +139,7 @@ STEPS = (
     ),
     one(
         "first messages that are gone are not missed once the state was lost",
-        "replicate.decide:_check_unproven",
+        "replicate.proof:check_unproven",
         "for topic, partition in progress.unproven:",
         "for topic, partition in ():",
         "lose_state",
@@ -157,14 +157,14 @@ STEPS = (
     one(
         "a table that a DDL has passed is redone from the log alone",
         "replicate.start:_redo",
-        "elif table.ddl_ts > mark:",
+        "elif table.ddl_ts > mark or (table.ddl_ts == mark and table.ddl_step > looked.stamp.mark[1]):",
         "elif False:",
         "rollback",
     ),
     one(
         "a table that stood still counts as applied once the state was lost",
         "replicate.start:_first",
-        "table.mark[0] if table.quarantined else applied",
+        "table.mark[0] if table.quarantined or table.behind or table.load else applied",
         "applied",
         "lose_state",
         "quarantine",
@@ -253,8 +253,8 @@ DDL = (
     one(
         "a DDL from before the state was lost is applied again",
         f"{_MODES}.watermark:_is_replay",
-        "ts <= progress.replay_below or",
-        "",
+        "if ts <= progress.replay_below:",
+        "if False:",
         "lose_state",
     ),
     one(
@@ -319,7 +319,12 @@ DDL = (
         "    if now == NO_MARK:\n",
         "    if name not in work.promised:\n        return\n    if now == NO_MARK:\n",
     ),
-    one("a skipped DDL leaves its tables clean", f"{_APPLY}.ddl:_skip", "if not state.dropped:", "if False:"),
+    one(
+        "a skipped DDL leaves its tables clean",
+        f"{_APPLY}.ddl:_skip",
+        "if not state.dropped or state.kept:",
+        "if False:",
+    ),
     one(
         "a renamed column is a new one",
         f"{_PLAN}.evolve:_alter",

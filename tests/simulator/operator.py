@@ -115,7 +115,7 @@ def _trim_topic(world: World, move: Move, rand: Random) -> None:
     world.note(f"{len(gone)} messages of {place} are gone")
     touched = {uid for uid in world.uids() if any(world.ticdc.place_of(uid, message) for message in gone)}
     world.excuses.unsettled.update(touched)
-    if not world.started:
+    if not world.started or not world.lab.view().batch:
         world.excuses.weak.update(dict.fromkeys(touched, "retention removed messages before the job began"))
 
 
@@ -126,7 +126,7 @@ def _recreate_topic(world: World, move: Move, rand: Random) -> None:
     topic = rand.choice(topics)
     touched = {uid for uid, sent in world.ticdc.sent.items() if topic in sent.topics}
     world.excuses.unsettled.update(touched)
-    if not world.started:
+    if not world.started or not world.lab.view().batch:
         world.excuses.weak.update(dict.fromkeys(touched, "the topic was made anew before the job began"))
     world.broker.create(topic)
     world.note(f"topic {topic} is deleted and made anew")
@@ -256,6 +256,18 @@ def _resume(world: World, move: Move, rand: Random) -> None:
         world.stops.append(f"{type(error).__name__}: {error}")
 
 
+def _resnapshot(world: World, move: Move, rand: Random) -> None:
+    live = world.live(rand)
+    world.stop()
+    if live is None or not world.setup.job.snapshot:
+        return
+    try:
+        world.lab.resnapshot(world.job, live.name)
+        world.note(f"resnapshot {live.name}")
+    except UsageError as error:
+        world.note(f"resnapshot: {error}")
+
+
 MOVES: dict[MoveKind, Apply] = {
     "transaction": _transaction,
     "ddl": _ddl,
@@ -284,6 +296,7 @@ MOVES: dict[MoveKind, Apply] = {
     "late_rows": _late_rows,
     "drop_table": _drop_table,
     "resume": _resume,
+    "resnapshot": _resnapshot,
     "save_state": lake.save_state,
     "restore_state": lake.restore_state,
     "lose_state": lake.lose_state,

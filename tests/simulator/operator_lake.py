@@ -29,6 +29,8 @@ def lose_state(world: World, move: Move, rand: Random) -> None:
     world.stop()
     world.lab.state.wipe()
     world.excuses.unsettled.update(world.uids())
+    if world.job.starting == "latest" and not world.lab.lake.tables():
+        world.started = False  # Nothing is left that shows that the job ever ran: it begins at the latest offsets anew.
 
 
 # ---- the lake

@@ -30,6 +30,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 import msgspec
 
 from tests.simulator.broker import Broker
+from tests.simulator.database import Database
 from tests.simulator.faults import Injector
 from tests.simulator.setup import JobSetup
 from ticdc_spark.model import Table
@@ -41,7 +42,7 @@ Decimal, datetime …; a TIMESTAMP in UTC); the verdict takes both. Columns name
 Copy: TypeAlias = Any
 """An opaque, immutable copy of something durable, given by ``save`` and taken by ``restore``."""
 
-CONDITIONS = Literal["clean", "unverified", "diverged", "quarantined", "dropped", "kept"]
+CONDITIONS = Literal["clean", "unverified", "diverged", "quarantined", "snapshot", "dropped", "kept"]
 
 
 @dataclass(slots=True)
@@ -175,6 +176,12 @@ class Lab(Protocol):
 
     def view(self) -> JobView:
         """What status shows now. Reads only."""
+
+    def show(self, database: Database) -> None:
+        """Give the job's full reads the source to read from."""
+
+    def resnapshot(self, setup: JobSetup, table: TableName) -> None:
+        """``ticdc-spark resnapshot`` of a table; no process runs. Raises: TicdcSparkError"""
 
     def resume(self, setup: JobSetup, tables: Collection[TableName] | None) -> None:
         """``ticdc-spark resume`` of some quarantined tables, or (``None``) of all; no process runs.

@@ -11,7 +11,7 @@ import msgspec
 
 from tests.simulator.feed import Feed
 from tests.simulator.wire import WIRES
-from ticdc_spark.config.job import IcebergConfig, Job, KafkaSource, SchemaFiles
+from ticdc_spark.config.job import IcebergConfig, Job, KafkaSource, SchemaFiles, SnapshotKeys
 from ticdc_spark.config.values import SkipDdl
 
 IDLE_TIMEOUT = 60.0
@@ -35,6 +35,8 @@ class JobSetup(msgspec.Struct, frozen=True, kw_only=True):
     late_rows: Literal["fail", "apply-if-newest"] = "fail"
     drop_table: Literal["apply", "keep"] = "apply"
     log_retention_batches: int | None = None
+    snapshot: Literal["", "now", "exact", "dump"] = ""
+    """What tables that are new to the job are read from: a database as it is now, or as of a commit_ts, or a dump."""
 
 
 class Setup(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +48,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     raw_key_changes: bool = False
     tables_before: int = 0
     """Tables that were made, and are empty, before the changefeed's start-ts: no DDL describes them."""
+    rows_before: int = 0
+    """Transactions on these tables before it."""
     schema_file_late: bool = False
     """The schema file with these tables, which Open and canal-json need, is given only by a move."""
 
@@ -74,6 +78,7 @@ def job_of(setup: JobSetup, folder: Path) -> Job:
         ),
         sink=IcebergConfig(warehouse=str(folder / "lake")),
         schema=SchemaFiles(file=files),
+        snapshot=SnapshotKeys(upstream="mysql://source", parallelism=2, chunk_rows=2) if setup.snapshot else None,
         mode="watermark" if WIRES[setup.protocol].name in ("canal-json", "debezium") else None,
         source_timezone=setup.source_timezone,
         idle_partition_timeout=IDLE_TIMEOUT,

@@ -43,11 +43,14 @@ class TiCdc:
         """By table: where its messages went, under which names. A table that is not here is not known to a job."""
         self.watermark = 0
         """The highest one that was put into the outbox since the last restart."""
+        self.highest = 0
+        """The highest one that was sent."""
         self.owners: dict[tuple[str, int, int, int], tuple[Uid, ...]] = {}
         """(topic id, partition, offset) to the tables that a message is about."""
         self.corrupt: Random | None = None
         """Spoils a value of the next row message."""
         self.corrupted: set[Uid] = set()
+        self.mangled: set[Uid] = set()
         self.mangle = False
         """The next message that is no watermark cannot be read at all."""
         self._topics: dict[str, None] = {DEFAULT_TOPIC: None}
@@ -70,10 +73,14 @@ class TiCdc:
         return done
 
     def flush(self, rand: Random) -> None:
-        """Send what is in the outbox, to every partition: TiCDC does not hang for a minute between two messages."""
+        """Send what is in the outbox, to every partition: TiCDC does not hang for a minute between two messages, nor
+        behind a watermark that it had sent before a restart."""
         self.stalled.clear()
-        if self.watermark:
-            self._announce(self.watermark)
+        events = self.database.events
+        while self.next < len(events) and events[self.next].ts < self.highest:
+            self._refill(rand)
+        if self.highest:
+            self._announce(self.highest)
         self.send(rand, len(self.outbox))
 
     def drain(self, rand: Random) -> int:
@@ -123,12 +130,14 @@ class TiCdc:
 
     def _put(self, out: Out) -> None:
         encoded = out.encoded
+        self.highest = max(self.highest, out.watermark)
         if self.corrupt is not None and out.row is not None:
             spoilt = self._spoil(out.row, self.corrupt)
             if spoilt is not None:
                 encoded, self.corrupt = spoilt, None
                 self.corrupted.update(out.uids)
         if self.mangle and not out.watermark and encoded.value:
+            self.mangled.update(out.uids)
             encoded, self.mangle = Encoded(encoded.key, encoded.value[: len(encoded.value) // 2] + b"\xff"), False
         ms = tso_physical_ms(max(self.watermark, self.database.ts))
         message = self.broker.append(out.place, encoded.key, encoded.value, ms)
@@ -239,7 +248,7 @@ class TiCdc:
                 sent_ddl = msgspec.structs.replace(change, pre_table=None)
             encoded = self.encoder.ddl(sent_ddl)
             if encoded is not None:
-                for uid in event.uids:
+                for uid in (uid for uid in event.uids if not self.is_withheld(uid)):
                     self._note(uid, topic, (change.table, change.pre_table))
                 partitions = self._partitions() if self.wire.ddl_everywhere else 1
                 outs = [Out((topic, at), encoded, index, event.uids) for at in range(partitions)]

@@ -63,6 +63,8 @@ class World:
         self.ticdc = TiCdc(feed, self.database, self.broker, start=len(self.database.events))
         self.excuse_local_keys()
         self.lab = make_lab(self.broker, self.clock, self.injector)
+        if setup.job.snapshot:
+            self.lab.show(self.database)
         self.process: Process | None = None
         self.owners = 0
         self.overtaken = False
@@ -95,8 +97,11 @@ class World:
         rand = Random(7)
         for _ in range(self.setup.tables_before):
             create_table(self.database, rand)
-        before = "it was there before the job's first message"
-        self.excuses.weak.update({live.uid: before for live in self.database.now.values()})
+        for _ in range(self.setup.rows_before):
+            self.database.transaction(rand)
+        if not self.setup.job.snapshot:
+            before = "it was there before the job's first message"
+            self.excuses.weak.update({live.uid: before for live in self.database.now.values()})
         changes = [event.change for event in self.database.events if event.change is not None and event.change.name]
         text = "".join(f"USE `{change.schema}`;\n{change.query};\n" for change in changes)
         if text and not WIRES[self.setup.feed.protocol].tells_tables:

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from tests.contract.changes import ChangesContract
 from tests.contract.columns import ColumnsContract
 from tests.contract.fences import FenceContract
+from tests.contract.loads import LoadsContract
 from tests.contract.log import LogContract
 from tests.contract.member import Guard, Member, Rows
 from tests.contract.newest import NewestContract
@@ -130,7 +131,9 @@ class OnIceberg:
         )
 
 
-class TestIcebergSink(OnIceberg, TablesContract, ChangesContract, NewestContract, FenceContract, LogContract):
+class TestIcebergSink(
+    OnIceberg, TablesContract, ChangesContract, LoadsContract, NewestContract, FenceContract, LogContract
+):
     """What a job does to tables and to the log."""
 
 

@@ -216,12 +216,12 @@ def test_an_unknown_key_without_a_near_one_lists_what_is_allowed(folder: Path, k
         ("sink", '"kafka.security.protocol"', '[source] with kind = "kafka"'),
         ("job", "warehouse", "[sink]"),
         ("job", "protocol", "[source]"),
-        ("job", "path", '[source] with kind = "files"'),
+        ("job", "path", '[snapshot] or [source] with kind = "files"'),
         ("job", "kind", "[source] or [sink]"),
         ("job", "catalog.uri", "[sink]"),
         ("job", "spark.master", "[spark]"),
         ("spark", "parallel-tables", "[job]"),
-        ("schema", "tables", "[job]"),
+        ("schema", "tables", "[job] or [snapshot]"),
     ],
 )
 def test_an_unknown_key_that_another_section_has_is_refused_with_its_place(

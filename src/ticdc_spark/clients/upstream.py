@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from decimal import Decimal
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
-from ticdc_spark.errors import MessageError, SourceFault, UsageError
+from ticdc_spark.clients.mysql import HIDDEN, MISSING, TOO_OLD, connect, connection_options, driver, quoted, selected
+from ticdc_spark.errors import MessageError, SourceFault
 from ticdc_spark.model import ColumnType, Row, Table, Value
 from ticdc_spark.mysql import (
     TIME_TYPES,
@@ -29,12 +29,6 @@ from ticdc_spark.mysql import (
 _LOG = logging.getLogger(__name__)
 _AT_ONCE = 200
 """Keys of one query."""
-_HIDDEN = "_V$_"
-"""How the columns of expression indexes begin, which no query can name."""
-_MISSING = {1049: "database", 1054: "column", 1146: "table"}
-_TOO_OLD = {8055, 9006}
-"""TiDB: the snapshot is older than the garbage collection's safe point."""
-_SESSION = "SET SESSION time_zone = '+00:00', SESSION sql_mode = ''"
 
 
 class Upstream(AbstractContextManager["Upstream"]):
@@ -45,9 +39,9 @@ class Upstream(AbstractContextManager["Upstream"]):
 
         Raises: UsageError for another URI, or without PyMySQL.
         """
-        self._options = _options(uri)
+        self._options = connection_options(uri)
         self._where = f"{self._options['host']}:{self._options['port']}"
-        self._mysql = _pymysql()
+        self._mysql = driver()
         self._connection: Any = None
         self.exact = True
         """Whether rows are as of their commit ts; known after the first lookup."""
@@ -100,7 +94,7 @@ class Upstream(AbstractContextManager["Upstream"]):
                 if self.exact:
                     cursor.execute("SET @@tidb_snapshot = %s", (str(commit_ts),))
                 try:
-                    cursor.execute(f"SHOW CREATE TABLE {_quoted(schema)}.{_quoted(name)}")
+                    cursor.execute(f"SHOW CREATE TABLE {quoted(schema)}.{quoted(name)}")
                     return str(cursor.fetchone()[1])
                 finally:
                     if self.exact:
@@ -115,16 +109,7 @@ class Upstream(AbstractContextManager["Upstream"]):
                 return self._connection
             except self._mysql.MySQLError:
                 self.close()
-        # values stay text or bytes as they are sent
-        encoders = self._mysql.converters.encoders
-        self._connection = self._mysql.connect(
-            **self._options,
-            charset="utf8mb4",
-            conv=encoders,
-            autocommit=True,
-            init_command=_SESSION,
-            connect_timeout=10,
-        )
+        self._connection = connect(self._options)
         with self._connection.cursor() as cursor:
             cursor.execute("SELECT VERSION()")
             version = str(cursor.fetchone()[0])
@@ -140,45 +125,20 @@ class Upstream(AbstractContextManager["Upstream"]):
     def _wrapped(self, error: Exception, name: str, commit_ts: int) -> MessageError | SourceFault:
         code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
         text = str(error.args[-1]) if error.args else str(error)
-        if code in _MISSING:
-            return MessageError(f"rows of {name} cannot be looked up, the upstream lacks the {_MISSING[code]}: {text}")
-        if code in _TOO_OLD:
+        if code in MISSING:
+            return MessageError(f"rows of {name} cannot be looked up, the upstream lacks the {MISSING[code]}: {text}")
+        if code in TOO_OLD:
             return MessageError(
                 f"rows of {name} as of {commit_ts} are garbage-collected upstream (tidb_gc_life_time): {text}"
             )
         return SourceFault(f"cannot look up rows in the upstream {self._where}: {text}")
 
 
-def _options(uri: str) -> dict[str, Any]:
-    wrong = UsageError("the upstream is written mysql://user:password@host:port, special characters URL-encoded")
-    try:
-        parts = urlsplit(uri)
-        port = parts.port
-    except ValueError:
-        raise wrong from None  # its text may show a part of the password
-    if parts.scheme != "mysql" or not parts.hostname or parts.path.strip("/") or parts.query or parts.fragment:
-        raise wrong
-    return {
-        "host": parts.hostname,
-        "port": port or 3306,
-        "user": unquote(parts.username or "root"),
-        "password": unquote(parts.password or ""),
-    }
-
-
-def _pymysql() -> Any:
-    try:
-        import pymysql
-    except ImportError as error:
-        raise UsageError("rows are looked up with PyMySQL: pip install 'ticdc-spark[mysql]'") from error
-    return pymysql
-
-
 class _Query:
     """A table's query by keys, and how its rows are read."""
 
     def __init__(self, table: Table) -> None:
-        columns = [column for column in table.columns if not column.name.startswith(_HIDDEN)]
+        columns = [column for column in table.columns if not column.name.startswith(HIDDEN)]
         types = {column.name: column.type for column in columns}
         self._names = [column.name for column in columns]
         self._keys = handle_key(table)
@@ -186,10 +146,10 @@ class _Query:
             raise MessageError(f"`{table.schema}`.`{table.name}` has no handle key to look rows up by")
         self._reads = [_reader(column.type) for column in columns]
         self._writes = [(name, _writer(types[name])) for name in self._keys]
-        selected = ", ".join(_selected(column.name, column.type) for column in columns)
-        source = f"{_quoted(table.schema)}.{_quoted(table.name)}"
-        self._head = f"SELECT {selected} FROM {source} WHERE ".replace("%", "%%")
-        self._one = f"({' AND '.join(_quoted(name).replace('%', '%%') + ' = %s' for name in self._keys)})"
+        chosen = ", ".join(selected(column.name, column.type) for column in columns)
+        source = f"{quoted(table.schema)}.{quoted(table.name)}"
+        self._head = f"SELECT {chosen} FROM {source} WHERE ".replace("%", "%%")
+        self._one = f"({' AND '.join(quoted(name).replace('%', '%%') + ' = %s' for name in self._keys)})"
 
     def sql(self, keys: Sequence[Row]) -> tuple[str, list[Any]]:
         """The query and its arguments."""
@@ -205,17 +165,6 @@ class _Query:
     def key(self, row: Row) -> tuple[Value, ...]:
         """The key of a row."""
         return tuple(row[name] for name in self._keys)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _selected(name: str, column_type: ColumnType) -> str:
-    if column_type.name in ("enum", "set", "bit"):
-        return f"CAST({_quoted(name)} AS UNSIGNED)"
-    # alone, a FLOAT is shown with six digits only
-    return f"{_quoted(name)} + 0e0" if column_type.name == "float" else _quoted(name)
 
 
 _Read = Callable[[Any], Value]

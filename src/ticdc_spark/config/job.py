@@ -113,6 +113,20 @@ class SchemaFiles(Section, frozen=True, kw_only=True):
     """Tables (filter rules) whose rows before the first known schema are left out."""
 
 
+class SnapshotKeys(Section, frozen=True, kw_only=True):
+    """Full reads of tables: of a database, or of a dump, never both."""
+
+    upstream: UpstreamUrl | None = None
+    """``None``: that of the section ``[source]``, unless there is ``path``."""
+    path: Folder | None = None
+    """A folder that Dumpling wrote. Absolute once loaded."""
+    commit_ts: Positive | None = None
+    """Of a dump whose metadata has no TSO."""
+    tables: Patterns = ()
+    parallelism: Positive = 4
+    chunk_rows: Positive = 100_000
+
+
 class JobKeys(Section, frozen=True, kw_only=True):
     """The section ``[job]``. Durations are seconds, sizes are bytes."""
 
@@ -160,6 +174,8 @@ class Job(JobKeys, frozen=True, kw_only=True):
     source: SourceConfig
     sink: IcebergConfig
     schema: SchemaFiles = SchemaFiles()
+    snapshot: SnapshotKeys | None = None
+    """``None``: tables that are new to the job begin with what the messages have."""
     spark: dict[str, str] = msgspec.field(default_factory=dict)
     """Every option of the section ``[spark]``, as text."""
 

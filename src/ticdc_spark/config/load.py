@@ -15,6 +15,7 @@ from ticdc_spark.config.job import (
     JobKeys,
     KafkaSource,
     SchemaFiles,
+    SnapshotKeys,
     SourceConfig,
 )
 from ticdc_spark.config.paths import absolute, existing, location
@@ -32,7 +33,7 @@ def load_job(path: Path | str) -> Job:
     file = Path(os.path.abspath(path))
     raw = job_file.read_toml(file)
     mistakes = Mistakes(file)
-    known = ("job", "source", "schema", "sink", "spark")
+    known = ("job", "source", "snapshot", "schema", "sink", "spark")
     for title in raw:
         if title not in known:
             where = hint(title, "", known) or "; allowed: " + ", ".join(f"[{name}]" for name in known)
@@ -43,10 +44,12 @@ def load_job(path: Path | str) -> Job:
     sink = _sink(sections["sink"], mistakes)
     schema = job_file.read_section(sections["schema"], SchemaFiles, "schema", mistakes, hint)
     schema["file"] = tuple(existing(file, str(text), "[schema] file", mistakes) for text in schema.get("file", ()))
+    snapshot = _snapshot(sections["snapshot"], source, mistakes) if "snapshot" in raw else None
     spark = _spark(sections["spark"], mistakes)
     mistakes.stop_if_any()
     assert source is not None and sink is not None, "a section that could not be read is a mistake"
-    return Job(**keys, file=file, source=source, sink=sink, schema=SchemaFiles(**schema), spark=spark)
+    files = SchemaFiles(**schema)
+    return Job(**keys, file=file, source=source, sink=sink, schema=files, snapshot=snapshot, spark=spark)
 
 
 def load_identity(path: Path | str) -> Identity:
@@ -117,6 +120,23 @@ def _source(raw: Mapping[str, Any], mistakes: Mistakes) -> SourceConfig | None:
     if (keys.get("topics") is None) == (keys.get("topic_pattern") is None):
         mistakes.add("[source]", "exactly one of `topics` and `topic-pattern` must be set")
     return KafkaSource(**keys, options=options)
+
+
+def _snapshot(raw: Mapping[str, Any], source: SourceConfig | None, mistakes: Mistakes) -> SnapshotKeys | None:
+    before = mistakes.count
+    keys = job_file.read_section(raw, SnapshotKeys, "snapshot", mistakes, hint)
+    if "path" in keys:
+        keys["path"] = existing(mistakes.path, str(keys["path"]), "[snapshot] path", mistakes)
+        if "upstream" in keys:
+            mistakes.add("[snapshot]", "only one of `upstream` and `path` may be set")
+    elif "commit_ts" in keys:
+        mistakes.add("[snapshot] commit-ts", "is of a dump; write `path` too")
+    elif "upstream" not in keys:
+        if source is not None and source.upstream is not None:
+            keys["upstream"] = source.upstream
+        elif source is not None:
+            mistakes.add("[snapshot]", "`upstream` or `path` must be set, or `upstream` under [source]")
+    return None if mistakes.count > before else SnapshotKeys(**keys)
 
 
 def _suits_protocol(keys: Mapping[str, Any], mistakes: Mistakes) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from ticdc_spark.config.job import FilesSource, IcebergConfig, JobKeys, KafkaSource, SchemaFiles
+from ticdc_spark.config.job import FilesSource, IcebergConfig, JobKeys, KafkaSource, SchemaFiles, SnapshotKeys
 from ticdc_spark.config.toml import Section, nearest
 
 _FREE = {
@@ -44,7 +44,13 @@ def _places(key: str) -> list[str]:
 
 def _keys() -> dict[str, list[str]]:
     places: dict[str, list[str]] = {"kind": ["[source]", "[sink]"]}
-    for place, kind in (("[job]", JobKeys), ("[sink]", IcebergConfig), ("[schema]", SchemaFiles)):
+    sections: dict[str, type[Section]] = {
+        "[job]": JobKeys,
+        "[sink]": IcebergConfig,
+        "[schema]": SchemaFiles,
+        "[snapshot]": SnapshotKeys,
+    }
+    for place, kind in sections.items():
         for key in _own(kind):
             places.setdefault(key, []).append(place)
     files, kafka = _own(FilesSource), _own(KafkaSource)

@@ -37,6 +37,8 @@ _TIMES = {
     "timestamp": re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,6})?", re.ASCII),
     "time": re.compile(r"-?\d{1,3}:\d\d:\d\d(\.\d{1,6})?", re.ASCII),
 }
+_WRITTEN = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(\.\d{1,6})?)?)?", re.ASCII)
+_WRITTEN_TOGETHER = re.compile(r"(\d{4})(\d\d)(\d\d)(?:(\d\d)(\d\d)(\d\d)(\.\d{1,6})?)?", re.ASCII)
 _ZERO_TIMES = {
     "date": "0000-00-00",
     "datetime": "0000-00-00 00:00:00",
@@ -199,10 +201,23 @@ def _constant(column_type: ColumnType, default: str | bytes | int, literal: bool
     if is_text(column_type):
         return text
     if name in _TIMES:
+        text = _full_time(name, text)
         if not _TIMES[name].fullmatch(text):
             return NO_CONSTANT
         return canonical_datetime(text, fsp(column_type)) if name in TIME_TYPES else text
     return _number(column_type, text)
+
+
+def _full_time(name: str, text: str) -> str:
+    """A date or date and time as SQL may write it, with all its digits; anything else as it is."""
+    found = _WRITTEN.fullmatch(text) or _WRITTEN_TOGETHER.fullmatch(text)
+    if name == "time" or found is None:
+        return text
+    year, month, day, hour, minute, second, fraction = found.groups()
+    date = f"{year}-{month:0>2}-{day:0>2}"
+    if name == "date":
+        return date if hour is None else text
+    return f"{date} {hour or '':0>2}:{minute or '':0>2}:{second or '':0>2}{fraction or ''}"
 
 
 def _number(column_type: ColumnType, text: str) -> str:

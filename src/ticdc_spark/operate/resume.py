@@ -17,7 +17,7 @@ def resume(job: Job, wanted: Collection[str], *, every: bool) -> list[TableState
 
     Raises: UsageError for a table that is not quarantined, or a job that has no progress; LeaseHeld while the job runs.
     """
-    with _held(job):
+    with held(job):
         return lift(job, Store(job.state), wanted, every=every)
 
 
@@ -27,12 +27,13 @@ def clear(job: Job, wanted: Collection[str], *, every: bool) -> list[TableState]
 
     Raises: as ``resume``
     """
-    with _held(job):
+    with held(job):
         return lift(job, Store(job.state), wanted, every=every, diverged=True)
 
 
 @contextmanager
-def _held(job: Job) -> Iterator[None]:
+def held(job: Job) -> Iterator[None]:
+    """Hold a job's lease. Raises: LeaseHeld while the job runs"""
     lease = lease_store(job.sink.warehouse, job.sink.catalog, job.name, job.state)
     with acquire(lease, this_process(job.name, job.owner)):
         yield
@@ -46,16 +47,16 @@ def lift(
     if progress is None:
         message = f"{job.file}: the job has no progress in {job.state}: nothing is {what}"
         raise UsageError(message)
-    held = {
+    marked = {
         f"{table.schema}.{table.name}": table
         for table in progress.tables
         if (table.diverged_since is not None if diverged else table.quarantined)
     }
     for name in wanted:
-        if name not in held:
-            message = f"{name!r} is not {what}; {what}: {', '.join(sorted(held)) or 'no table'}"
+        if name not in marked:
+            message = f"{name!r} is not {what}; {what}: {', '.join(sorted(marked)) or 'no table'}"
             raise UsageError(message)
-    lifted = held if every else {name: held[name] for name in wanted}
+    lifted = marked if every else {name: marked[name] for name in wanted}
     chosen = {id(table) for table in lifted.values()}
     tables = tuple((_cleared if diverged else _lifted)(table) if id(table) in chosen else table
                    for table in progress.tables)  # fmt: skip
@@ -68,4 +69,5 @@ def _lifted(table: TableState) -> TableState:
 
 
 def _cleared(table: TableState) -> TableState:
-    return msgspec.structs.replace(table, diverged_since=None, diverged_why="", cleared=table.diverged_since)
+    seen = table.diverged_since
+    return msgspec.structs.replace(table, diverged_since=None, diverged_why="", misshapen=False, cleared=seen)

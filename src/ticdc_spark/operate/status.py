@@ -10,6 +10,7 @@ from ticdc_spark.config.secrets import redact
 from ticdc_spark.config.values import ModeName
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.mysql import tso_time
+from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.report import held, needs_a_look
 from ticdc_spark.replicate.state.lease_store import LeaseRecord, lease_store
 from ticdc_spark.replicate.state.processes import machine, process, runs
@@ -32,9 +33,10 @@ class TableStatus(msgspec.Struct, frozen=True, kw_only=True):
     applied_ts: int
     applied_ts_text: str
     applied_time: str
-    condition: Literal["clean", "unverified", "diverged", "quarantined", "dropped", "kept"]
+    condition: Literal["clean", "unverified", "diverged", "quarantined", "snapshot", "dropped", "kept"]
     """clean: known to equal the source. unverified: up to date, but from a start that this job did not make.
-    diverged: a message or a DDL was left out. quarantined: it does not advance."""
+    diverged: a message or a DDL was left out. quarantined: it does not advance. snapshot: a full read of it is under
+    way."""
     detail: str = ""
     rows: int = 0
     rows_waiting: int = 0
@@ -264,30 +266,60 @@ def _tables(progress: Progress) -> tuple[TableStatus, ...]:
     behind = {(one.schema, one.name) for one in progress.catching_up}
     if progress.mode != "arrival":
         behind |= {(one.schema, one.name) for one in progress.tables if one.applied < progress.applied}
+    queued = {
+        name for ddl in progress.ddls if ddl.change.commit_ts <= progress.applied for name in tables_of(ddl.change)
+    }
     known = [
-        table_status(table, waiting.pop((table.schema, table.name), 0), behind=(table.schema, table.name) in behind)
+        table_status(
+            table if name not in queued or table.kept else msgspec.structs.replace(table, dropped=False),
+            waiting.pop(name, 0),
+            behind=name in behind,
+        )
         for table in progress.tables
+        for name in ((table.schema, table.name),)
     ]
     seen = {(table.schema, table.name) for table in progress.tables}
     unknown = [
         table_status(TableState(schema=name[0], name=name[1]), waiting.get(name, 0), behind=name in behind)
         for name in waiting.keys() | (behind - seen)
     ]
-    return tuple(sorted([*known, *unknown], key=lambda table: table.name))
+    wanted = {(one.schema, one.name) for one in progress.wanted}
+    listed = {(table.schema, table.table) for table in (*known, *unknown)}
+    unknown += [table_status(TableState(schema=schema, name=name)) for schema, name in wanted - listed]
+    every = [_wanted(table) if (table.schema, table.table) in wanted else table for table in (*known, *unknown)]
+    return tuple(sorted(every, key=lambda table: table.name))
+
+
+def _wanted(table: TableStatus) -> TableStatus:
+    """The status of a table that is to be read in full."""
+    if table.condition != "unverified":
+        return table
+    return msgspec.structs.replace(
+        table, condition="snapshot", detail="it is to be read in full, and that has not begun"
+    )
 
 
 _UNVERIFIED = {
     "create": "rows came late, or were applied again, so that it is no longer known to equal the source",
     "bootstrap": "the job did not see it created: rows from before its first message may be missing",
     "adopted": "the lake had it before this job",
+    "snapshot": "rows came late since its full read, so that it is no longer known to equal the source",
 }
 """What makes a table unverified, by its origin."""
+
+
+def _gathered(table: TableState) -> str:
+    assert table.load is not None, "its read is under way"
+    share = (
+        f" of about {table.expected:,} ({min(99, 100 * table.gathered // table.expected)}%)" if table.expected else ""
+    )
+    return f"a full read of it is under way, at {table.load.base}: {table.gathered:,} rows{share}"
 
 
 def table_status(table: TableState, waiting: int = 0, *, behind: bool = False) -> TableStatus:
     """The status of one table. ``waiting``: its rows that were received and are not applied; ``behind``: it catches
     up with the others."""
-    condition: Literal["clean", "unverified", "diverged", "quarantined", "dropped", "kept"] = "unverified"
+    condition: Literal["clean", "unverified", "diverged", "quarantined", "snapshot", "dropped", "kept"] = "unverified"
     detail = ""
     if table.quarantined is not None:
         condition, detail = "quarantined", redact(table.quarantined)
@@ -298,8 +330,15 @@ def table_status(table: TableState, waiting: int = 0, *, behind: bool = False) -
         condition, detail = "kept", "dropped at the source, kept in the lake"
     elif table.dropped:
         condition = "dropped"
+    elif table.load is not None:
+        condition, detail = "snapshot", _gathered(table)
+    elif table.settles:
+        detail = f"it was read in full while it changed: it equals the source from {table.settles} "
+        detail += f"({tso_time.utc(table.settles)}) on"
     elif behind:
         detail = "it is behind the others: it came late and catches up, or shares a DDL with a table that stands still"
+    elif table.clean and table.origin == "snapshot" and not table.topics:
+        detail = "it was read in full, and no message of it has come since: does the changefeed send it?"
     elif table.clean:
         condition = "clean"
     elif table.cleared is not None:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from ticdc_spark.config.job import Job
-from ticdc_spark.errors import EnvironmentFault, RejectedMessage, SourceChanged, UsageError
+from ticdc_spark.config.table_filter import table_filter
+from ticdc_spark.errors import EnvironmentFault, RejectedMessage, UsageError
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.apply.columns import diverged
 from ticdc_spark.replicate.apply.ddl import is_skipped
@@ -18,14 +19,18 @@ from ticdc_spark.replicate.modes.filters import at_the_filter, judge_left_out, l
 from ticdc_spark.replicate.modes.late_rows import add_late_rows
 from ticdc_spark.replicate.modes.watermark import advance, due
 from ticdc_spark.replicate.plan.evolve import ENTERS, LEAVES, Refused, action
+from ticdc_spark.replicate.plan.past import mark_missing
 from ticdc_spark.replicate.plan.timeline import identity
+from ticdc_spark.replicate.proof import check_unproven
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.schemas.sql_ddl import named_after, with_schemas
 from ticdc_spark.replicate.schemas.upstream import add_upstream_schemas
 from ticdc_spark.replicate.skips import STAGE, mark, skip_line, skipped_of
+from ticdc_spark.replicate.state.notes import UnreadNote
 from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl, TableState
+from ticdc_spark.replicate.unread import names_in
 from ticdc_spark.sinks.changelog_base import ChangeLog
-from ticdc_spark.spark.decode.control import ControlEvent, MessageSkipped, RowsRead, WatermarkRead, reject_of
+from ticdc_spark.spark.decode.control import ControlEvent, MessageSkipped, WatermarkRead, reject_of
 
 log = logging.getLogger(__name__)
 _ANY_TIME = 2**63 - 1
@@ -76,7 +81,10 @@ class Decider:
         )
         controls, skipped = skipped_of(landed.controls)
         filtered = msgspec.structs.replace(landed, controls=leave_out(controls, self.job.tables))
-        mode, advanced = self._advance(_check_unproven(progress, landed), mode, filtered, rules)
+        mode, advanced = self._advance(check_unproven(progress, landed), mode, filtered, rules)
+        if mode != "arrival":
+            found = mark_missing(advanced.progress, table_filter(self.job.tables))
+            advanced = msgspec.structs.replace(advanced, progress=found)
         tables = judge_left_out(advanced.progress.tables, self.job.tables)
         # Also in the queue: once it is due, `tables` may have changed, and rows beyond it were left out.
         ddls = self._judge_queue(advanced.progress)
@@ -197,12 +205,24 @@ class Decider:
             raise RejectedMessage(message)
         log_rejects([f"{at.reason} (topic {at.topic}, partition {at.partition}, offset {at.offset})" for at in rejects])
         topics = {reject.topic for reject in rejects}
+        names, strange = names_in(advanced.progress, topics)
+        # A topic that no table is known by may be that of a table's new name.
         tables = tuple(
-            self.touched(table, text) if topics & set(table.topics) or not table.topics else table
+            self.touched(table, text)
+            if topics & set(table.topics) or not table.topics or (strange and table.was)
+            else table
             for table in advanced.progress.tables
         )
+        quarantine = self.job.on_reject == "quarantine"
+        notes = [
+            UnreadNote(schema=name[0], name=name[1], until=until, why=text, quarantine=quarantine)
+            for name, until in sorted(names.items())
+        ]
         progress = msgspec.structs.replace(
-            advanced.progress, tables=tables, rejected=advanced.progress.rejected + len(rejects)
+            advanced.progress,
+            tables=tables,
+            unread=(*advanced.progress.unread, *notes),
+            rejected=advanced.progress.rejected + len(rejects),
         )
         return msgspec.structs.replace(advanced, progress=progress)
 
@@ -210,30 +230,6 @@ class Decider:
         """A table of a topic with an unreadable message, which may have been this table's last change."""
         quarantined = (table.quarantined or reason) if self.job.on_reject == "quarantine" else table.quarantined
         return msgspec.structs.replace(diverged(table, table.applied, reason), quarantined=quarantined)
-
-
-def _check_unproven(progress: Progress, landed: LandedBatch) -> Progress:
-    """After the state was lost, what is left of a partition must reach back to what had been applied.
-
-    Raises: SourceChanged
-    """
-    left = []
-    for topic, partition in progress.unproven:
-        here = [event for event in landed.controls if (event.topic, event.partition) == (topic, partition)]
-        oldest = [event.commit_ts for event in here if isinstance(event, WatermarkRead)]
-        oldest += [event.summary.min_ts for event in here if isinstance(event, RowsRead)]
-        replays = any(event.summary.replays for event in here if isinstance(event, RowsRead))
-        if replays or any(ts <= progress.replay_below + 1 for ts in oldest):
-            continue
-        if oldest:
-            raise SourceChanged(
-                f"topic {topic}, partition {partition}: its first messages were removed, and what is left begins at "
-                f"{min(oldest)}, after {progress.replay_below}, up to which the tables had applied everything before "
-                "the state was lost: rows between them may be missing. Begin a new job with a new lake, or restore the "
-                "state folder"
-            )
-        left.append((topic, partition))
-    return msgspec.structs.replace(progress, unproven=tuple(left))
 
 
 __all__ = ["Decided", "Decider"]

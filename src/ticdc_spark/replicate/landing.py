@@ -24,6 +24,11 @@ def landing_plan(
             table_id_key(*name): commit_ts for name, commit_ts in MODES[acting].replay_below(progress).items()
         },
         watermarks={partition_key(p.topic, p.partition): p.watermark for p in progress.partitions},
+        bases={
+            table_id_key(table.schema, table.name): table.emptied
+            for table in progress.tables
+            if table.origin == "snapshot" and not table.dropped
+        },
         skip=tuple((place.topic, place.partition, place.offset) for place in job.skip_messages),
         replay_below=0 if acting == "arrival" else progress.replay_below,
         arrival=acting == "arrival",

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext
 
+from ticdc_spark.capture.snapshot.open import open_reader
 from ticdc_spark.config.job import Job, native_of
 from ticdc_spark.errors import EnvironmentFault, UsageError, os_reason
 from ticdc_spark.model import Offsets
@@ -112,6 +113,7 @@ def _open(job: Job, lease: Lease, until_ts: int | None, stop: threading.Event, *
         registry=registry,
         bounded=bounded,
         until_ts=until_ts,
+        reader=None if job.snapshot is None else open_reader(job.snapshot),
     )
 
 
@@ -142,7 +144,9 @@ def _run(
     batches = 0
     targets: Offsets | None = steps.source.end_offsets() if once else None
     finished = False
+    quiet_since = time.monotonic()
     while not stop.is_set():
+        loads = steps.load(heart.beat)
         report = steps.batch(targets, heart.beat)
         batches += report.messages > 0
         on_progress(report)
@@ -150,11 +154,19 @@ def _run(
             finished = True
             break
         if targets is not None and not report.left:
+            if loads == "worked" or report.messages:
+                quiet_since = time.monotonic()
+            waits = loads == "waits" and time.monotonic() - quiet_since < steps.job.idle_partition_timeout
+            if loads == "worked" or (waits and not steps.source.is_recorded):
+                # A full read can begin once the feed has come so far: read on for it.
+                targets = steps.source.end_offsets() if waits else targets
+                stop.wait(steps.job.poll_interval if waits else 0)
+                continue
             targets = steps.lagging(targets)
             if targets is None:
                 finished = True
                 break
-        elif targets is None and not report.left:
+        elif targets is None and not report.left and loads != "worked":
             if until_ts is not None and steps.source.is_recorded:
                 break  # A recording that ends before until_ts.
             heart.beat("waiting", report.progress.batch)

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from ticdc_spark.mysql import tso_time
 from ticdc_spark.replicate.state.progress import Progress
 
 NOT_ALL_APPLIED = 3
@@ -46,11 +47,28 @@ def held(progress: Progress) -> str:
         return hold.what
     still = [table for table in progress.tables if table.quarantined is not None and not table.dropped]
     if not still:
-        return ""
+        return reading(progress)
     first, names = still[0], {(table.schema, table.name) for table in still}
     rows = sum(one.waiting for one in progress.pending if (one.schema, one.name) in names)
     more = f" and {len(still) - 1} more tables stand" if len(still) > 1 else " stands"
     return f"`{first.schema}`.`{first.name}`{more} still with {rows:,} rows waiting: {first.quarantined}"
+
+
+def reading(progress: Progress) -> str:
+    """One sentence if full reads of tables are not over, or if what they read is ahead of the others; ``""``: no."""
+    for wanted in progress.wanted:
+        until = f"{wanted.at}, of which the dump is" if wanted.at else "what the source has now"
+        return f"`{wanted.schema}`.`{wanted.name}` waits for its full read until the job has applied {until}"
+    for table in progress.tables:
+        if table.load is not None:
+            return f"`{table.schema}`.`{table.name}` is read in full: {table.gathered:,} rows so far"
+    for table in progress.tables:
+        if table.settles and not table.dropped:
+            return (
+                f"`{table.schema}`.`{table.name}` was read in full while it changed, and equals the source from "
+                f"{table.settles} ({tso_time.utc(table.settles)}) on"
+            )
+    return ""
 
 
 def needs_a_look(progress: Progress) -> str:

@@ -10,7 +10,8 @@ from ticdc_spark.config.values import MessagePlace, skip_messages_line
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.columns import diverged
 from ticdc_spark.replicate.apply.rejects import LOGGED
-from ticdc_spark.replicate.state.progress import Progress, SkippedRow, TableState
+from ticdc_spark.replicate.state.notes import SkippedRow
+from ticdc_spark.replicate.state.progress import Progress, TableState
 from ticdc_spark.spark.decode.control import ControlEvent, MessageSkipped
 
 log = logging.getLogger(__name__)

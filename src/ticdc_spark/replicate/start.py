@@ -1,25 +1,35 @@
 """The start of a run: the progress is compared with the tables, the change log and the source as they are now."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import msgspec
 
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import TableName
-from ticdc_spark.replicate.apply.columns import diverged
+from ticdc_spark.replicate.apply.columns import columns_gone, diverged
 from ticdc_spark.replicate.apply.look import Looked, look_at
 from ticdc_spark.replicate.apply.rows import vanished
 from ticdc_spark.replicate.schemas.files import with_schema_files
-from ticdc_spark.replicate.state.progress import PartitionState, PendingRows, Progress, ProgressStore, TableState
+from ticdc_spark.replicate.state.progress import (
+    CatchUp,
+    PartitionState,
+    PendingRows,
+    Progress,
+    ProgressStore,
+    TableState,
+    WantedLoad,
+)
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.changelog_base import ChangeLog
 from ticdc_spark.sinks.mark import NO_MARK
 from ticdc_spark.spark.sources.base import Source
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 def begin(
@@ -65,10 +75,14 @@ def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: Pr
         len(tables),
         applied,
     )
-    # A table that stood still is where it was; the others had come as far as all of them.
+    # A table that stood still, or caught up, is where it was; the others had come as far as all of them.
     promised = (
-        msgspec.structs.replace(table, applied=table.mark[0] if table.quarantined else applied) for table in tables
+        msgspec.structs.replace(
+            table, applied=table.mark[0] if table.quarantined or table.behind or table.load else applied
+        )
+        for table in tables
     )
+    needs = tuple(sorted((topic, partition, applied) for topic, partition in beginning))
     return Progress(
         job=job.name,
         generation=newest + 1,
@@ -76,7 +90,17 @@ def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: Pr
         replay_below=applied,
         partitions=_partitions(beginning),
         tables=tuple(promised),
+        catching_up=tuple(
+            CatchUp(schema=table.schema, name=table.name, needs=needs)
+            for table in tables
+            if table.behind and not table.quarantined and not table.load
+        ),
+        # What was gathered is of a base before which messages count as applied now.
+        wanted=tuple(
+            WantedLoad(schema=table.schema, name=table.name, asked=True) for table in tables if table.load is not None
+        ),
         unproven=tuple(sorted(place for place, first in beginning.items() if first > 0)),
+        whole=() if any(beginning.values()) else tuple(sorted(beginning)),
     )
 
 
@@ -117,14 +141,19 @@ def _look(
     tables = [table for table in progress.tables if table.mark != NO_MARK and (not table.dropped or table.kept)]
     arrival = progress.mode == "arrival"
 
-    def look(table: TableState) -> Looked:
-        return look_at(sink, job, (table.schema, table.name), table, arrival=arrival)
+    def look(table: TableState) -> tuple[Looked, str]:
+        looked = look_at(sink, job, (table.schema, table.name), table, arrival=arrival)
+        as_left = looked.stamp is not None and looked.stamp.mark == table.mark and not arrival
+        return looked, columns_gone(sink, table) if as_left and table.diverged_since is None else ""
 
+    asked = {(one.schema, one.name) for one in progress.wanted if one.asked}
     redo: list[PendingRows] = []
     worse: dict[TableName, TableState] = {}
-    for table, looked in zip(tables, _each(job, look, tables), strict=True):
+    for table, (looked, gone) in zip(tables, _each(job, look, tables), strict=True):
         name = (table.schema, table.name)
-        if looked.stamp is None:
+        if name in asked and (looked.stamp is None or looked.behind):
+            worse[name] = _to_be_read(sink, table, looked)
+        elif looked.stamp is None:
             if not interrupted:
                 raise DecisionNeeded(vanished(job, name))
         elif looked.behind:
@@ -135,8 +164,41 @@ def _look(
             worse[name] = _set_back(table, looked)
         elif looked.state is not None and looked.state.diverged_since is not None and table.diverged_since is None:
             worse[name] = diverged(table, looked.state.diverged_since, looked.state.diverged_why)
+        if gone:
+            log.warning("`%s`.`%s`: %s", *name, gone)
+            marked = diverged(worse.get(name, table), table.applied, gone)
+            worse[name] = msgspec.structs.replace(marked, misshapen=True)
+    worse |= {} if arrival else _come_back(job, sink, progress)
     known = tuple(worse.get((table.schema, table.name), table) for table in progress.tables)
     return msgspec.structs.replace(progress, tables=known), tuple(redo)
+
+
+def _come_back(job: Job, sink: Sink, progress: Progress) -> dict[TableName, TableState]:
+    """Tables that were dropped, or renamed away, and are in the lake again as they were before: somebody restored
+    them. They stay, as tables that were dropped and kept."""
+    gone = [table for table in progress.tables if table.dropped and not table.kept]
+    found = {}
+    for table, there in zip(gone, _each(job, lambda table: sink.find((table.schema, table.name)), gone), strict=True):
+        name = (table.schema, table.name)
+        stamp = None if there is None else there.stamp
+        if stamp is None or stamp.job != job.name or stamp.mark[0] >= table.ddl_ts:
+            continue
+        log.warning("`%s`.`%s` was dropped at %d and is there again: it is left as it is", *name, table.ddl_ts)
+        found[name] = msgspec.structs.replace(table, kept=True, mark=stamp.mark)
+    return found
+
+
+def _to_be_read(sink: Sink, table: TableState, looked: Looked) -> TableState:
+    """A table that is not what it was, and of which a person wants a full read: whatever it is now will do."""
+    if looked.stamp is None:
+        return TableState(schema=table.schema, name=table.name, applied=table.applied, topics=table.topics)
+    sink.stamp((table.schema, table.name), looked.stamp)
+    back, since, why = _set_back(table, looked), looked.stamp.mark[0], "it was set back; a full read of it is wanted"
+    if back.load is None:
+        return diverged(back, since, why)
+    return msgspec.structs.replace(
+        back, load=msgspec.structs.replace(back.load, diverged_since=since, diverged_why=why)
+    )
 
 
 def _set_back(table: TableState, looked: Looked) -> TableState:
@@ -149,8 +211,7 @@ def _set_back(table: TableState, looked: Looked) -> TableState:
     return diverged(back, state.diverged_since, state.diverged_why)
 
 
-def _each(job: Job, look: object, tables: list[TableState]) -> Iterable[Looked]:
-    assert callable(look)
+def _each(job: Job, look: Callable[[TableState], T], tables: list[TableState]) -> Iterable[T]:
     if len(tables) <= 1 or job.parallel_tables == 1:
         return [look(table) for table in tables]
     with ThreadPoolExecutor(job.parallel_tables, "look") as pool:
@@ -168,7 +229,9 @@ def _redo(job: Job, changelog: ChangeLog, progress: Progress, table: TableState,
     why = ""
     if progress.mode == "arrival":
         why = "without watermarks it is not known which rows it lacks"
-    elif table.ddl_ts > mark:
+    elif table.origin == "snapshot" and mark <= table.emptied:
+        why = f"it was read in full at {table.emptied}. `ticdc-spark resnapshot` reads it anew"
+    elif table.ddl_ts > mark or (table.ddl_ts == mark and table.ddl_step > looked.stamp.mark[1]):
         why = f"a DDL at {table.ddl_ts} is among what it lacks"
     elif mark < progress.forgotten or mark < progress.replay_below:
         why = "the change log does not reach back so far (log-retention)"
@@ -177,6 +240,7 @@ def _redo(job: Job, changelog: ChangeLog, progress: Progress, table: TableState,
     if why:
         raise DecisionNeeded(
             f"{looked.behind}. It cannot be brought forward from the change log: {why}. Roll the table forward again, "
+            "have it read anew (`ticdc-spark resnapshot`), "
             f"or, if all tables were restored together, delete the state folder {job.state}: the job then reads the "
             "topic again from its start and goes on from what the tables are"
         )

@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from ticdc_spark import failpoints
+from ticdc_spark.capture.snapshot.base import SnapshotReader
 from ticdc_spark.config.job import Job
+from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Offsets, Table, TableName
 from ticdc_spark.replicate.apply.batch import Batch
 from ticdc_spark.replicate.apply.timelines import TimelineResult, apply, settle
@@ -26,11 +28,14 @@ from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.report import BatchReport
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.skips import mark_new, warn_of_old
+from ticdc_spark.replicate.snapshot.loader import Loader, Outcome
+from ticdc_spark.replicate.snapshot.wanted import with_settled
 from ticdc_spark.replicate.start import begin
 from ticdc_spark.replicate.state.lease import Fence, FencedStore
 from ticdc_spark.replicate.state.progress import Plan, Progress, ProgressStore, QueuedDdl, TableState
 from ticdc_spark.replicate.stops import stop_if_needed
 from ticdc_spark.replicate.timer import Timer
+from ticdc_spark.replicate.unread import mark_unread, with_topics
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.spark.decode.control import ControlEvent
 from ticdc_spark.spark.sources.base import Source
@@ -58,7 +63,9 @@ class Steps:
         bounded: bool,
         until_ts: int | None,
         clock: Callable[[], float] = time.time,
+        reader: SnapshotReader | None = None,
     ) -> None:
+        """``reader``: of whole tables, where the job file has a section ``[snapshot]``."""
         self.job = job
         self.source = source
         self.sink = sink
@@ -77,6 +84,14 @@ class Steps:
         self.decider = Decider(job, self.changelog, protocol, registry, bounded=bounded, until_ts=until_ts)
         self.mode: ModeName | None = self.decider.settle(of_job(job.mode, protocol, self.progress))
         """``None`` until messages show it."""
+        self.loader: Loader | None = None
+        if reader is not None and job.snapshot is not None:
+            if self.mode == "arrival":
+                raise UsageError(f"{job.file}: [snapshot] needs watermarks, and this job is in mode arrival: none come")
+            self.loader = Loader(job, job.snapshot, sink, reader, self._batch)
+        elif loads := [table for table in self.progress.tables if table.load is not None]:
+            names = ", ".join(f"{table.schema}.{table.name}" for table in loads)
+            raise UsageError(f"{job.file}: [snapshot]: missing; {names} stands still for a full read that is under way")
         self._first = True
         """Nothing was done in this run yet."""
         self.seconds: dict[str, float] = {}
@@ -132,6 +147,37 @@ class Steps:
             seconds=time.monotonic() - began,
         )
 
+    def load(self, beat: Callable[[str, int], None]) -> Outcome:
+        """Do what can be done now for full reads of tables. Raises: DecisionNeeded, EnvironmentFault"""
+        if self.loader is None:
+            return "idle"
+        beat("snapshot", self.progress.batch)
+        with Timer(self.seconds, "snapshot"):
+            done = self.loader.step(self.progress, self._keep)
+        # Rows of a table that was brought in wait, and no message need come for them.
+        self._first |= done == "worked"
+        return done
+
+    def _keep(self, progress: Progress) -> None:
+        self.store.save(progress)
+        self.progress = progress
+
+    def _batch(self, progress: Progress) -> Batch:
+        """What a commit to a table needs between batches."""
+        return Batch(
+            job=self.job,
+            sink=self.sink,
+            changelog=self.changelog,
+            generation=progress.generation,
+            batch=progress.batch,
+            protocol=self.protocol,
+            registry=self.registry,
+            pending=(),
+            schemas={},
+            now=self.clock(),
+            job_applied=progress.applied,
+        )
+
     def lagging(self, targets: Offsets) -> Offsets | None:
         """In a run to an end: partitions that must be read further; ``None``: the run is over."""
         return lagging(self.source, self.progress, targets)
@@ -163,6 +209,7 @@ class Steps:
         progress = decided.advanced.progress
         states: dict[TableName, TableState] = {(table.schema, table.name): table for table in progress.tables}
         mode = MODES[decided.mode or "watermark"]
+        behind = bounds_behind(progress)
         batch = Batch(
             job=self.job,
             sink=self.sink,
@@ -177,15 +224,18 @@ class Steps:
             schemas=_schemas(progress, decided.ddls),
             now=self.clock(),
             job_applied=0 if decided.mode == "arrival" else self.progress.applied,
+            behind=frozenset(behind),
+            unread=frozenset((note.schema, note.name) for note in progress.unread),
         )
         refused = () if decided.refused is None else (decided.refused,)
-        behind = bounds_behind(progress)
         bounds, held = bounds_of(states, decided.ddls, behind, refused)
         waits = {identity(ddl.change) for ddl in held}
         ddls = [ddl for ddl in decided.ddls if identity(ddl.change) not in waits]
         lines = mode.timelines(self.progress, states, progress.pending, ddls, decided.resolved, bounds)
         result = apply(batch, states, lines, mode.apply_rows)
-        states = self._touch_new(result.states, decided.advanced)
+        states = with_settled(result.states, decided.resolved, bounds)
+        states = self._touch_new(with_topics(states, progress), decided.advanced)
+        states, _ = mark_unread(states, progress, decided.resolved, arrival=batch.arrival)
         states, _ = mark_new(states, progress.tables, decided.skipped, progress.skipped)
         before = {(table.schema, table.name): table for table in self.progress.tables}
         changed = [name for name, state in states.items() if _is_judged(before.get(name), state)]
@@ -216,10 +266,13 @@ class Steps:
             if state is not None and not state.dropped:
                 states[name] = msgspec.structs.replace(state, snapshot_id=self.sink.snapshot_id(name))
         before = decided.advanced.progress
+        arrival = decided.mode == "arrival"
+        states, unread = mark_unread(states, before, decided.resolved, arrival=arrival)
         counted = msgspec.structs.replace(
             before,
             mode=self.mode or "",
             skipped=mark_new(states, (), (), before.skipped)[1],
+            unread=unread,
             pending=counted_off(before.pending, result.taken, result.uncounted, decided.resolved),
             rows=before.rows + result.rows,
             ddls_applied=before.ddls_applied + result.ddls,
@@ -236,6 +289,8 @@ class Steps:
         if prune:
             progress = msgspec.structs.replace(progress, forgotten=forgotten_by(progress, before_batch))
         progress = msgspec.structs.replace(progress, source=source_notes(self.source, progress))
+        if self.loader is not None:
+            progress = self.loader.with_partial(progress)
         self.store.save(progress)
         self.progress = progress
         if progress.regressions > REGRESSIONS_TO_WARN * max(1, len(progress.partitions)):

@@ -1,7 +1,8 @@
 """The contract of a sink: a lake of tables, each with a stamp of what it is and how far it is.
 
 Every write and every DDL carries its stamp in the very commit that does it. The contract is split by what a sink can
-do: ``Tables`` (find, create, drop, stamp), ``Columns`` (schema changes), ``Changes`` (rows); ``Sink`` is all of them.
+do: ``Tables`` (find, create, drop, stamp), ``Columns`` (schema changes), ``Changes`` (rows), ``Loads`` (full reads);
+``Sink`` is all of them.
 A sink opens the change log that belongs to it, and decides how it writes the net changes of rows of that log.
 """
 
@@ -12,9 +13,11 @@ import msgspec
 
 from ticdc_spark.model import TableName, Value
 from ticdc_spark.sinks.changelog_base import ChangeLog
+from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mark import Mark
 from ticdc_spark.spark.decode.log_files import LogScan
 from ticdc_spark.spark.decode.rows import OP, BadRow, ReadPlan
+from ticdc_spark.spark.tasks import ReadParts
 from ticdc_spark.spark.types import LakeColumn, LakeOptions
 
 OP_COLUMN = OP
@@ -215,7 +218,36 @@ class Changes(Protocol):
         """At most ``limit`` rows that cannot be read, each once. Raises: SinkFault"""
 
 
-class Sink(Tables, Columns, Changes, Protocol):
+class Loads(Protocol):
+    """Full reads of tables: rows are gathered beside a table, chunk by chunk, and become the table in one commit.
+
+    What was gathered lies with the table, and no reader of the table sees it before."""
+
+    def load_note(self, table: TableName) -> LoadNote | None:
+        """How far the read of a table is; ``None``: none was begun, or what was gathered is gone. Raises: SinkFault"""
+
+    def begin_load(self, table: TableName, note: LoadNote) -> None:
+        """Begin to gather, with nothing; what an earlier read gathered goes. Raises: SinkFault"""
+
+    def load(
+        self,
+        table: TableName,
+        columns: Sequence[LakeColumn],
+        read: ReadParts,
+        parts: int,
+        note: Callable[[int, int], LoadNote],
+    ) -> LoadNote:
+        """Gather the rows of ``parts`` parts, in one commit, into exactly ``columns``.
+
+        ``note``: called once the rows are read, with their number and how many dates became NULL.
+        Raises: SourceMoved; UnreadableRows where a value does not fit: nothing is gathered then. SinkFault, SourceFault
+        """
+
+    def finish_load(self, table: TableName, stamp: Stamp) -> None:
+        """Make what was gathered the table, whatever it has held, in one commit with the stamp. Raises: SinkFault"""
+
+
+class Sink(Tables, Columns, Changes, Loads, Protocol):
     """A lake. One object a job; safe to call from several threads for different tables."""
 
     def changelog(self, job: str) -> ChangeLog:

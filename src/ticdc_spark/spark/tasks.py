@@ -13,6 +13,9 @@ from ticdc_spark.errors import SinkFault, os_reason
 
 ArrowTask: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
+MOVED = "ticdc-source-moved"
+"""How the text of a MessageError begins where a table is not any more what a task was to read."""
+
 
 def in_worker(task: ArrowTask) -> ArrowTask:
     """Let a task run as is best in a Python worker: without the collector of cycles, and quick to start.
@@ -61,6 +64,15 @@ class Counter(Protocol):
 
     def add(self, number: Any, /) -> Any:
         """Count."""
+
+
+ReadParts: TypeAlias = Callable[[Counter], ArrowTask]
+"""Makes a task that reads: batches with one column of part numbers to batches of the lake's columns, in their order.
+It counts the zero and impossible dates that became NULL."""
+
+
+class SourceMoved(Exception):
+    """A table is not what it was when its read began: it was altered, or is gone. Not an error of its own."""
 
 
 def counted(rows: Counter) -> ArrowTask:

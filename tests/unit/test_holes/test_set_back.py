@@ -178,3 +178,36 @@ def test_a_rollback_and_a_lost_state_together_stop_the_job() -> None:
     shop.lab.lake.drop((SCHEMA, "t"))
     shop.run()
     assert shop.rows("t") == WHOLE
+
+
+@pytest.mark.parametrize("ddl", ["ALTER TABLE t ADD COLUMN n INT DEFAULT 5", "ALTER TABLE t MODIFY COLUMN d DATETIME"])
+def test_a_table_set_back_into_the_midst_of_a_ddl_stops_the_job(ddl: str) -> None:
+    """A DDL has several commits of one commit_ts: with the first of them alone, values are missing."""
+    shop = Shop()
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, d DATE)")
+    shop.insert("t", id="1", d="2024-01-01")
+    shop.watermark()
+    shop.run()
+    shop.sql(ddl)
+    shop.watermark()
+    shop.run()
+    shop.stop()
+    shop.rollback("t", 1)
+    with pytest.raises(DecisionNeeded, match=r"a DDL at .* is among what it lacks"):
+        shop.run(again=True)
+
+
+def test_a_table_set_back_to_the_end_of_a_ddl_gets_its_rows_again() -> None:
+    shop = Shop()
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    shop.insert("t", id="1")
+    shop.sql("ALTER TABLE t ADD COLUMN n INT DEFAULT 5")
+    shop.watermark()
+    shop.run()
+    shop.insert("t", id="2", n="6")
+    shop.watermark()
+    shop.run()
+    shop.stop()
+    shop.rollback("t", 1)
+    shop.run(again=True)
+    assert shop.rows("t") == [(1, 5), (2, 6)]

@@ -50,6 +50,10 @@ class Batch:
     registry: Registered | None = None
     job_applied: int = 0
     """What all tables had applied before this batch."""
+    unread: frozenset[TableName] = frozenset()
+    """Tables that may lack a message that cannot be read, and are marked after the batch."""
+    behind: frozenset[TableName] = frozenset()
+    """Tables that catch up with the others: what all tables had applied says nothing of them."""
 
     def read_plan(
         self, tables: Mapping[str, Table], columns: Sequence[LakeColumn], *, inferred: bool = False
@@ -112,7 +116,8 @@ class Batch:
 
     def stamp(self, state: TableState, mark: Mark, applied_before: int) -> Stamp:
         """A stamp of this job: ``mark``, and what the table is then."""
-        about = msgspec.json.encode(msgspec.structs.replace(state, **_VOLATILE)).decode()
+        held = msgspec.structs.replace(state, **_VOLATILE, behind=(state.schema, state.name) in self.behind)
+        about = msgspec.json.encode(held).decode()
         return Stamp(self.job.name, mark, applied_before, about, self.job_applied)
 
 
@@ -123,6 +128,8 @@ _VOLATILE: dict[str, Any] = {
     "rows": 0,
     "topics": (),
     "job_applied": 0,
+    "gathered": 0,
+    "expected": 0,
 }
 """What of a table's state is not in ``Stamp.about``: it changes without a commit, or stands in the stamp."""
 
@@ -150,6 +157,8 @@ class TimelineWork:
     uncounted: set[TableName] = field(default_factory=set)
     """Tables of which more may have been applied than ``taken`` counts."""
     ddls: int = 0
+    late_done: set[TableName] = field(default_factory=set)
+    """Tables whose late rows were applied: what comes after a DDL does not take them again."""
 
     def state(self, table: TableName) -> TableState | None:
         """What is known of a table; ``None``: nothing.
@@ -179,6 +188,8 @@ class TimelineWork:
     def commit(self, state: TableState, mark: Mark, applied_before: int, write: Callable[[Stamp], T]) -> T:
         """Commit to a table, with a stamp that describes it as ``state``."""
         name = (state.schema, state.name)
+        if state.ddl_ts == mark[0]:
+            state = msgspec.structs.replace(state, ddl_step=mark[1])
         stamp = msgspec.structs.replace(self.batch.stamp(state, mark, applied_before), seen=self.seen.get(name))
         result = write(stamp)
         self.stamps[name] = stamp

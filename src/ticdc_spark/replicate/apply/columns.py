@@ -1,10 +1,17 @@
 """Whether a table still has the columns of its stamp, and what becomes of one that has not."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.state.progress import TableState
+from ticdc_spark.sinks.base import Sink
+from ticdc_spark.spark.types import LakeColumn, LakeOptions, lake_columns
+
+OLD_VALUES = "_ticdc_old"
+"""Column that holds the old values while a type change converts them."""
 
 
 def diverged(state: TableState, since: int, why: str) -> TableState:
@@ -21,13 +28,16 @@ def stop_if_columns_are_gone(work: TimelineWork, state: TableState) -> None:
     if state.table is None:
         return
     name = (state.schema, state.name)
-    have = {column.casefold() for column in work.batch.sink.columns(name)}
-    gone = [column for column in work.batch.columns(state.table) if column.name.casefold() not in have]
+    if OLD_VALUES in work.batch.sink.columns(name):
+        raise DecisionNeeded(
+            f"`{name[0]}`.`{name[1]}` has a column `{OLD_VALUES}`, with the old values of a type change, and does not "
+            "say that it is in one: it was rolled back meanwhile. Roll it forward again, or restore it from a backup"
+        )
+    gone = _missing(work.batch.sink, state, work.batch.columns(state.table))
     if not gone:
         return
-    columns = ", ".join(f"`{column.name}`" for column in gone)
-    why = f"another writer dropped or renamed columns in the lake: {columns}"
-    work.put(diverged(state, state.applied, why))
+    why = _why(gone)
+    work.put(msgspec.structs.replace(diverged(state, state.applied, why), misshapen=True))
     work.settle()
     types = ", ".join(f"{column.name} {column.type.spark}" for column in gone)
     raise DecisionNeeded(
@@ -37,4 +47,22 @@ def stop_if_columns_are_gone(work: TimelineWork, state: TableState) -> None:
     )
 
 
-__all__ = ["diverged", "stop_if_columns_are_gone"]
+def columns_gone(sink: Sink, state: TableState) -> str:
+    """One sentence about columns that somebody else dropped or renamed; ``""``: none. Raises: SinkFault"""
+    if state.table is None:
+        return ""
+    gone = _missing(sink, state, lake_columns(state.table, (), LakeOptions()))
+    return _why(gone) if gone else ""
+
+
+def _missing(sink: Sink, state: TableState, columns: Sequence[LakeColumn]) -> list[LakeColumn]:
+    have = {column.casefold() for column in sink.columns((state.schema, state.name))}
+    return [column for column in columns if column.name.casefold() not in have]
+
+
+def _why(gone: Sequence[LakeColumn]) -> str:
+    columns = ", ".join(f"`{column.name}`" for column in gone)
+    return f"somebody else dropped or renamed columns in the lake: {columns}"
+
+
+__all__ = ["columns_gone", "diverged", "stop_if_columns_are_gone"]

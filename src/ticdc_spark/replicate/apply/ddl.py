@@ -5,8 +5,6 @@ restart in the middle computes the same commits with the same marks.
 """
 
 import logging
-from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import assert_never
 
 import msgspec
@@ -15,10 +13,9 @@ from ticdc_spark import failpoints
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import SchemaChange, Table, TableName
-from ticdc_spark.mysql import tso_physical_ms
-from ticdc_spark.names import escape
 from ticdc_spark.replicate.apply.batch import TimelineWork
-from ticdc_spark.replicate.apply.columns import diverged, stop_if_columns_are_gone
+from ticdc_spark.replicate.apply.columns import OLD_VALUES, diverged, stop_if_columns_are_gone
+from ticdc_spark.replicate.apply.commits import commits_of
 from ticdc_spark.replicate.apply.rename import rename, set_aside
 from ticdc_spark.replicate.plan.evolve import (
     Alter,
@@ -27,28 +24,19 @@ from ticdc_spark.replicate.plan.evolve import (
     Drop,
     DropDatabase,
     Enter,
-    Evolution,
-    Fill,
     Leave,
     Nothing,
     Refused,
-    Rewrite,
     Truncate,
-    evolution,
     names,
 )
-from ticdc_spark.replicate.plan.evolve import set_aside as set_column_aside
 from ticdc_spark.replicate.plan.names import tables_of
-from ticdc_spark.replicate.plan.timeline import Ddl
+from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl
 from ticdc_spark.replicate.state.progress import TableState
-from ticdc_spark.sinks import base as sink_base
-from ticdc_spark.sinks.base import ColumnChanges, ColumnConversion, Stamp
+from ticdc_spark.sinks.base import ColumnChanges
 from ticdc_spark.sinks.mark import NO_MARK, Mark
-from ticdc_spark.spark.types import LakeColumn
 
 log = logging.getLogger(__name__)
-OLD_VALUES = "_ticdc_old"
-"""Column that holds the old values while a type change converts them."""
 
 
 def apply_ddl(work: TimelineWork, ddl: Ddl) -> None:
@@ -124,9 +112,26 @@ def _skip(work: TimelineWork, ddl: Ddl) -> None:
         return
     for name in sorted(tables_of(change) | set(names(ddl.action, work.promised))):
         state = work.state(name) or TableState(schema=name[0], name=name[1])
-        if not state.dropped:
+        if OLD_VALUES in (work.batch.sink.columns(name) if work.mark(name) != NO_MARK else ()):
+            _undo(work, state, ddl)
+        if not state.dropped or state.kept:
             # A table that comes later under this name lacks what the DDL would have brought along.
-            work.put(diverged(state, change.commit_ts, f"skip-ddl left out: {change.query}"))
+            left = diverged(state, change.commit_ts, f"skip-ddl left out: {change.query}")
+            work.put(msgspec.structs.replace(left, misshapen=not isinstance(ddl.action, Truncate | Nothing)))
+
+
+def _undo(work: TimelineWork, state: TableState, ddl: Ddl) -> None:
+    """Give a column its old values back: its type change was begun and did not come to its end."""
+    name, (at, last) = (state.schema, state.name), work.mark((state.schema, state.name))
+    if not isinstance(ddl.action, Alter) or state.table is None or at != ddl.mark[0]:
+        return
+    commits, _ = commits_of(work, state, ddl.action, ddl.mark, at, None, inferred=False)
+    begun = [one for one in commits if one.aside and one.mark[1] <= last]
+    if begun:
+        column = begun[-1].aside
+        back = ColumnChanges(rename=((OLD_VALUES, column),), drop=(column,))
+        end = (at, ddl.mark[1] + DDL_STEPS - 1)
+        work.commit(state, end, at, lambda stamp: work.batch.sink.change_columns(name, back, stamp))
 
 
 def _create(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain: bool) -> None:
@@ -146,6 +151,7 @@ def _create(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain: b
         table=table,
         origin="create" if certain else "bootstrap",
         clean=certain,
+        misshapen=not certain,
         ddl_ts=ts,
         topics=before.topics if before else (),
     )
@@ -240,17 +246,11 @@ def _truncate(work: TimelineWork, table: Table, mark: Mark, ts: int) -> None:
         after = msgspec.structs.replace(held, table=known, applied=ts, ddl_ts=ts, clean=False)
         work.commit(after, mark, mark[0], lambda stamp: work.batch.sink.stamp(name, stamp))
     else:
-        # An empty table equals the source whatever it was before.
-        after = msgspec.structs.replace(
-            held,
-            table=known,
-            applied=ts,
-            ddl_ts=ts,
-            emptied=ts,
-            clean=held.table is not None,
-            diverged_since=None,
-            diverged_why="",
-        )
+        after = msgspec.structs.replace(held, table=known, applied=ts, ddl_ts=ts, emptied=ts)
+        if not held.misshapen:
+            # An empty table equals the source whatever it was before.
+            clean = held.table is not None
+            after = msgspec.structs.replace(after, clean=clean, diverged_since=None, diverged_why="")
         work.commit(after, mark, mark[0], lambda stamp: work.batch.sink.truncate(name, stamp))
     failpoints.point("ddl")
 
@@ -273,6 +273,8 @@ def _create_missing(
         topics=before.topics if before else (),
     )
     state = diverged(state, ts, why) if why else state
+    if before is not None and before.table is None and before.diverged_since is not None and not empty:
+        state = diverged(state, before.diverged_since, before.diverged_why)
     columns = work.batch.columns(table)
     work.commit(state, mark, mark[0], lambda stamp: work.batch.sink.create(name, columns, stamp))
     failpoints.point("ddl")
@@ -305,7 +307,7 @@ def alter(
         return  # It has been through this and more.
     if work.mark(new) < (at, step):
         stop_if_columns_are_gone(work, state)
-    commits, inexact = _commits(work, state, act, (at, step), ts, pre_table, inferred=inferred)
+    commits, inexact = commits_of(work, state, act, (at, step), ts, pre_table, inferred=inferred)
     after = msgspec.structs.replace(state, table=act.table, applied=ts, ddl_ts=ts, schema_keys=())
     if state.table is None:  # adopted
         after = msgspec.structs.replace(after, clean=False)
@@ -313,85 +315,10 @@ def alter(
         log.warning("`%s`.`%s`: %s", *new, inexact)
         after = diverged(after, ts, inexact)
     last = commits[-1].mark
+    after = msgspec.structs.replace(after, ddl_step=last[1])
     for one in commits:
         if work.mark(new) < one.mark:
             # What the table is changes with the last commit, so that a restart in the middle finds the same ones.
             work.commit(after if one.mark == last else state, one.mark, at, one.write)
             failpoints.point(one.point)
     work.put(msgspec.structs.replace(after, mark=work.mark(new)))
-
-
-class _Commit(msgspec.Struct, frozen=True):
-    """One of the commits of a DDL."""
-
-    mark: Mark
-    point: str
-    write: Callable[[Stamp], None]
-
-
-def _commits(
-    work: TimelineWork, state: TableState, act: Alter, mark: Mark, ts: int, pre_table: Table | None, *, inferred: bool
-) -> tuple[list[_Commit], str]:
-    """The commits that bring the lake's columns to those of the source, and what of it is not exact."""
-    sink, batch, name = work.batch.sink, work.batch, (act.table.schema, act.table.name)
-    at, step = mark
-    target = batch.columns(act.table)
-    known = state.table or pre_table
-    old = () if known is None else batch.columns(known)
-    live = sink.columns(name) if state.table is None else {column.name: column.type.spark for column in old}
-    renames = {escape(before): escape(other) for before, other in act.renames.items()}
-    plan = evolution(
-        live,
-        target,
-        renames,
-        old=old,
-        session=batch.session_zone,
-        local_defaults=batch.local_defaults(inferred=inferred),
-        literal_defaults=inferred,
-    )
-    commits = []
-    if plan.changes:
-        changes = plan.changes
-        if state.origin == "adopted" and work.mark(name) < mark:
-            have = {column.casefold() for column in sink.columns(name)}
-            add = tuple(column for column in changes.add if column.name.casefold() not in have)
-            changes = msgspec.structs.replace(changes, add=add)
-        commits.append(_Commit((at, step), "ddl", lambda stamp: sink.change_columns(name, changes, stamp)))
-    for fill in plan.fills:
-        step += 1
-        commits.append(_Commit((at, step), "fill", _filling(work, name, fill, ts)))
-    for rewrite in plan.rewrites:
-        commits += _rewriting(work, name, rewrite, plan, (at, step + 1))
-        step += 3
-    stamped = [_Commit((at, step), "stamp", lambda stamp: sink.stamp(name, stamp))]
-    return commits or stamped, "; ".join(plan.inexact)
-
-
-def _filling(work: TimelineWork, name: TableName, fill: Fill, ts: int) -> Callable[[Stamp], None]:
-    """Give the rows that are there the value of a new column."""
-    value = _moment(fill.column, ts) if fill.moment else fill.value
-    constant = sink_base.Fill(value, work.batch.lake)
-    return lambda stamp: work.batch.sink.fill_column(name, fill.column, constant, stamp)
-
-
-def _moment(column: LakeColumn, commit_ts: int) -> str:
-    """The moment of a DDL, as a canonical value of a column."""
-    at = datetime.fromtimestamp(tso_physical_ms(commit_ts) / 1000, UTC)
-    return at.strftime("%Y-%m-%d" if column.type.arrow == "date" else "%Y-%m-%d %H:%M:%S.%f")
-
-
-def _rewriting(work: TimelineWork, name: TableName, rewrite: Rewrite, plan: Evolution, mark: Mark) -> list[_Commit]:
-    """Three commits: set the old column aside and add the new one, convert, drop the old one."""
-    sink, (at, step), column = work.batch.sink, mark, rewrite.column
-    aside = set_column_aside(rewrite, plan, OLD_VALUES)
-    drop = ColumnChanges(drop=(OLD_VALUES,))
-    conversion = ColumnConversion(rewrite.expression, lake=work.batch.lake)
-    if (known := rewrite.conversion) is not None:
-        source = msgspec.structs.replace(column.column, type=known.before)
-        before = msgspec.structs.replace(column, type=known.old, column=source)
-        conversion = ColumnConversion(rewrite.expression, before, known.python, work.batch.lake)
-    return [
-        _Commit((at, step), "ddl", lambda stamp: sink.change_columns(name, aside, stamp)),
-        _Commit((at, step + 1), "fill", lambda stamp: sink.convert_column(name, OLD_VALUES, column, conversion, stamp)),
-        _Commit((at, step + 2), "ddl", lambda stamp: sink.change_columns(name, drop, stamp)),
-    ]

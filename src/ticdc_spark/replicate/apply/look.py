@@ -78,19 +78,30 @@ def _merged(name: TableName, held: TableState, stamp: Stamp, promise: TableState
         rows=promise.rows,
         quarantined=promise.quarantined,
         snapshot_id=promise.snapshot_id,
+        gathered=promise.gathered if state.load is not None else 0,
+        expected=promise.expected if state.load is not None else 0,
     )
+    if state.load is not None:
+        # The read has taken it out of quarantine, and the progress need not have been committed since.
+        state = msgspec.structs.replace(state, quarantined=None)
     if promise.mark == NO_MARK or promise.mark > stamp.mark:
         return state
     # A quiet table was promised to be farther than its last commit. What the job decided since is not written yet.
     ahead = max(stamp.mark[0], promise.applied)
     if promise.mark != stamp.mark:
         return msgspec.structs.replace(state, applied=ahead)
+    clean = state.clean and promise.clean
+    if bool(promise.settles) != bool(state.settles):
+        # One of the two has seen the table settle after its full read, and the other has not.
+        clean = state.clean if promise.settles else promise.clean
+        state = msgspec.structs.replace(state, settles=0)
     return msgspec.structs.replace(
         state,
         applied=ahead,
-        clean=state.clean and promise.clean,
+        clean=clean,
         diverged_since=promise.diverged_since if promise.diverged_since is not None else state.diverged_since,
         diverged_why=promise.diverged_why or state.diverged_why,
+        misshapen=promise.misshapen or (state.misshapen and promise.cleared is None),
         dropped=promise.dropped,
         kept=promise.kept,
     )

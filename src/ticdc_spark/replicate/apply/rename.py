@@ -29,6 +29,10 @@ def rename(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: i
         _forget_copy(work, old, mark)
     elif NO_MARK < work.mark(old) <= mark:  # beyond it: a later table stands under the old name
         _move(work, old, new, mark, ts)
+    elif taken is not None and taken.kept and NO_MARK < work.mark(new) < mark:
+        # The lake does not have the table that comes; the one that was kept under its name is another.
+        set_aside(work, new)
+        work.put(TableState(schema=new[0], name=new[1], applied=ts, dropped=True, topics=taken.topics))
     if NO_MARK < work.mark(new) < (at, step + 1):
         state = work.state(new)
         assert state is not None, "it is in the lake"
@@ -39,6 +43,9 @@ def rename(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: i
     elif work.mark(new) == NO_MARK and before is not None and before.table is not None and not before.dropped:
         # A later DDL dropped it, before a restart.
         work.put(msgspec.structs.replace(before, schema=new[0], name=new[1], applied=ts, was=_names(before, old)))
+    elif work.mark(new) == NO_MARK and before is not None and before.diverged_since is not None and not before.dropped:
+        # It is not there, and is known to lack something.
+        work.put(msgspec.structs.replace(before, schema=new[0], name=new[1]))
     if work.mark(old) == NO_MARK:
         topics = () if before is None else before.topics
         work.put(TableState(schema=old[0], name=old[1], applied=ts, dropped=True, ddl_ts=ts, topics=topics))

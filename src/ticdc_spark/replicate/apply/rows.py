@@ -13,9 +13,9 @@ import msgspec
 from ticdc_spark import failpoints
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded
-from ticdc_spark.model import Table, TableName
+from ticdc_spark.model import Column, Table, TableName
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
-from ticdc_spark.replicate.apply.columns import stop_if_columns_are_gone
+from ticdc_spark.replicate.apply.columns import diverged, stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.rejects import apply_readable
 from ticdc_spark.replicate.plan.timeline import ROWS_APPENDED, ROWS_MERGED, Rows
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, effective, is_block
@@ -36,19 +36,24 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
     batch, name, upto = work.batch, step.table, step.upto
     state = work.state(name) or TableState(schema=name[0], name=name[1])
     stamp, mark = work.stamp_of(name), work.mark(name)
-    if mark >= (upto, ROWS_MERGED) and not any(_is_of(rows, name) and rows.late for rows in batch.pending):
+    late = [rows for rows in batch.pending if _is_of(rows, name) and rows.late and name not in work.late_done]
+    promise = work.promised.get(name)
+    if promise is not None and NO_MARK < promise.mark < mark and mark > (upto, ROWS_MERGED):
+        late = []  # The batch was interrupted after the table had taken them.
+    if mark >= (upto, ROWS_MERGED) and not late:
         work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
         work.count(name, upto, None)
         return
     redo = stamp is not None and mark[1] == ROWS_APPENDED
     above = stamp.applied_before if redo and stamp is not None else max(state.applied, mark[0])
-    waiting = [rows for rows in batch.pending if _is_of(rows, name) and (rows.late or rows.max_ts > above)]
-    waiting = [rows for rows in waiting if rows.min_ts <= upto]
+    waiting = [rows for rows in batch.pending if _is_of(rows, name) and not rows.late and rows.max_ts > above]
+    waiting = [rows for rows in (*waiting, *late) if rows.min_ts <= upto]
     if not waiting:
         work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
         return
     late = [rows for rows in waiting if rows.late]
     if late:
+        work.late_done.add(name)
         # What a DROP or a RENAME took away does not come back under the old name.
         gone = state.ddl_ts if mark == NO_MARK and state.dropped else 0
         above = max(state.emptied, gone, min(above, min(rows.min_ts for rows in late) - 1))
@@ -61,12 +66,16 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
         upto=upto,
         kinds=("row", "late") if late else ("row",),
     )
-    if mark == NO_MARK and state.dropped and not batch.changelog.has_rows(scan):
+    if state.dropped and (mark == NO_MARK or state.kept) and not batch.changelog.has_rows(scan):
         # What waits is of a later table of this name.
         work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
         return
     versions = _versions(batch, name, state, waiting, everything=bool(late))
     state = _leave_out_unknown(name, state, waiting, versions)
+    if versions and state.table is not None and _new_columns(state.table, list(versions.values())[-1]):
+        # A group of rows may be of two tables that had the name in turn.
+        with_keys = {key: msgspec.structs.replace(scan, keys=(key,)) for key in versions}
+        versions = {key: one for key, one in versions.items() if batch.changelog.has_rows(with_keys[key])}
     if not versions:
         work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
         return
@@ -79,7 +88,7 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
             f"distinguished; leave it out with `tables` under [job]"
         )
         raise DecisionNeeded(message)
-    is_new = state.clean and not redo and not late
+    is_new = state.clean and not redo and not late and name not in batch.unread
     """Whether a key that begins with an insert has no row in the lake."""
     scan = msgspec.structs.replace(scan, keys=tuple(versions))
     changes = NetChanges(
@@ -179,13 +188,15 @@ def _prepare_table(
     if state.table is None:
         origin: Literal["adopted", "bootstrap"] = "adopted" if mark == (0, 0) else "bootstrap"
         state = msgspec.structs.replace(state, table=newest, origin=origin, clean=False, dropped=False)
+    if state.kept and above >= state.ddl_ts:
+        why = "rows came for a table that was dropped and kept: those of the dropped one are still there"
+        state = diverged(msgspec.structs.replace(state, dropped=False, kept=False), above, why)
     table = state.table or newest
     stop_if_columns_are_gone(work, state)
     # What the lake has counts: a death after the columns were added leaves them there.
     have = {key.casefold() for key in batch.sink.columns(name)}
     missing = [column for column in batch.columns(newest) if column.name.casefold() not in have]
-    known = {column.name.casefold() for column in table.columns}
-    extra = tuple(column for column in newest.columns if column.name.casefold() not in known)
+    extra = _new_columns(table, newest)
     if extra:
         merged = msgspec.structs.replace(table, columns=(*table.columns, *extra))
         state = msgspec.structs.replace(state, table=merged, clean=False)
@@ -200,12 +211,18 @@ def _prepare_table(
     return state
 
 
+def _new_columns(table: Table, newest: Table) -> tuple[Column, ...]:
+    known = {column.name.casefold() for column in table.columns}
+    return tuple(column for column in newest.columns if column.name.casefold() not in known)
+
+
 def vanished(job: Job, name: TableName) -> str:
     """What there is to do about a table that was there."""
     return (
-        f"`{name[0]}`.`{name[1]}` was created by this job, but it is not in the lake any more. Restore it, or leave it "
-        f"out with `tables` under [job]; if the state folder {job.state} is an older copy, delete it, and the job goes "
-        "on from what the tables are"
+        f"`{name[0]}`.`{name[1]}` was created by this job, but it is not in the lake any more. Restore it, have it "
+        f"read anew (`ticdc-spark resnapshot {job.file.name} {name[0]}.{name[1]}`), or leave it "
+        f"out with `tables` under [job]; if the whole lake or the state folder is an older copy, delete the state "
+        f"folder {job.state}, and the job goes on from what the tables are"
     )
 
 

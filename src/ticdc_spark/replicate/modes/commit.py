@@ -10,6 +10,7 @@ from ticdc_spark.replicate.plan.catch_up import bounds_behind
 from ticdc_spark.replicate.plan.holds import Bounds, bounds_of
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.schemas.history import forget_schemas
+from ticdc_spark.replicate.schemas.sql_ddl import is_like
 from ticdc_spark.replicate.state.progress import BatchTime, PendingRows, Progress, QueuedDdl, TableState
 
 DROPPED_KEPT_MS = 30 * 86_400_000
@@ -71,7 +72,7 @@ def forget_before(progress: Progress, batches: int | None, keep: float | None, n
 
 
 def _moved(state: TableState, resolved: int) -> TableState:
-    if state.quarantined is not None or state.dropped:
+    if state.quarantined is not None or state.load is not None or state.dropped:
         return state
     return msgspec.structs.replace(state, applied=max(state.applied, resolved))
 
@@ -104,8 +105,11 @@ def _still_waiting(pending: Sequence[PendingRows], bounds: Bounds, resolved: int
 
 
 def _still_queued(ddls: Sequence[QueuedDdl], left: Sequence[QueuedDdl], resolved: int) -> tuple[QueuedDdl, ...]:
-    waits = {identity(ddl.change) for ddl in left}
-    return tuple(ddl for ddl in ddls if ddl.change.commit_ts > resolved or identity(ddl.change) in waits)
+    waits = {identity(ddl.change): ddl for ddl in left}
+    queued = (ddl for ddl in ddls if ddl.change.commit_ts > resolved or identity(ddl.change) in waits)
+    return tuple(
+        waits[identity(ddl.change)] if identity(ddl.change) in waits and is_like(ddl.change) else ddl for ddl in queued
+    )
 
 
 def _times(times: Sequence[BatchTime], batch: int, now: float, keep: float, newest: int) -> tuple[BatchTime, ...]:

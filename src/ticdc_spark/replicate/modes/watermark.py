@@ -18,6 +18,7 @@ from ticdc_spark.replicate.plan.catch_up import catching_up
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.order import in_order
+from ticdc_spark.replicate.plan.past import with_past
 from ticdc_spark.replicate.plan.timeline import Rows, Step, identity, timelines
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, effective, is_block, known_schemas
 from ticdc_spark.replicate.state.progress import Hold, PartitionState, PendingRows, Progress, QueuedDdl, TableState
@@ -53,12 +54,13 @@ def advance(
     ordered = sorted(controls, key=lambda event: (event.topic, event.partition, event.offset, event.seq))
     read, regressions = read_partitions(progress, ordered, end_offsets, latest_offsets, rules)
     schemas = known_schemas(progress, ordered)
+    progress = with_past(progress, ordered)
     ddls = _ddls(progress, ordered)
     pending, replays, late = waiting_rows(progress, batch, ordered)
     tables = seen_tables(progress, ordered)
     partitions, resolved, hold = _resolve(progress, read, latest_offsets, rules)
     known = {(schema.schema, schema.name, schema.key) for schema in schemas if not is_block(schema.key)}
-    known |= {(*name, VALID_THEN) for name in named_after(ddls)}
+    known |= {(*name, VALID_THEN) for name in named_after([ddl for ddl in ddls if ddl.change.commit_ts <= resolved])}
     known |= {(table.schema, table.name, VALID_THEN) for table in tables if table.table is not None}
     applied = {(table.schema, table.name): table.applied for table in tables}
     missing = tuple(
@@ -191,7 +193,9 @@ def _is_replay(progress: Progress, change: SchemaChange, states: Mapping[TableNa
     if ts > progress.applied:
         return False
     named = tables_of(change)
-    return ts <= progress.replay_below or not any(name not in states or states[name].applied < ts for name in named)
+    if ts <= progress.replay_below:
+        return not any(name in states and states[name].behind and states[name].applied < ts for name in named)
+    return not any(name not in states or states[name].applied < ts for name in named)
 
 
 def waiting_rows(

@@ -79,9 +79,14 @@ def _passed(
 
 
 def bounds_behind(progress: Progress) -> Bounds:
-    """How far the tables that catch up may go."""
+    """How far the tables may go that catch up, or that wait for a full read of what they were at some commit_ts."""
     reached = {(state.topic, state.partition): state for state in progress.partitions}
-    return {(one.schema, one.name): _bound(one, reached) for one in progress.catching_up}
+    bounds = {(one.schema, one.name): _bound(one, reached) for one in progress.catching_up}
+    for wanted in progress.wanted:
+        if wanted.at:
+            name = (wanted.schema, wanted.name)
+            bounds[name] = min(wanted.at, bounds.get(name, wanted.at))
+    return bounds
 
 
 def _bound(one: CatchUp, reached: Mapping[Place, PartitionState]) -> int:

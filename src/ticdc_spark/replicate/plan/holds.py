@@ -1,7 +1,8 @@
 """Holds: how far each table may go when one of them stands still. Pure.
 
-A quarantined table does not advance. A DDL that names it waits with it, and so does what comes after that DDL in every
-other table that the DDL names: the rows of a table's new name belong behind its RENAME.
+A quarantined table does not advance, and one that is read in full waits at the base of the read. A DDL that names it
+waits with it, and so does what comes after that DDL in every other table that the DDL names: the rows of a table's new
+name belong behind its RENAME.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,6 +31,9 @@ def bounds_of(
     """
     still = {name for name, state in states.items() if state.quarantined}
     bounds: Bounds = {**(behind or {}), **{name: states[name].applied for name in still}}
+    for name, state in states.items():
+        if state.load is not None:
+            bounds[name] = min(state.load.base, bounds.get(name, state.load.base))
     held: list[QueuedDdl] = []
     if not bounds and not stopped:
         return bounds, held

@@ -9,7 +9,7 @@ import msgspec
 
 from ticdc_spark.ddl import apply_ddl, ddl_tables, fold
 from ticdc_spark.ddl.parse import parse
-from ticdc_spark.ddl.statements import CreateTable
+from ticdc_spark.ddl.statements import AlterTable, CreateTable, TruncateTable
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.protocols.shared.avro_names import sanitized
@@ -35,14 +35,16 @@ def with_schemas(
     }
     tables = {**files}
     tables |= {name: state.table for name, state in states.items() if state.table is not None and not state.dropped}
+    unsure = {name for name, state in states.items() if state.misshapen}
     filled = []
     for ddl in ddls:
         change = ddl.change
         model = _model(change)
-        if change.table is None and model is not None and tables.get(model) is files.get(model):
+        if change.table is None and model is not None and (model in unsure or tables.get(model) is files.get(model)):
             # Only a file has the table that it is made like, which may have changed since without the job.
             change, tables = _filled(change, tables)
             change = msgspec.structs.replace(change, kind=LIKE_A_FILE)
+            unsure |= {(change.table.schema, change.table.name)} if change.table else set()
         elif change.table is None:
             change, tables = _filled(change, tables)
         else:
@@ -65,6 +67,11 @@ def _model(change: SchemaChange) -> TableName | None:
         return None
     schema, name = statement.like
     return schema or change.schema, name
+
+
+def is_like(change: SchemaChange) -> bool:
+    """Whether a DDL makes a table like another: that one may be dropped, or another table, while the DDL waits."""
+    return _model(change) is not None
 
 
 def _names(change: SchemaChange) -> set[str]:
@@ -107,11 +114,21 @@ def _filled(change: SchemaChange, tables: dict[TableName, Table]) -> tuple[Schem
 
 
 def named_after(ddls: Sequence[QueuedDdl]) -> frozenset[TableName]:
-    """The tables that queued DDLs leave behind: rows of these need not wait for a schema."""
+    """The tables that queued DDLs leave behind: rows of these need not wait for a schema.
+
+    One whose first DDL changes or empties it is not among them: that DDL needs the schema that the rows before it do.
+    """
     names: set[TableName] = set()
-    for ddl in ddls:
+    changed: set[TableName] = set()
+    met: set[TableName] = set()
+    for ddl in sorted(ddls, key=lambda ddl: ddl.change.commit_ts):
         try:
-            names.update(ddl_tables(ddl.change.query, ddl.change.schema)[1])
+            before, after = ddl_tables(ddl.change.query, ddl.change.schema)
+            alters = isinstance(parse(ddl.change.query), AlterTable | TruncateTable)
         except MessageError:
             continue
-    return frozenset(names)
+        if alters:
+            changed.update(set(before) - met)
+        met.update(before, after)
+        names.update(after)
+    return frozenset(names - changed)

@@ -14,6 +14,7 @@ import msgspec
 from ticdc_spark.config.values import ModeName
 from ticdc_spark.errors import EnvironmentFault
 from ticdc_spark.model import SchemaChange, Table, TopicPartition
+from ticdc_spark.replicate.state.notes import PastName, SkippedRow, UnreadNote
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 
 T = TypeVar("T")
@@ -36,6 +37,31 @@ class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
     """It counted as the highest watermark because it was consumed to its end without a newer one."""
 
 
+class Load(msgspec.Struct, frozen=True, kw_only=True):
+    """A full read of a table that is under way."""
+
+    base: int
+    """commit_ts at which the table stands still until the read is brought in."""
+    token: str
+    """As in the note beside what was gathered."""
+    exact: bool = False
+    """It is read as of ``base``."""
+    diverged_since: int | None = None
+    diverged_why: str = ""
+    """What the table was before; it is that again where the read is given up."""
+
+
+class WantedLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """A table that is to be read in full, and whose read has not begun."""
+
+    schema: str
+    name: str
+    at: int = 0
+    """commit_ts of what it is read from (a dump), beyond which the table does not go before; 0: of a database."""
+    asked: bool = False
+    """A person asked for it: whatever the table is, it is read."""
+
+
 class TableState(msgspec.Struct, frozen=True, kw_only=True):
     """One table of the source and its copy in the lake."""
 
@@ -44,10 +70,11 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
     applied: int = 0
     """The copy equals the source at this commit_ts (when ``clean``)."""
     emptied: int = 0
-    """commit_ts of the CREATE or TRUNCATE that it began empty with: no older row belongs in it, however late."""
+    """commit_ts of the CREATE or TRUNCATE that it began empty with, or the base of its full read: no older row belongs
+    in it, however late."""
     table: Table | None = None
     """The schema of the copy; ``None`` while it has not been created, or after a drop."""
-    origin: Literal["create", "bootstrap", "adopted"] = "bootstrap"
+    origin: Literal["create", "bootstrap", "adopted", "snapshot"] = "bootstrap"
     clean: bool = False
     """The copy is known to equal the source at ``applied``: rows may be appended."""
     dropped: bool = False
@@ -70,12 +97,26 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
     """That of the last commit to the copy; ``NO_MARK``: there was none."""
     ddl_ts: int = 0
     """commit_ts of the last DDL that was applied to it."""
+    ddl_step: int = 0
+    """The step of its last commit with the commit_ts of that DDL, which may have several."""
     was: tuple[tuple[str, str], ...] = ()
     """Names that it had before, the oldest first."""
     job_applied: int = 0
     """What all tables of the job had applied before the batch of the last commit."""
     schema_keys: tuple[str, ...] = ()
     """Registered schemas (Avro) or schema blocks (Debezium) that ``table`` has followed; none where it follows DDL."""
+    misshapen: bool = False
+    """Its columns may not be those of the source: a DDL was left out, or others changed them. No TRUNCATE mends it."""
+    behind: bool = False
+    """At its last commit it was behind the others (see ``CatchUp``): it may lack what all tables had applied then."""
+    load: Load | None = None
+    """The full read that is under way."""
+    settles: int = 0
+    """commit_ts from which on the copy equals the source, after a full read of several moments; 0: it is known."""
+    gathered: int = 0
+    """Rows that the full read has gathered so far."""
+    expected: int = 0
+    """About how many it will gather; 0: not known."""
 
 
 class PendingRows(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,15 +169,6 @@ class QueuedDdl(msgspec.Struct, frozen=True, kw_only=True):
     offset: int
     waits: tuple[tuple[int, int], ...] = ()
     """Arrival: partitions of the topic, each with the offset up to which its copy of the DDL is looked for."""
-
-
-class SkippedRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A message of a table that is not known yet, which ``skip-messages`` left out."""
-
-    schema: str
-    name: str
-    commit_ts: int
-    why: str
 
 
 class LastDdl(msgspec.Struct, frozen=True, kw_only=True):
@@ -205,6 +237,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     ddls: tuple[QueuedDdl, ...] = ()
     pending: tuple[PendingRows, ...] = ()
     catching_up: tuple[CatchUp, ...] = ()
+    wanted: tuple[WantedLoad, ...] = ()
+    """Tables to be read in full."""
     hold: Hold = Hold(kind="none", what="")
     schema_wait_since: float = 0.0
     """When rows began to wait for a schema; 0: none wait."""
@@ -216,6 +250,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     zero_dates: int = 0
     """Zero or impossible dates that became NULL."""
     skipped: tuple[SkippedRow, ...] = ()
+    unread: tuple[UnreadNote, ...] = ()
     regressions: int = 0
     """How often a watermark went back; more than a few point to a second changefeed on the topic."""
     committed_at: float = 0.0
@@ -230,9 +265,14 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     replay_below: int = 0
     """After the state was lost: everything up to this commit_ts had been applied before, to tables that are there and
     to those that are gone."""
+    past: tuple[PastName, ...] = ()
+    """After the state was lost: what was read again of the time up to ``replay_below``."""
     unproven: tuple[TopicPartition, ...] = ()
     """After the state was lost: partitions whose first messages were removed, which may have lacked no row only if
     what is left of them reaches back to ``replay_below``."""
+    whole: tuple[TopicPartition, ...] = ()
+    """After the state was lost, where every partition begins at offset 0: those not looked at, until one reaches back
+    to what tables had applied. Where none does, the topics were created anew."""
     batch_times: tuple[BatchTime, ...] = ()
     """Some of the batches and when they were committed, for the retention of the change log."""
 

@@ -111,7 +111,7 @@ class IcebergCatalog:
         with faults(f"table {table} cannot be looked up"):
             return bool(self._catalog.tableExists(self._identifier(table)))
 
-    def load(self, table: TableName) -> Any:
+    def load_table(self, table: TableName) -> Any:
         """The table, as Iceberg's Java API has it now."""
         return self._catalog.loadTable(self._identifier(table))
 

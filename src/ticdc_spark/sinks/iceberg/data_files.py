@@ -69,7 +69,7 @@ def write_rows(columns: Sequence[LakeColumn], files: DataFiles, keys_folder: str
         if may_append:
             touched = last.filter(pc.not_equal(first_ops, "i"))
         new = last.filter(stays).select([column.name for column in columns])
-        path, size = _data_file(new, columns, files) if len(new) else ("", 0)
+        path, size = write_file(new, columns, files) if len(new) else ("", 0)
         keys_path = ""
         if len(touched):
             keys_path = str(Path(keys_folder, f"keys-{uuid4().hex}.parquet"))
@@ -80,7 +80,8 @@ def write_rows(columns: Sequence[LakeColumn], files: DataFiles, keys_folder: str
     return run
 
 
-def _data_file(rows: pa.Table, columns: Sequence[LakeColumn], files: DataFiles) -> tuple[str, int]:
+def write_file(rows: pa.Table, columns: Sequence[LakeColumn], files: DataFiles) -> tuple[str, int]:
+    """Write rows to a new data file of a table; returns its path and bytes. Raises: SinkFault"""
     folder = Path(files.folder)
     path = folder / f"{uuid4().hex}.parquet"
     with files_at(path):
@@ -107,4 +108,4 @@ def _id(field_id: int) -> dict[str, str]:
     return {"PARQUET:field_id": str(field_id)}
 
 
-__all__ = ["WRITTEN_DDL", "DataFiles", "Written", "write_rows"]
+__all__ = ["WRITTEN_DDL", "DataFiles", "Written", "write_file", "write_rows"]

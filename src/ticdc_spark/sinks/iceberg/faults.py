@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 from ticdc_spark.errors import SinkFault, SourceFault, os_reason
 from ticdc_spark.sinks.base import UnreadableRows
 from ticdc_spark.spark.decode.rows import UNREADABLE
+from ticdc_spark.spark.tasks import MOVED, SourceMoved
 
 _UNREAD = re.compile(rf"^{SourceFault.__module__}\.{SourceFault.__name__}: (.*)$", re.MULTILINE)
 """The last line of a Python worker's traceback, where reading the source failed."""
@@ -17,6 +18,9 @@ _REFUSED = re.compile(rf"^{SinkFault.__module__}\.{SinkFault.__name__}: (.*)$", 
 """The same, where the operating system refused a file of the lake."""
 _UNREADABLE = re.compile(rf"\b{UNREADABLE}: .*$", re.MULTILINE)
 """The same, where a row could not be read that was not to be left out (``ReadPlan.strict``)."""
+
+_MOVED = re.compile(rf"\b{MOVED}: (.*)$", re.MULTILINE)
+"""The same, where the table that a full read reads is another one by now."""
 
 
 def quote(name: str) -> str:
@@ -28,7 +32,8 @@ def quote(name: str) -> str:
 def faults(what: str) -> Iterator[None]:
     """Turn errors of Spark, of the JVM and of the operating system into errors of this package.
 
-    Raises: SinkFault; SourceFault where a task could not read the source; UnreadableRows where it met an unreadable row
+    Raises: SinkFault; SourceFault where a task could not read the source; UnreadableRows where it met an unreadable
+    row; SourceMoved where the table that a full read reads is another one by now
     """
     try:
         yield
@@ -36,6 +41,8 @@ def faults(what: str) -> Iterator[None]:
         reason = str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
         if unread := _UNREAD.search(reason):
             raise SourceFault(unread[1]) from error
+        if moved := _MOVED.search(reason):
+            raise SourceMoved(moved[1]) from error
         if refused := _REFUSED.search(reason):
             raise SinkFault(f"{what}: {refused[1]}") from error
         if unreadable := _UNREADABLE.search(reason):

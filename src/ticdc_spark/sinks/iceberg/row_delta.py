@@ -67,41 +67,52 @@ def target(
     if not runs_here(sink.spark):
         return None
     with faults(f"table {table} cannot be read"):
-        loaded = sink.load(table)
-        location = str(loaded.location())
-        folder = local_folder(location)
-        properties = {str(key): str(loaded.properties()[key]) for key in loaded.properties()}
-        codec = _CODECS.get(properties.get("write.parquet.compression-codec", "zstd"))
-        plain = (
-            folder is not None
-            and codec is not None
-            and loaded.spec().isUnpartitioned()
-            and loaded.specs().size() == 1  # a file of position deletes counts for the files of one spec only
-            and not any(name in properties for name in _OWN_LAYOUT)
-            and properties.get("write.format.default", "parquet") == "parquet"
-            and properties.get("write.merge.mode") == "merge-on-read"
-            and sink.format_version(loaded) == 2  # version 3 has deletion vectors instead
-        )
-        if not plain or sink.columns_of(loaded) != {column.name: column.type.spark for column in columns}:
+        loaded = sink.load_table(table)
+        files = layout(sink, loaded)
+        properties = loaded.properties()
+        if (
+            files is None
+            or str(properties.getOrDefault("write.merge.mode", "")) != "merge-on-read"
+            or sink.columns_of(loaded) != {column.name: column.type.spark for column in columns}
+        ):
             return None
-        fields = list(loaded.schema().columns())
         snapshot = loaded.currentSnapshot()
         others = unseen(sink.iceberg, loaded, read_note(loaded), seen)
         data = 0 if snapshot is None else int(snapshot.summary().getOrDefault("total-data-files", "1"))
     return Target(
         table=table,
-        location=location,
-        files=DataFiles(
-            folder=f"{folder}/data",
-            codec=str(codec),
-            field_ids={str(field.name()): int(field.fieldId()) for field in fields},
-            element_ids={
-                str(field.name()): int(field.type().elementId()) for field in fields if field.type().isListType()
-            },
-        ),
+        location=str(loaded.location()),
+        files=files,
         snapshot_id=None if snapshot is None else int(snapshot.snapshotId()),
         is_empty=data == 0,
         is_touched=bool(others),
+    )
+
+
+def layout(sink: IcebergTables, loaded: Any) -> DataFiles | None:
+    """How tasks write the files of a table themselves; ``None``: Spark must do it."""
+    if not runs_here(sink.spark):
+        return None
+    folder = local_folder(str(loaded.location()))
+    properties = {str(key): str(loaded.properties()[key]) for key in loaded.properties()}
+    codec = _CODECS.get(properties.get("write.parquet.compression-codec", "zstd"))
+    plain = (
+        folder is not None
+        and codec is not None
+        and loaded.spec().isUnpartitioned()
+        and loaded.specs().size() == 1  # a file of position deletes counts for the files of one spec only
+        and not any(name in properties for name in _OWN_LAYOUT)
+        and properties.get("write.format.default", "parquet") == "parquet"
+        and sink.format_version(loaded) == 2  # version 3 has deletion vectors instead
+    )
+    if not plain:
+        return None
+    fields = list(loaded.schema().columns())
+    return DataFiles(
+        folder=f"{folder}/data",
+        codec=str(codec),
+        field_ids={str(field.name()): int(field.fieldId()) for field in fields},
+        element_ids={str(field.name()): int(field.type().elementId()) for field in fields if field.type().isListType()},
     )
 
 
@@ -145,7 +156,7 @@ def commit(sink: IcebergTables, to: Target, written: Written, old: pa.Table, sta
     meanwhile, and nothing was done.
     """
     with faults(f"rows cannot be committed to {to.table}"):
-        loaded = sink.load(to.table)
+        loaded = sink.load_table(to.table)
         iceberg = sink.iceberg
         spec = loaded.spec()
         transaction = loaded.newTransaction()
@@ -154,7 +165,7 @@ def commit(sink: IcebergTables, to: Target, written: Written, old: pa.Table, sta
             path = f"{to.location}/data/{Path(written.rows_path).name}"
             config = iceberg.MetricsConfig.forTable(loaded)
             delta.addRows(
-                _described(iceberg, loaded, iceberg.DataFiles.builder(spec), path, written.rows_bytes, config).build()
+                described(iceberg, loaded, iceberg.DataFiles.builder(spec), path, written.rows_bytes, config).build()
             )
         name = f"{uuid4().hex}-deletes.parquet"
         local = Path(to.files.folder, name)
@@ -164,7 +175,7 @@ def commit(sink: IcebergTables, to: Target, written: Written, old: pa.Table, sta
             builder = iceberg.FileMetadata.deleteFileBuilder(spec).ofPositionDeletes()
             config = iceberg.MetricsConfig.forPositionDelete(loaded)
             path = f"{to.location}/data/{name}"
-            delta.addDeletes(_described(iceberg, loaded, builder, path, local.stat().st_size, config).build())
+            delta.addDeletes(described(iceberg, loaded, builder, path, local.stat().st_size, config).build())
             delta.validateDataFilesExist(_java_list(sink, pc.unique(old.column("file_path")).to_pylist()))
         if to.snapshot_id is not None:
             delta.validateFromSnapshot(to.snapshot_id)
@@ -184,7 +195,8 @@ def commit(sink: IcebergTables, to: Target, written: Written, old: pa.Table, sta
     return True
 
 
-def _described(iceberg: Any, table: Any, builder: Any, path: str, size: int, config: Any) -> Any:
+def described(iceberg: Any, table: Any, builder: Any, path: str, size: int, config: Any) -> Any:
+    """A file of a table, as a builder of Iceberg that knows everything about it but what kind of file it is."""
     metrics = iceberg.parquet.ParquetUtil.fileMetrics(table.io().newInputFile(path), config)
     return builder.withPath(path).withFormat("parquet").withFileSizeInBytes(size).withMetrics(metrics)
 
@@ -197,4 +209,4 @@ def _java_list(sink: IcebergTables, values: Sequence[str]) -> Any:
     return found
 
 
-__all__ = ["Target", "commit", "positions", "target"]
+__all__ = ["Target", "commit", "described", "layout", "positions", "target"]

@@ -24,7 +24,7 @@ _DATA_ERROR = re.compile(
     r"CAST_INVALID_INPUT|CAST_OVERFLOW|NUMERIC_VALUE_OUT_OF_RANGE|USER_RAISED_EXCEPTION|ARITHMETIC_OVERFLOW"
 )
 """In Spark's errors for a value that does not fit, as against those of a broken lake."""
-_SUMMARY = "spark.sql.iceberg.snapshot-property."
+SUMMARY = "spark.sql.iceberg.snapshot-property."
 """Prefix of a session's settings that go into the summaries of its commits."""
 
 
@@ -110,19 +110,19 @@ class SparkWriter(IcebergTables):
         Behind the fence, so that what another owner has written meanwhile is seen.
         """
         self.fence()
-        loaded = self.load(table)
+        loaded = self.load_table(table)
         note = read_note(loaded)
         # What the table is goes along only where the properties differ: it may be long.
         more = stamp.about if note is None or note.stamp.about != stamp.about else ""
         for key, value in summary(stamp, more).items():
-            session.conf.set(f"{_SUMMARY}{key}", value)
+            session.conf.set(f"{SUMMARY}{key}", value)
         if not more:
-            session.conf.unset(f"{_SUMMARY}{ABOUT}")
+            session.conf.unset(f"{SUMMARY}{ABOUT}")
         return loaded, note
 
     def _settle(self, table: TableName, stamp: Stamp, note: Note | None) -> None:
         """After a commit by Spark, which cannot set properties: keep its stamp where no expiry removes it."""
-        transaction = self.load(table).newTransaction()
+        transaction = self.load_table(table).newTransaction()
         self.commit(table, transaction, stamp, note)
 
 
@@ -146,4 +146,4 @@ def literal(column: LakeColumn, fill: Fill) -> str:
     return f"CAST('{text}' AS {column.type.spark})"
 
 
-__all__ = ["SparkWriter", "literal"]
+__all__ = ["SUMMARY", "SparkWriter", "literal"]

@@ -32,7 +32,7 @@ class IcebergTables(IcebergCatalog):
         if not self.exists(table):
             return None
         with faults(f"the history of {table} cannot be read"):
-            return find_stamp(self.iceberg, self.load(table))
+            return find_stamp(self.iceberg, self.load_table(table))
 
     def list_tables(self, job: str) -> list[TableName]:
         """See ``Tables``."""
@@ -51,13 +51,13 @@ class IcebergTables(IcebergCatalog):
     def snapshot_id(self, table: TableName) -> int | None:
         """See ``Tables``."""
         with faults(f"table {table} cannot be read"):
-            place = place_of(self.load(table))
+            place = place_of(self.load_table(table))
             return None if place is None else place[0]
 
     def columns(self, table: TableName) -> dict[str, str]:
         """See ``Columns``."""
         with faults(f"the columns of {table} cannot be read"):
-            return self.columns_of(self.load(table))
+            return self.columns_of(self.load_table(table))
 
     def columns_of(self, loaded: Any) -> dict[str, str]:
         """Lake column names of a loaded table to their types, as Spark SQL names them."""
@@ -97,7 +97,7 @@ class IcebergTables(IcebergCatalog):
     def truncate(self, table: TableName, stamp: Stamp) -> None:
         """See ``Tables``."""
         with faults(f"table {table} cannot be truncated"):
-            loaded = self.load(table)
+            loaded = self.load_table(table)
             transaction = loaded.newTransaction()
             delete = transaction.newDelete().deleteFromRowFilter(self.iceberg.expressions.Expressions.alwaysTrue())
             for key, value in summary(stamp).items():
@@ -111,7 +111,7 @@ class IcebergTables(IcebergCatalog):
     def stamp(self, table: TableName, stamp: Stamp) -> None:
         """See ``Tables``."""
         with faults(f"table {table} cannot be stamped"):
-            loaded = self.load(table)
+            loaded = self.load_table(table)
             self._commit(table, loaded.newTransaction(), stamp, read_note(loaded))
 
     def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
@@ -129,7 +129,7 @@ class IcebergTables(IcebergCatalog):
             self._change_columns(table, changes, stamp)
 
     def _change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
-        loaded = self.load(table)
+        loaded = self.load_table(table)
         transaction = loaded.newTransaction()
         update = transaction.updateSchema()
         for name in changes.drop:
@@ -185,7 +185,7 @@ class IcebergTables(IcebergCatalog):
         transaction.commitTransaction()
         if place_of(transaction.table()) != place:
             # Another writer committed meanwhile, and Iceberg put this commit on top of that one.
-            again = self.load(table).newTransaction()
+            again = self.load_table(table).newTransaction()
             self._put_properties(again, stamp, note)
             self.fence()
             again.commitTransaction()

@@ -14,6 +14,7 @@ from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import Stamp, TableFound
 from ticdc_spark.sinks.history import Commit, Note, judge, unseen_changes
+from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.spark.types import LakeType
 
 FieldId: TypeAlias = int
@@ -44,6 +45,14 @@ class Snapshot:
     """As the snapshot's summary carries it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Rows of a full read that are not the table's yet."""
+
+    note: LoadNote
+    rows: tuple[LakeRow, ...] = ()
+
+
 @dataclass(slots=True)
 class MemoryTable:
     """One table: its fields now, its snapshots by id, and which one is current."""
@@ -55,6 +64,7 @@ class MemoryTable:
     """The newest commits by id, those of expired snapshots too: older metadata files have them for a while."""
     note: Note | None = None
     """The note in the properties of the table, which no rollback undoes."""
+    gathered: Gathered | None = None
 
     @property
     def rows(self) -> tuple[LakeRow, ...]:
@@ -63,7 +73,8 @@ class MemoryTable:
 
     def copy(self) -> "MemoryTable":
         """The table as it is now, which no later commit changes."""
-        return MemoryTable(self.fields, dict(self.snapshots), self.current, dict(self.commits), self.note)
+        snapshots, commits = dict(self.snapshots), dict(self.commits)
+        return MemoryTable(self.fields, snapshots, self.current, commits, self.note, self.gathered)
 
     def named_rows(self) -> list[dict[str, Any]]:
         """The rows by column name."""
@@ -129,4 +140,4 @@ class Lake:
         return None if table is None else judge(table.note, table.current, table.commits.get)
 
 
-__all__ = ["Field", "Lake", "LakeRow", "MemoryTable", "Snapshot", "do"]
+__all__ = ["Field", "Gathered", "Lake", "LakeRow", "MemoryTable", "Snapshot", "do"]

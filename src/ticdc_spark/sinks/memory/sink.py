@@ -21,6 +21,7 @@ from ticdc_spark.sinks.base import (
 from ticdc_spark.sinks.memory.changelog import MemoryChangeLog
 from ticdc_spark.sinks.memory.convert import convert_values
 from ticdc_spark.sinks.memory.lake import Field, Lake, LakeRow, MemoryTable
+from ticdc_spark.sinks.memory.loads import MemoryLoads
 from ticdc_spark.sinks.memory.newest import deletes, merged, newest
 from ticdc_spark.sinks.memory.reading import TypedRow, read_logged
 from ticdc_spark.spark.decode.log_files import LogScan
@@ -29,11 +30,12 @@ from ticdc_spark.spark.decode.rows import BadRow, ReadPlan
 from ticdc_spark.spark.types import LakeColumn, to_arrow
 
 
-class MemorySink:
+class MemorySink(MemoryLoads):
     """See ``sinks.base.Sink``. The lake outlives it."""
 
     def __init__(self, lake: Lake, fence: Callable[[], None] = lambda: None) -> None:
         """``fence``: called before each commit; raises where the job must not write any more."""
+        super().__init__(lake, self._durable)
         self.lake = lake
         self.fence = fence
         self._log: MemoryChangeLog | None = None

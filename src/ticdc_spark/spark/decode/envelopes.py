@@ -44,6 +44,8 @@ class LandingPlan(msgspec.Struct, frozen=True, kw_only=True):
     """(topic, partition, offset) of messages that are left out."""
     replay_below: int = 0
     """The same for tables that ``table_replay_below`` does not have."""
+    bases: dict[str, int] = {}
+    """``schema NUL table`` to the commit_ts as of which a table was read in full: every row up to it is a replay."""
     arrival: bool = False
     """Without watermarks: a row at or below ``table_replay_below``, its table's last DDL, is a replay; others count."""
     claim_check_storage: str | None = None
@@ -222,7 +224,7 @@ def _sort_out(plan: LandingPlan, rows: pa.RecordBatch, summaries: _Summaries) ->
             summary.min_ts = min(summary.min_ts, group["commit_ts_min"])
             summary.max_ts = max(summary.max_ts, group["commit_ts_max"])
         else:
-            rows = _sort_out_old(rows, key, replay_below, passed_of(plan, key[0], key[1]), summary)
+            rows = _sort_out_old(rows, key, replay_below, passed_of(plan, *key[:4]), summary)
     return rows
 
 
@@ -231,10 +233,11 @@ def replay_below_of(plan: LandingPlan, schema: str, table: str) -> int:
     return plan.table_replay_below.get(table_id_key(schema, table), -1 if plan.arrival else plan.replay_below)
 
 
-def passed_of(plan: LandingPlan, topic: str, partition: int) -> int:
-    """The commit_ts below which a partition had sent everything before this batch."""
+def passed_of(plan: LandingPlan, topic: str, partition: int, schema: str, table: str) -> int:
+    """The commit_ts below which everything of a table was there before this batch: its partition had passed it, or a
+    full read of the table has it."""
     passed = _HIGHEST if plan.arrival else plan.watermarks.get(partition_key(topic, partition), 0)
-    return max(passed, plan.replay_below + 1)
+    return max(passed, plan.replay_below + 1, plan.bases.get(table_id_key(schema, table), -1) + 1)
 
 
 def kind_of(ts: int, replay_below: int, passed: int, summary: RowCounts) -> Literal["row", "late"] | None:

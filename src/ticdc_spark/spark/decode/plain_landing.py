@@ -151,7 +151,7 @@ def _sort_out(plan: LandingPlan, rows: list[LoggedRow]) -> tuple[list[LoggedRow]
             summary.rows, summary.min_ts, summary.max_ts = len(mine), lowest, max(stamps)
             summary.inserts = sum(row.op == "insert" for row in mine)
             continue
-        passed = passed_of(plan, topic, partition)
+        passed = passed_of(plan, topic, partition, schema, table)
         for row in mine:
             kind = kind_of(row.commit_ts, replay_below, passed, summary)
             if kind != "row":

@@ -1,0 +1,1 @@
+"""Full reads of tables: of a database, or of a dump."""

@@ -1,0 +1,88 @@
+"""The contract of a reader of whole tables, wave by wave of chunks."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from ticdc_spark.model import Table, TableName
+from ticdc_spark.spark.tasks import ReadParts
+from ticdc_spark.spark.types import LakeColumn, LakeOptions
+
+
+class Wave(msgspec.Struct, frozen=True, kw_only=True):
+    """Some chunks of a table, to be read side by side."""
+
+    parts: int
+    read: ReadParts
+    upto: str
+    """Where the next wave begins."""
+    done: bool
+    """There is no next one."""
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What a wave is of."""
+
+    name: TableName
+    columns: tuple[LakeColumn, ...]
+    """The lake's, handle key marked."""
+    lake: LakeOptions
+    at: int | None
+    """The commit_ts as of which it is read; ``None``: now."""
+    upto: str = ""
+    """Where the wave before it ended; ``""``: it is the first."""
+    chunk_rows: int = 100_000
+    parts: int = 4
+
+
+class TooOld(Exception):
+    """The database does not have the table as of that commit_ts any more. Not an error of its own."""
+
+
+class SnapshotReader(Protocol):
+    """A source of whole tables. For one thread, but for what tasks do."""
+
+    fixed: int | None
+    """The commit_ts of all that it holds (a dump); ``None``: it is a database."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether it can be read as of a commit_ts. Raises: SourceFault"""
+
+    def tables(self) -> Sequence[TableName]:
+        """Every table that it has. Raises: SourceFault"""
+
+    def schema(self, name: TableName, at: int | None) -> Table | None:
+        """A table as of a commit_ts, or now; ``None``: there is none.
+
+        Raises: SourceFault; TooOld; MessageError where its CREATE statement cannot be read
+        """
+
+    def estimate(self, name: TableName) -> int:
+        """About how many rows a table has; 0: not known. Raises: SourceFault"""
+
+    def now(self) -> int:
+        """A commit_ts that everything which can be read now is at or below. Raises: SourceFault"""
+
+    def wave(self, wanted: Wanted) -> Wave:
+        """Plan the next chunks of a table.
+
+        Raises: SourceFault; TooOld; SourceMoved where the table does not have these columns (any more)
+        """
+
+    def close(self) -> None:
+        """Give up connections."""
+
+
+def same_columns(one: Sequence[LakeColumn], other: Sequence[LakeColumn]) -> bool:
+    """Whether rows of two versions of a table look alike in the lake, in whatever order their columns are."""
+    return sorted(map(_look, one)) == sorted(map(_look, other))
+
+
+def _look(column: LakeColumn) -> tuple[str, str, str, bool, tuple[str, ...]]:
+    elements = column.column.type.elements
+    return column.source, column.name, column.type.spark, column.key, elements
+
+
+__all__ = ["SnapshotReader", "TooOld", "Wanted", "Wave", "same_columns"]

@@ -1,0 +1,263 @@
+"""Whole tables of a MySQL-compatible database: TiDB as of a commit_ts, MariaDB and MySQL as they are.
+
+A chunk is a range of the table's handle key, read by one SELECT in a transaction of its own. Values come as the text or
+bytes that the server sends, which is what ``spark.types`` makes the lake's types of.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+from ticdc_spark.capture.snapshot.base import TooOld, Wanted, Wave, same_columns
+from ticdc_spark.capture.snapshot.keys import Range, condition, key_text, read_key
+from ticdc_spark.clients.mysql import TOO_OLD, connect, connection_options, driver, quoted, selected
+from ticdc_spark.ddl import parse_create
+from ticdc_spark.errors import MessageError, SourceFault
+from ticdc_spark.model import Table, TableName, Value
+from ticdc_spark.mysql import handle_key, is_bytes
+from ticdc_spark.spark.decode.rows import UNREADABLE
+from ticdc_spark.spark.tasks import MOVED, ArrowTask, Counter, SourceMoved, in_worker
+from ticdc_spark.spark.types import Cells, LakeColumn, LakeOptions, arrow_type, lake_columns, to_arrow
+
+_SYSTEM = ("information_schema", "mysql", "performance_schema", "sys", "metrics_schema", "INFORMATION_SCHEMA")
+_GONE = frozenset({1049, 1146})
+_ALTERED = frozenset({1054, 1412})
+_BATCH = 20_000
+_COUNTER = re.compile(r" AUTO_INCREMENT=\d+")
+_MARGIN_MS = 1000
+"""Added to the server's clock: a binary log has the time of commit in whole seconds."""
+
+
+class DatabaseReader:
+    """See ``base.SnapshotReader``."""
+
+    fixed: int | None = None
+
+    def __init__(self, uri: str) -> None:
+        """``uri``: as ``clients.upstream`` takes it. Raises: UsageError"""
+        self._options = connection_options(uri)
+        self._where = f"{self._options['host']}:{self._options['port']}"
+        self._mysql = driver()
+        self._connection: Any = None
+        self._exact: bool | None = None
+
+    @property
+    def exact(self) -> bool:
+        """See ``SnapshotReader``."""
+        if self._exact is None:
+            self._exact = "TiDB" in str(self._one("SELECT VERSION()")[0])
+        return self._exact
+
+    def tables(self) -> Sequence[TableName]:
+        """See ``SnapshotReader``."""
+        hidden = ", ".join(f"'{name}'" for name in _SYSTEM)
+        with self._cursor() as cursor:
+            cursor.execute(
+                "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE' "
+                f"AND TABLE_SCHEMA NOT IN ({hidden}) ORDER BY 1, 2"
+            )
+            return [(str(schema), str(name)) for schema, name in cursor.fetchall()]
+
+    def schema(self, name: TableName, at: int | None) -> Table | None:
+        """See ``SnapshotReader``."""
+        found = self._create(name, at)
+        return None if found is None else parse_create(found, name[0], "escape")
+
+    def estimate(self, name: TableName) -> int:
+        """See ``SnapshotReader``."""
+        with self._cursor() as cursor:
+            cursor.execute(
+                "SELECT TABLE_ROWS FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s", name
+            )
+            row = cursor.fetchone()
+        return 0 if row is None or row[0] is None else int(row[0])
+
+    def now(self) -> int:
+        """See ``SnapshotReader``."""
+        if self.exact:
+            with self._cursor() as cursor:
+                cursor.execute("BEGIN")
+                cursor.execute("SELECT @@tidb_current_ts")
+                ts = int(cursor.fetchone()[0])
+                cursor.execute("COMMIT")
+                return ts
+        clock = float(self._one("SELECT UNIX_TIMESTAMP(NOW(6))")[0])
+        return (int(clock * 1000) + _MARGIN_MS) << 18
+
+    def wave(self, wanted: Wanted) -> Wave:
+        """See ``SnapshotReader``."""
+        create = self._create(wanted.name, wanted.at)
+        if create is None:
+            raise SourceMoved("the table is gone")
+        table = parse_create(create, wanted.name[0], "escape")
+        if not same_columns(wanted.columns, lake_columns(table, handle_key(table), wanted.lake)):
+            raise SourceMoved("it has other columns, or another key")
+        keys = handle_key(table)
+        ranges = self._ranges(table, keys, wanted)
+        read = _Read(self._options, table, wanted, keys, tuple(ranges), _plain(create))
+        last = ranges[-1].upto
+        return Wave(parts=len(ranges), read=read, upto="" if last is None else key_text(last), done=last is None)
+
+    def close(self) -> None:
+        """See ``SnapshotReader``."""
+        connection, self._connection = self._connection, None
+        if connection is not None and connection.open:
+            connection.close()
+
+    def _ranges(self, table: Table, keys: Sequence[str], wanted: Wanted) -> list[Range]:
+        """The next ranges, each of about ``chunk_rows`` rows; the last one of all has no end."""
+        types = [column.type for name in keys for column in table.columns if column.name == name]
+        chosen = ", ".join(selected(name, kind) for name, kind in zip(keys, types, strict=True))
+        ordered = ", ".join(map(quoted, keys))
+        above, found = read_key(wanted.upto), []
+        with self._cursor(wanted.at) as cursor:
+            for _ in range(wanted.parts):
+                where = condition(keys, types, Range(above, None), self._connection.escape)
+                cursor.execute(
+                    f"SELECT {chosen} FROM {quoted(table.schema)}.{quoted(table.name)} WHERE {where} "
+                    f"ORDER BY {ordered} LIMIT 1 OFFSET {wanted.chunk_rows - 1}"
+                )
+                row = cursor.fetchone()
+                end = None if row is None else tuple(row)
+                found.append(Range(above, end))
+                if end is None:
+                    break
+                above = end
+        return found
+
+    def _create(self, name: TableName, at: int | None) -> str | None:
+        with self._cursor(at) as cursor:
+            try:
+                cursor.execute(f"SHOW CREATE TABLE {quoted(name[0])}.{quoted(name[1])}")
+            except self._mysql.MySQLError as error:
+                if error.args and error.args[0] in _GONE:
+                    return None
+                raise
+            return str(cursor.fetchone()[1])
+
+    def _one(self, query: str) -> Any:
+        with self._cursor() as cursor:
+            cursor.execute(query)
+            return cursor.fetchone()
+
+    @contextmanager
+    def _cursor(self, at: int | None = None) -> Iterator[Any]:
+        """A cursor as of a commit_ts. Raises: SourceFault; TooOld"""
+        try:
+            if self._connection is None or not self._connection.open:
+                self._connection = connect(self._options)
+            with self._connection.cursor() as cursor:
+                if at is not None:
+                    cursor.execute("SET @@tidb_snapshot = %s", (str(at),))
+                try:
+                    yield cursor
+                finally:
+                    if at is not None:
+                        cursor.execute("SET @@tidb_snapshot = ''")
+        except self._mysql.MySQLError as error:
+            self.close()
+            if error.args and error.args[0] in TOO_OLD:
+                raise TooOld(str(error.args[-1])) from error
+            raise _fault(self._where, error) from error
+
+
+class _Read:
+    """What tasks do; sent to them."""
+
+    def __init__(
+        self,
+        options: dict[str, Any],
+        table: Table,
+        wanted: Wanted,
+        keys: Sequence[str],
+        ranges: tuple[Range, ...],
+        create: str,
+    ) -> None:
+        self.options, self.table, self.wanted = options, table, wanted
+        self.keys, self.ranges, self.create = tuple(keys), ranges, create
+
+    def __call__(self, zeros: Counter) -> ArrowTask:
+        def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    yield from self._part(self.ranges[number], zeros)
+
+        return in_worker(run)
+
+    def _part(self, of: Range, zeros: Counter) -> Iterator[pa.RecordBatch]:
+        mysql = driver()
+        where = f"{self.options['host']}:{self.options['port']}"
+        try:
+            with closing(connect(self.options)) as connection:
+                cursor = connection.cursor(mysql.cursors.SSCursor)
+                at = self.wanted.at
+                cursor.execute("START TRANSACTION READ ONLY" if at is None else f"SET @@tidb_snapshot = '{at}'")
+                cursor.execute(self._query(of, connection.escape))
+                while rows := cursor.fetchmany(_BATCH):
+                    yield typed(rows, self.wanted.columns, self.wanted.lake, zeros)
+                if at is None:
+                    # In the transaction of the SELECT, which keeps the table from being altered until its end.
+                    name = f"{quoted(self.table.schema)}.{quoted(self.table.name)}"
+                    cursor.execute(f"SHOW CREATE TABLE {name}")
+                    if _plain(str(cursor.fetchone()[1])) != self.create:
+                        raise MessageError(f"{MOVED}: it was altered")
+                    cursor.fetchall()
+                cursor.close()
+        except mysql.MySQLError as error:
+            code = error.args[0] if error.args else 0
+            if code in _GONE | _ALTERED:
+                raise MessageError(f"{MOVED}: {error.args[-1]}") from error
+            raise _fault(where, error) from error
+        except UnicodeDecodeError as error:
+            name = f"`{self.table.schema}`.`{self.table.name}`"
+            raise MessageError(f"{UNREADABLE}: {name} has text that is no UTF-8: {error}") from error
+
+    def _query(self, of: Range, literal: Any) -> str:
+        types = {column.name: column.type for column in self.table.columns}
+        virtual = {column.name for column in self.table.columns if column.virtual}
+        chosen = ", ".join(
+            "NULL" if column.source in virtual else selected(column.source, types[column.source])
+            for column in self.wanted.columns
+        )
+        where = condition(self.keys, [types[name] for name in self.keys], of, literal)
+        return f"SELECT {chosen} FROM {quoted(self.table.schema)}.{quoted(self.table.name)} WHERE {where}"
+
+
+def typed(
+    rows: Sequence[Sequence[Value]], columns: Sequence[LakeColumn], lake: LakeOptions, zeros: Counter
+) -> pa.RecordBatch:
+    """Rows of values, as a server sends them, in the lake's types. Raises: MessageError"""
+    arrays = []
+    for column, cells in zip(columns, zip(*rows, strict=True), strict=True):
+        values: Cells = list(cells)
+        if is_bytes(column.column.type):
+            values = [cell.encode() if isinstance(cell, str) else cell for cell in values]
+        elif any(type(cell) is bytes for cell in values):
+            values = [cell.decode() if isinstance(cell, bytes) else cell for cell in values]
+        array, bad, nulled = to_arrow(column, lake)(values)
+        if bad:
+            at, reason = next(iter(bad.items()))
+            key = ", ".join(f"{c.source}={rows[at][n]!r:.100}" for n, c in enumerate(columns) if c.key)
+            raise MessageError(f"{UNREADABLE}: the row {key}: {reason}")
+        if nulled:
+            zeros.add(nulled)
+        arrays.append(array)
+    fields = [pa.field(column.name, arrow_type(column.type)) for column in columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _plain(create: str) -> str:
+    """A CREATE statement without what INSERT changes in it."""
+    return _COUNTER.sub("", create)
+
+
+def _fault(where: str, error: Exception) -> SourceFault:
+    return SourceFault(f"a table cannot be read from {where}: {error.args[-1] if error.args else error}")
+
+
+__all__ = ["DatabaseReader", "typed"]

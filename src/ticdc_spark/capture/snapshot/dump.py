@@ -1,0 +1,170 @@
+"""Whole tables of a folder that Dumpling wrote: schema files, data files, and ``metadata`` with their commit_ts.
+
+A chunk is a data file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from ticdc_spark.capture.snapshot.base import Wanted, Wave, same_columns
+from ticdc_spark.capture.snapshot.database import typed
+from ticdc_spark.capture.snapshot.dump_rows import Cell, read_file
+from ticdc_spark.ddl import parse_create
+from ticdc_spark.errors import MessageError, SourceFault, UsageError, os_reason
+from ticdc_spark.model import Column, Table, TableName, Value
+from ticdc_spark.mysql import enum_index, handle_key, is_bytes, set_mask
+from ticdc_spark.spark.decode.rows import UNREADABLE
+from ticdc_spark.spark.tasks import ArrowTask, Counter, SourceMoved, in_worker
+from ticdc_spark.spark.types import lake_columns
+
+_SCHEMA = re.compile(r"(?P<schema>[^.]+)\.(?P<table>[^.]+)-schema\.sql(\.gz|\.zst)?")
+_DATA = re.compile(r"(?P<schema>[^.]+)\.(?P<table>[^.]+)\.\d+\.(sql|csv)(\.gz|\.zst|\.zstd)?", re.IGNORECASE)
+_POSITION = re.compile(r"^SHOW (?:MASTER|BINARY LOG) STATUS:.*\n\s*Log:\s*(\S+)\s*\n\s*Pos:\s*(\d+)", re.MULTILINE)
+
+
+class DumpReader:
+    """See ``base.SnapshotReader``."""
+
+    exact = True
+
+    def __init__(self, folder: Path, commit_ts: int | None = None) -> None:
+        """``commit_ts``: of the dump; ``None``: by its metadata.
+
+        Raises: UsageError where the metadata has none, or the folder no table; SourceFault
+        """
+        self.folder = folder
+        self.fixed: int | None = commit_ts or _commit_ts(folder)
+        try:
+            names = sorted(path.name for path in folder.iterdir() if path.is_file())
+        except OSError as error:
+            raise SourceFault(f"the dump cannot be read: {os_reason(error)}") from error
+        found = ((name, _SCHEMA.fullmatch(name)) for name in names)
+        self._schemas = {_name_of(match): name for name, match in found if match is not None}
+        self._files: dict[TableName, list[str]] = {}
+        for name in names:
+            if (match := _DATA.fullmatch(name)) is not None:
+                self._files.setdefault(_name_of(match), []).append(name)
+        if not self._schemas:
+            raise UsageError(f"[snapshot] path: {folder} has no schema files of Dumpling (`schema.table-schema.sql`)")
+
+    def tables(self) -> Sequence[TableName]:
+        """See ``SnapshotReader``."""
+        return sorted(self._schemas)
+
+    def schema(self, name: TableName, at: int | None) -> Table | None:
+        """See ``SnapshotReader``."""
+        file = self._schemas.get(name)
+        if file is None:
+            return None
+        with pa.OSFile(str(self.folder / file)) as raw:
+            kinds = {".gz": "gzip", ".zst": "zstd"}
+            kind = kinds.get(Path(file).suffix)
+            text = bytes((raw if kind is None else pa.CompressedInputStream(raw, kind)).read()).decode()
+        create = text[text.upper().index("CREATE TABLE") :] if "CREATE TABLE" in text.upper() else ""
+        if not create:
+            raise MessageError(f"{self.folder / file} has no CREATE TABLE")
+        return parse_create(create.strip().rstrip(";"), name[0], "escape")
+
+    def estimate(self, name: TableName) -> int:
+        """See ``SnapshotReader``."""
+        return 0
+
+    def now(self) -> int:
+        """See ``SnapshotReader``."""
+        return self.fixed or 0
+
+    def wave(self, wanted: Wanted) -> Wave:
+        """See ``SnapshotReader``."""
+        table = self.schema(wanted.name, None)
+        if table is None:
+            raise SourceMoved("the dump has no such table")
+        if not same_columns(wanted.columns, lake_columns(table, handle_key(table), wanted.lake)):
+            raise SourceMoved("it has other columns, or another key")
+        files = [name for name in self._files.get(wanted.name, []) if name > wanted.upto]
+        chosen = files[: wanted.parts]
+        paths = tuple(self.folder / name for name in chosen)
+        upto = chosen[-1] if chosen else wanted.upto
+        read = _ReadFiles(table, wanted, paths)
+        return Wave(parts=max(1, len(chosen)), read=read, upto=upto, done=len(chosen) == len(files))
+
+    def close(self) -> None:
+        """See ``SnapshotReader``."""
+
+
+class _ReadFiles:
+    """What tasks do; sent to them."""
+
+    def __init__(self, table: Table, wanted: Wanted, paths: tuple[Path, ...]) -> None:
+        self.table, self.wanted, self.paths = table, wanted, paths
+
+    def __call__(self, zeros: Counter) -> ArrowTask:
+        def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    if number < len(self.paths):
+                        yield from self._file(self.paths[number], zeros)
+
+        return in_worker(run)
+
+    def _file(self, path: Path, zeros: Counter) -> Iterator[pa.RecordBatch]:
+        of = {column.name: column for column in self.table.columns}
+        told = tuple(column.name for column in self.table.columns if not (column.virtual or column.stored))
+        try:
+            for names, rows in read_file(path):
+                have = names or told
+                if rows and len(rows[0]) != len(have):
+                    raise MessageError(f"{path}: a row has {len(rows[0])} values; expected: {len(have)}")
+                columns = list(zip(*rows, strict=True))
+                cells = {name: _values(of[name], columns[at]) for at, name in enumerate(have) if name in of}
+                none: list[Value] = [None] * len(rows)
+                chosen = [cells.get(column.source, none) for column in self.wanted.columns]
+                yield typed(list(zip(*chosen, strict=True)), self.wanted.columns, self.wanted.lake, zeros)
+        except MessageError as error:
+            text = str(error)
+            raise MessageError(text if text.startswith(UNREADABLE) else f"{UNREADABLE}: {text}") from error
+        except ValueError as error:
+            raise MessageError(f"{UNREADABLE}: {path}: {error}") from error
+        except OSError as error:
+            raise SourceFault(f"the dump cannot be read: {path}: {os_reason(error)}") from error
+
+
+def _values(column: Column, cells: Sequence[Cell]) -> list[Value]:
+    """Cells in canonical form, as far as ``typed`` needs it."""
+    kind = column.type
+    if is_bytes(kind):
+        return list(cells)
+    if kind.name == "bit":
+        return [None if cell is None else str(int.from_bytes(cell, "big")) for cell in cells]
+    texts = [None if cell is None else cell.decode() for cell in cells]
+    if kind.name == "enum":
+        return [None if text is None else enum_index(kind, text) for text in texts]
+    if kind.name == "set":
+        return [None if text is None else set_mask(kind, text) for text in texts]
+    return list(texts)
+
+
+def _name_of(match: re.Match[str]) -> TableName:
+    return unquote(match["schema"]), unquote(match["table"])
+
+
+def _commit_ts(folder: Path) -> int:
+    path = folder / "metadata"
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise UsageError(f"[snapshot] path: {os_reason(error)}; a whole dump has this file") from error
+    if "Finished dump at:" not in text:
+        raise UsageError(f"{path}: the dump was not finished")
+    found = _POSITION.search(text)
+    if found is None or found[1] != "tidb-binlog":
+        raise UsageError(f"{path} has no TSO, as it is no dump of TiDB: write `commit-ts` under [snapshot]")
+    return int(found[2])
+
+
+__all__ = ["DumpReader"]

@@ -1,0 +1,68 @@
+"""Ranges of keys: where a chunk ends and the next one begins, as SQL and as text."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from ticdc_spark.clients.mysql import quoted
+from ticdc_spark.model import ColumnType, Value
+from ticdc_spark.mysql import is_integer
+
+Key: TypeAlias = tuple[Value, ...]
+
+
+class Range(msgspec.Struct, frozen=True):
+    """Keys above one key and up to another, itself included; ``None``: from the first, to the last."""
+
+    above: Key | None
+    upto: Key | None
+
+
+def condition(names: Sequence[str], types: Sequence[ColumnType], of: Range, literal: Callable[[Any], str]) -> str:
+    """The WHERE of a range. ``literal``: writes a value as SQL."""
+    above = [] if of.above is None else [_compare(names, types, of.above, ">", literal)]
+    upto = [] if of.upto is None else [_compare(names, types, of.upto, "<", literal)]
+    return " AND ".join([*above, *upto]) or "TRUE"
+
+
+def _compare(
+    names: Sequence[str], types: Sequence[ColumnType], key: Key, sign: Literal[">", "<"], literal: Callable[[Any], str]
+) -> str:
+    """Row values written out, and the first column alone before them: servers find an index by that."""
+    columns = [quoted(name) for name in names]
+    values = [literal(_sql_value(kind, value)) for kind, value in zip(types, key, strict=True)]
+    found = f"{columns[-1]} {sign}{'=' if sign == '<' else ''} {values[-1]}"
+    for column, value in zip(columns[-2::-1], values[-2::-1], strict=True):
+        found = f"({column} {sign} {value} OR ({column} = {value} AND {found}))"
+    return found if len(columns) == 1 else f"({columns[0]} {sign}= {values[0]} AND {found})"
+
+
+def _sql_value(kind: ColumnType, value: Value) -> Any:
+    """ENUM, SET and BIT are compared, and sorted, as numbers."""
+    if is_integer(kind) and value is not None:
+        return int(value)
+    if kind.name == "decimal" and isinstance(value, str):
+        return Decimal(value)
+    return float(value) if kind.name in ("float", "double") and value is not None else value
+
+
+def key_text(key: Key) -> str:
+    """A key as text. See ``read_key``."""
+    cells = [["b", b64encode(cell).decode()] if isinstance(cell, bytes) else ["t", cell] for cell in key]
+    return msgspec.json.encode(cells).decode()
+
+
+def read_key(text: str) -> Key | None:
+    """The key of a text; ``None``: of ``""``."""
+    if not text:
+        return None
+    cells = msgspec.json.decode(text.encode(), type=list[tuple[str, str]])
+    return tuple(b64decode(cell) if kind == "b" else cell for kind, cell in cells)
+
+
+__all__ = ["Key", "Range", "condition", "key_text", "read_key"]

@@ -1,0 +1,25 @@
+"""``ticdc-spark resnapshot``."""
+
+from pathlib import Path
+
+import click
+
+from ticdc_spark.config.load import load_job
+
+
+@click.command("resnapshot")
+@click.argument("job_file", metavar="JOB.toml", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("tables", metavar="SCHEMA.TABLE...", nargs=-1, required=True)
+def command(job_file: Path, tables: tuple[str, ...]) -> None:
+    """Read tables anew from the source while the others go on, from the job's next run on.
+
+    It cures tables that are unverified, diverged or quarantined, or that somebody changed or dropped in the lake.
+    Readers see a table as it was until its new rows are there. The job file names the source under [snapshot]; the job
+    must not be running.
+    """
+    job = load_job(job_file)
+    from ticdc_spark.operate.resnapshot import resnapshot
+
+    resnapshot(job, tables)
+    for table in tables:
+        click.echo(f"{table} will be read in full when the job runs")

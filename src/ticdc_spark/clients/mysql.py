@@ -1,0 +1,76 @@
+"""A connection to a MySQL-compatible database, whose values stay the text or bytes that the server sends.
+
+It speaks MySQL's protocol through PyMySQL (the extra ``mysql``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from ticdc_spark.errors import UsageError
+from ticdc_spark.model import ColumnType
+
+HIDDEN = "_V$_"
+"""How the columns of expression indexes begin, which no query can name."""
+MISSING = {1049: "database", 1054: "column", 1146: "table"}
+TOO_OLD = frozenset({8055, 9006})
+"""TiDB: the snapshot is older than the garbage collection's safe point."""
+_SESSION = "SET SESSION time_zone = '+00:00', SESSION sql_mode = ''"
+
+
+def connection_options(uri: str) -> dict[str, Any]:
+    """What a URI says of a connection. Raises: UsageError"""
+    wrong = UsageError("the upstream is written mysql://user:password@host:port, special characters URL-encoded")
+    try:
+        parts = urlsplit(uri)
+        port = parts.port
+    except ValueError:
+        raise wrong from None  # its text may show a part of the password
+    if parts.scheme != "mysql" or not parts.hostname or parts.path.strip("/") or parts.query or parts.fragment:
+        raise wrong
+    return {
+        "host": parts.hostname,
+        "port": port or 3306,
+        "user": unquote(parts.username or "root"),
+        "password": unquote(parts.password or ""),
+    }
+
+
+def driver() -> Any:
+    """PyMySQL. Raises: UsageError where it is not installed"""
+    try:
+        import pymysql
+    except ImportError as error:
+        raise UsageError("a database is read with PyMySQL: pip install 'ticdc-spark[mysql]'") from error
+    return pymysql
+
+
+def connect(options: dict[str, Any], **more: Any) -> Any:
+    """Open a connection, for one thread. Raises: PyMySQL's errors"""
+    mysql = driver()
+    return mysql.connect(
+        **options,
+        charset="utf8mb4",
+        conv=mysql.converters.encoders,  # no decoders: values stay as they are sent
+        autocommit=True,
+        init_command=_SESSION,
+        connect_timeout=10,
+        **more,
+    )
+
+
+def quoted(name: str) -> str:
+    """A name as SQL has it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def selected(name: str, column_type: ColumnType) -> str:
+    """What is selected for a column: its exact value, as text or bytes."""
+    if column_type.name in ("enum", "set", "bit"):
+        return f"CAST({quoted(name)} AS UNSIGNED)"
+    # alone, a FLOAT is shown with six digits only
+    return f"{quoted(name)} + 0e0" if column_type.name == "float" else quoted(name)
+
+
+__all__ = ["HIDDEN", "MISSING", "TOO_OLD", "connect", "connection_options", "driver", "quoted", "selected"]

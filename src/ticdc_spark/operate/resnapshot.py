@@ -1,0 +1,49 @@
+"""Want full reads of tables of a job, whatever the tables are: they begin at the job's next run."""
+
+from collections.abc import Collection
+
+import msgspec
+
+from ticdc_spark.capture.snapshot.base import SnapshotReader
+from ticdc_spark.capture.snapshot.open import open_reader
+from ticdc_spark.config.job import Job
+from ticdc_spark.errors import UsageError
+from ticdc_spark.operate.resume import held
+from ticdc_spark.replicate.state.progress import Progress, ProgressStore, Store, WantedLoad
+
+
+def resnapshot(job: Job, tables: Collection[str]) -> None:
+    """Have tables, named ``schema.table``, read in full.
+
+    Raises: UsageError for a table that the source does not have, or a job without ``[snapshot]`` or without progress;
+    LeaseHeld while the job runs; SourceFault
+    """
+    if job.snapshot is None:
+        raise UsageError(f"{job.file}: [snapshot]: missing; it names the database, or the dump, to read tables from")
+    reader = open_reader(job.snapshot)
+    try:
+        with held(job):
+            want(job, Store(job.state), tables, reader)
+    finally:
+        reader.close()
+
+
+def want(job: Job, store: ProgressStore, tables: Collection[str], reader: SnapshotReader) -> Progress:
+    """Note in a progress which tables are wanted. Raises: UsageError, SourceFault"""
+    progress = store.load()
+    if progress is None:
+        raise UsageError(f"{job.file}: the job has no progress in {job.state}: its tables are read when it first runs")
+    there = {f"{schema}.{name}": (schema, name) for schema, name in reader.tables()}
+    for text in tables:
+        if text not in there:
+            raise UsageError(f"{text!r} is no table of the source; write schema.table")
+    at = reader.fixed or 0
+    names = [there[text] for text in dict.fromkeys(tables)]
+    left = tuple(one for one in progress.wanted if (one.schema, one.name) not in names)
+    new = tuple(WantedLoad(schema=schema, name=name, at=at, asked=True) for schema, name in names)
+    progress = msgspec.structs.replace(progress, wanted=(*left, *new))
+    store.save(progress)
+    return progress
+
+
+__all__ = ["resnapshot", "want"]

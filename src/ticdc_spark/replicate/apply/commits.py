@@ -1,0 +1,104 @@
+"""The commits by which a DDL brings the columns of a table to those of the source, each with its mark."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import msgspec
+
+from ticdc_spark.model import Table, TableName
+from ticdc_spark.mysql import tso_physical_ms
+from ticdc_spark.names import escape
+from ticdc_spark.replicate.apply.batch import TimelineWork
+from ticdc_spark.replicate.apply.columns import OLD_VALUES
+from ticdc_spark.replicate.plan.evolve import Alter, Evolution, Fill, Rewrite, evolution
+from ticdc_spark.replicate.plan.evolve import set_aside as set_column_aside
+from ticdc_spark.replicate.state.progress import TableState
+from ticdc_spark.sinks import base as sink_base
+from ticdc_spark.sinks.base import ColumnChanges, ColumnConversion, Stamp
+from ticdc_spark.sinks.mark import Mark
+from ticdc_spark.spark.types import LakeColumn
+
+
+class Commit(msgspec.Struct, frozen=True):
+    """One of the commits of a DDL."""
+
+    mark: Mark
+    point: str
+    write: Callable[[Stamp], None]
+    aside: str = ""
+    """The column whose old values it sets aside."""
+
+
+def commits_of(
+    work: TimelineWork, state: TableState, act: Alter, mark: Mark, ts: int, pre_table: Table | None, *, inferred: bool
+) -> tuple[list[Commit], str]:
+    """The commits that bring the lake's columns to those of the source, and what of it is not exact."""
+    sink, batch, name = work.batch.sink, work.batch, (act.table.schema, act.table.name)
+    at, step = mark
+    wanted = batch.columns(act.table)
+    known = state.table or pre_table
+    old = () if known is None else batch.columns(known)
+    live = sink.columns(name) if state.table is None else {column.name: column.type.spark for column in old}
+    renames = {escape(before): escape(other) for before, other in act.renames.items()}
+    if state.misshapen:
+        # A DDL was left out, perhaps half done: what the lake has of the columns before and after counts.
+        ours = {column.casefold() for column in (*live, *(one.name for one in wanted))}
+        live = {column: kind for column, kind in sink.columns(name).items() if column.casefold() in ours}
+    plan = evolution(
+        live,
+        wanted,
+        renames,
+        old=old,
+        session=batch.session_zone,
+        local_defaults=batch.local_defaults(inferred=inferred),
+        literal_defaults=inferred,
+    )
+    commits = []
+    if plan.changes:
+        changes = plan.changes
+        if state.origin == "adopted" and work.mark(name) < mark:
+            have = {column.casefold() for column in sink.columns(name)}
+            add = tuple(column for column in changes.add if column.name.casefold() not in have)
+            changes = msgspec.structs.replace(changes, add=add)
+        commits.append(Commit((at, step), "ddl", lambda stamp: sink.change_columns(name, changes, stamp)))
+    for fill in plan.fills:
+        step += 1
+        commits.append(Commit((at, step), "fill", _filling(work, name, fill, ts)))
+    for rewrite in plan.rewrites:
+        commits += _rewriting(work, name, rewrite, plan, (at, step + 1))
+        step += 3
+    stamped = [Commit((at, step), "stamp", lambda stamp: sink.stamp(name, stamp))]
+    return commits or stamped, "; ".join(plan.inexact)
+
+
+def _filling(work: TimelineWork, name: TableName, fill: Fill, ts: int) -> Callable[[Stamp], None]:
+    """Give the rows that are there the value of a new column."""
+    value = _moment(fill.column, ts) if fill.moment else fill.value
+    constant = sink_base.Fill(value, work.batch.lake)
+    return lambda stamp: work.batch.sink.fill_column(name, fill.column, constant, stamp)
+
+
+def _moment(column: LakeColumn, commit_ts: int) -> str:
+    """The moment of a DDL, as a canonical value of a column."""
+    at = datetime.fromtimestamp(tso_physical_ms(commit_ts) / 1000, UTC)
+    return at.strftime("%Y-%m-%d" if column.type.arrow == "date" else "%Y-%m-%d %H:%M:%S.%f")
+
+
+def _rewriting(work: TimelineWork, name: TableName, rewrite: Rewrite, plan: Evolution, mark: Mark) -> list[Commit]:
+    """Three commits: set the old column aside and add the new one, convert, drop the old one."""
+    sink, (at, step), column = work.batch.sink, mark, rewrite.column
+    aside = set_column_aside(rewrite, plan, OLD_VALUES)
+    drop = ColumnChanges(drop=(OLD_VALUES,))
+    conversion = ColumnConversion(rewrite.expression, lake=work.batch.lake)
+    if (known := rewrite.conversion) is not None:
+        source = msgspec.structs.replace(column.column, type=known.before)
+        before = msgspec.structs.replace(column, type=known.old, column=source)
+        conversion = ColumnConversion(rewrite.expression, before, known.python, work.batch.lake)
+    return [
+        Commit((at, step), "ddl", lambda stamp: sink.change_columns(name, aside, stamp), column.name),
+        Commit((at, step + 1), "fill", lambda stamp: sink.convert_column(name, OLD_VALUES, column, conversion, stamp)),
+        Commit((at, step + 2), "ddl", lambda stamp: sink.change_columns(name, drop, stamp)),
+    ]
+
+
+__all__ = ["Commit", "commits_of"]

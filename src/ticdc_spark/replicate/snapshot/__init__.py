@@ -1,0 +1,1 @@
+"""Full reads of tables, and how the changes join them. See ``docs/snapshots.md``."""

@@ -1,0 +1,315 @@
+"""Full reads between batches: begins those that are wanted, reads a wave of chunks of some tables, brings in what is
+complete. What it does lies with the tables; the progress only follows."""
+
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from ticdc_spark import failpoints
+from ticdc_spark.capture.snapshot.base import SnapshotReader, TooOld, Wanted, Wave, same_columns
+from ticdc_spark.config.job import Job, SnapshotKeys
+from ticdc_spark.config.table_filter import table_filter
+from ticdc_spark.errors import DecisionNeeded, MessageError
+from ticdc_spark.model import Table, TableName
+from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
+from ticdc_spark.replicate.apply.rows import vanished
+from ticdc_spark.replicate.snapshot.steps import begin, bring_in, give_up
+from ticdc_spark.replicate.snapshot.wanted import with_new_tables, with_partial_tables, without
+from ticdc_spark.replicate.state.progress import Load, Progress, TableState, WantedLoad
+from ticdc_spark.sinks.base import Sink, UnreadableRows
+from ticdc_spark.sinks.loads_base import LoadNote
+from ticdc_spark.sinks.mark import NO_MARK
+from ticdc_spark.spark.tasks import SourceMoved
+from ticdc_spark.spark.types import LakeColumn
+
+log = logging.getLogger(__name__)
+Outcome: TypeAlias = Literal["worked", "waits", "idle"]
+"""``waits``: tables are wanted, and can begin only once the job has applied more."""
+
+
+class Loader:
+    """The full reads of one job. See ``docs/snapshots.md``."""
+
+    def __init__(
+        self, job: Job, keys: SnapshotKeys, sink: Sink, reader: SnapshotReader, batch: Callable[[Progress], Batch]
+    ) -> None:
+        """``batch``: what a commit to a table needs, for a progress."""
+        self.keys, self.sink, self.reader, self.batch = keys, sink, reader, batch
+        self.job, self.parallel = job, job.parallel_tables
+        some, every = table_filter(keys.tables or ["*.*"]), table_filter(job.tables or ["*.*"])
+        self.wants: Callable[[str, str], bool] = lambda schema, name: some(schema, name) and every(schema, name)
+        self._listed = False
+        self._gone: set[tuple[TableName, int]] = set()
+        """Tables that the source did not have, each with the commit_ts of its last DDL."""
+        self._seen: dict[TableName, tuple[Table | None, int, int]] = {}
+        """What the source had (``None``: no such table), how much was left out by then, and the commit_ts of that."""
+        self._stale: set[str] = set()
+        """Reads whose base the database has no more."""
+
+    def step(self, progress: Progress, save: Callable[[Progress], None]) -> Outcome:
+        """Do what can be done now; ``save`` stores the progress. Raises: DecisionNeeded, SinkFault, SourceFault"""
+        before = progress
+        progress = self._want(progress)
+        if progress.wanted and progress.mode != "arrival" and (progress.mode or not _may_be_arrival(progress)):
+            progress = self._begin(progress)
+        loading = [table for table in progress.tables if table.load is not None]
+        if progress != before:
+            save(progress)
+        if not loading:
+            return "worked" if progress != before else "waits" if progress.wanted else "idle"
+        self._gather(progress, loading[: self.parallel], save)
+        return "worked"
+
+    def _want(self, progress: Progress) -> Progress:
+        if not self._listed:
+            self._listed = True
+            progress = with_new_tables(progress, self.reader.tables(), self.wants, self.reader.fixed or 0)
+        return self.with_partial(progress)
+
+    def with_partial(self, progress: Progress) -> Progress:
+        """Want tables that began in the middle; of a dump, only those that were there then."""
+        if self.reader.fixed or progress.mode == "arrival":
+            return progress
+        return with_partial_tables(progress, self._gone, self.wants)
+
+    def _begin(self, progress: Progress) -> Progress:
+        work = TimelineWork(batch=self.batch(progress), promised=_states(progress))
+        under_way = sum(table.load is not None for table in progress.tables)
+        over: set[TableName] = set()
+        for wanted in progress.wanted:
+            name = (wanted.schema, wanted.name)
+            if under_way >= self.parallel:
+                break
+            state = work.state(name)
+            if state is not None and state.load is not None and not wanted.asked:
+                over.add(name)  # it had begun before a restart
+                continue
+            if state is not None and not wanted.asked and (state.clean or state.origin == "snapshot"):
+                over.add(name)  # it came with its CREATE TABLE meanwhile, or was read before a restart
+                continue
+            base = self._base(progress, state, work, name)
+            if base is None:
+                continue
+            found = self._schema(progress, name, base, state, work)
+            if found == "gone":
+                log.warning("`%s`.`%s`: the source has no such table; nothing is read", *name)
+                over.add(name)
+                self._gone.add((name, 0 if state is None else state.ddl_ts))
+            elif found is not None:
+                table, exact = found
+                token = f"{progress.generation}.{progress.batch}.{base}.{work.mark(name)[1]}"
+                # What could not be read was left out for tables that were known then, and this one may not have been.
+                lacks = progress.rejected > 0 and self.reader.fixed is not None
+                begin(work, name, table, base, token, exact=exact, lacks=lacks)
+                log.info("`%s`.`%s`: a full read begins, at %d", *name, base)
+                self._note(work, name, LoadNote(token=""), self.reader.estimate(name))
+                over.add(name)
+                self._seen.pop(name, None)
+                under_way += 1
+        return without(_with_states(progress, work), over)
+
+    def _base(self, progress: Progress, state: TableState | None, work: TimelineWork, name: TableName) -> int | None:
+        """Where a table can begin now; ``None``: nowhere yet."""
+        applied, at = progress.applied, self.reader.fixed
+        if at is None:
+            return None if not applied or work.mark(name)[0] > applied else applied
+        gone = state is not None and work.mark(name) != NO_MARK and state.applied > at
+        if gone or progress.replay_below > at:
+            reached = state.applied if gone and state is not None else progress.replay_below
+            raise DecisionNeeded(
+                f"`{name[0]}`.`{name[1]}` is at {reached}, and the dump {self.keys.path} is of {at}: its changes since "
+                "then are applied, or counted as such. Take a newer dump, or name a database with `upstream` under "
+                "[snapshot]"
+            )
+        return at if applied >= at else None
+
+    def _schema(
+        self, progress: Progress, name: TableName, base: int, state: TableState | None, work: TimelineWork
+    ) -> tuple[Table, bool] | Literal["gone"] | None:
+        """What a table is at ``base``, and whether it can be read as of it; ``None``: not known yet."""
+        if self.reader.fixed is not None:
+            table = self._asked(name, base)
+            return "gone" if table is None else (self._as_known(table, state, work), True)
+        # What was read of the feed by now, and perhaps left out, is older than the source's present; and a schema that
+        # is not the lake's comes with a DDL until then, or none was sent for it.
+        now = (self._asked(name, None), progress.rejected)
+        seen = self._seen.get(name)
+        if seen is None or seen[:2] != now:
+            self._seen[name] = (*now, self.reader.now())
+            return None
+        if base < seen[2]:
+            return None
+        table, exact = now[0], self.reader.exact
+        if exact:
+            try:
+                table = self._asked(name, base)
+            except TooOld as error:
+                log.warning("`%s`.`%s` as of %d: %s; it is read as it is now", *name, base, error)
+                exact = False
+        return "gone" if table is None else (self._as_known(table, state, work), exact)
+
+    def _asked(self, name: TableName, at: int | None) -> Table | None:
+        try:
+            return self.reader.schema(name, at)
+        except MessageError as error:
+            raise DecisionNeeded(
+                f"`{name[0]}`.`{name[1]}` cannot be read in full: {error}. Leave it out with `tables` under [snapshot]"
+            ) from error
+
+    def _as_known(self, table: Table, state: TableState | None, work: TimelineWork) -> Table:
+        """The table as the job knows it, where its rows look the same."""
+        if state is None or state.table is None or state.dropped or work.mark((state.schema, state.name)) == NO_MARK:
+            return table
+        same = same_columns(work.batch.columns(state.table), work.batch.columns(table))
+        return state.table if same else table
+
+    def _gather(self, progress: Progress, tables: Sequence[TableState], save: Callable[[Progress], None]) -> None:
+        """Read a wave of each table. Raises: DecisionNeeded, SinkFault, SourceFault"""
+        work = TimelineWork(batch=self.batch(progress), promised=_states(progress))
+        waves: list[tuple[TableState, LoadNote, Wave]] = []
+        complete: list[tuple[TableName, LoadNote]] = []
+        moved: dict[TableName, str] = {}
+        for promised in tables:
+            name = (promised.schema, promised.name)
+            state = work.state(name)
+            if state is None or state.load is None:
+                continue  # it was brought in before a restart
+            if work.mark(name) == NO_MARK:
+                raise DecisionNeeded(vanished(self.job, name))
+            note = self._gathered(name, state.load)
+            try:
+                self._stop_if_columns_are_gone(work, state)
+                if note.done:
+                    complete.append((name, note))
+                else:
+                    waves.append((state, note, self._wave(work, state, note)))
+            except SourceMoved as error:
+                moved[name] = str(error)
+        with ThreadPoolExecutor(max(1, len(waves)), "load") as pool:
+            for state, done in zip(
+                (wave[0] for wave in waves), pool.map(lambda one: self._load(progress, work, *one), waves), strict=True
+            ):
+                name = (state.schema, state.name)
+                if isinstance(done, str):
+                    moved[name] = done
+                    continue
+                self._note(work, name, done, state.expected)
+                if done.done:
+                    complete.append((name, done))
+        if moved:
+            # First that they are wanted again: a death behind the next commit would forget it.
+            again = tuple(WantedLoad(schema=schema, name=name, asked=True) for schema, name in moved)
+            progress = msgspec.structs.replace(progress, wanted=(*progress.wanted, *again))
+            save(progress)
+        for name, why in moved.items():
+            log.warning("`%s`.`%s`: its full read is given up and begins anew: %s", *name, why)
+            give_up(work, name)
+        for name, note in complete:
+            bring_in(work, name, note)
+            log.info("`%s`.`%s`: %d rows are read and brought in", *name, note.rows)
+        zeros = sum(note.zero_dates for _, note in complete)
+        read = sum(note.rows for _, note in complete)
+        done_now = _with_states(progress, work, self.sink)
+        save(msgspec.structs.replace(done_now, zero_dates=progress.zero_dates + zeros, rows=progress.rows + read))
+
+    def _gathered(self, name: TableName, load: Load) -> LoadNote:
+        """How far a read is; it begins to gather where it has not. Raises: SinkFault"""
+        note = self.sink.load_note(name)
+        if note is None or note.token != load.token:
+            note = LoadNote(token=load.token)
+            self.sink.begin_load(name, note)
+        return note
+
+    def _stop_if_columns_are_gone(self, work: TimelineWork, state: TableState) -> None:
+        have = {column.casefold() for column in self.sink.columns((state.schema, state.name))}
+        if any(column.name.casefold() not in have for column in self._columns(work, state)):
+            raise SourceMoved("somebody dropped or renamed columns of it in the lake")
+
+    def _columns(self, work: TimelineWork, state: TableState) -> tuple[LakeColumn, ...]:
+        assert state.table is not None, "its read is under way"
+        return work.batch.columns(state.table)
+
+    def _wave(self, work: TimelineWork, state: TableState, note: LoadNote) -> Wave:
+        load, name = state.load, (state.schema, state.name)
+        assert load is not None, "its read is under way"
+        wanted = Wanted(
+            name=name,
+            columns=self._columns(work, state),
+            lake=work.batch.lake,
+            at=load.base if load.exact and load.token not in self._stale else None,
+            upto=note.upto,
+            chunk_rows=self.keys.chunk_rows,
+            parts=self.keys.parallelism,
+        )
+        try:
+            return self.reader.wave(wanted)
+        except TooOld as error:
+            log.warning("`%s`.`%s` as of %d: %s; the rest is read as it is now", *name, load.base, error)
+            self._stale.add(load.token)
+            return self.reader.wave(msgspec.structs.replace(wanted, at=None))
+
+    def _load(
+        self, progress: Progress, work: TimelineWork, state: TableState, before: LoadNote, wave: Wave
+    ) -> LoadNote | str:
+        """Gather a wave; a text: why the table is not what it was."""
+        name, load = (state.schema, state.name), state.load
+        assert load is not None, "its read is under way"
+        exact = load.exact and load.token not in self._stale
+
+        def note(rows: int, zeros: int) -> LoadNote:
+            return msgspec.structs.replace(
+                before,
+                upto=wave.upto,
+                rows=before.rows + rows,
+                zero_dates=before.zero_dates + zeros,
+                settles=before.settles if exact else max(before.settles, self._upper(progress)),
+                done=wave.done,
+            )
+
+        try:
+            done = self.sink.load(name, self._columns(work, state), wave.read, wave.parts, note)
+        except SourceMoved as moved:
+            return str(moved)
+        except UnreadableRows as error:
+            raise DecisionNeeded(
+                f"`{name[0]}`.`{name[1]}` cannot be read in full: {error}. Mend the value at the source, or leave the "
+                "table out with `tables` under [snapshot]"
+            ) from error
+        failpoints.point("gather")
+        return done
+
+    def _upper(self, progress: Progress) -> int:
+        """A commit_ts that nothing which was read is above."""
+        marks = [one.watermark - 1 for one in progress.partitions]
+        return max(self.reader.now(), progress.newest, *marks, 0)
+
+    def _note(self, work: TimelineWork, name: TableName, note: LoadNote, expected: int) -> None:
+        state = work.state(name)
+        assert state is not None, "its read is under way"
+        work.put(msgspec.structs.replace(state, gathered=note.rows, expected=expected))
+
+
+def _may_be_arrival(progress: Progress) -> bool:
+    return not progress.applied
+
+
+def _states(progress: Progress) -> dict[TableName, TableState]:
+    return {(table.schema, table.name): table for table in progress.tables}
+
+
+def _with_states(progress: Progress, work: TimelineWork, sink: Sink | None = None) -> Progress:
+    """The progress with what tables have become."""
+    states = _states(progress)
+    for name, state in work.known.items():
+        if state is None or (name not in states and work.stamps.get(name) is None):
+            continue
+        if sink is not None and work.stamps.get(name) is not None:
+            state = msgspec.structs.replace(state, snapshot_id=sink.snapshot_id(name))
+        states[name] = state
+    return msgspec.structs.replace(progress, tables=tuple(states.values()))
+
+
+__all__ = ["Loader", "Outcome"]

@@ -1,0 +1,132 @@
+"""The commits of one table's full read: it begins, is given up, or is brought in. Each can be done again."""
+
+import logging
+
+import msgspec
+
+from ticdc_spark import failpoints
+from ticdc_spark.model import Table, TableName
+from ticdc_spark.replicate.apply.batch import TimelineWork
+from ticdc_spark.replicate.apply.columns import diverged
+from ticdc_spark.replicate.apply.rename import set_aside
+from ticdc_spark.replicate.state.progress import Load, TableState
+from ticdc_spark.sinks.base import ColumnChanges
+from ticdc_spark.sinks.loads_base import LoadNote
+from ticdc_spark.sinks.mark import NO_MARK, Mark
+
+log = logging.getLogger(__name__)
+LOAD_STEP = 1_000_000_000
+"""The first step of a full read at its base: behind all rows and DDLs of that commit_ts."""
+
+
+def begin(
+    work: TimelineWork, name: TableName, table: Table, base: int, token: str, *, exact: bool, lacks: bool = False
+) -> None:
+    """Let a table stand still at ``base`` with the columns of ``table``, and begin to gather.
+
+    ``lacks``: it may lack changes since then.
+
+    Raises: DecisionNeeded where the lake's table is another job's; SinkFault
+    """
+    sink = work.batch.sink
+    state = work.state(name) or TableState(schema=name[0], name=name[1])
+    if work.mark(name) != NO_MARK and state.kept:
+        set_aside(work, name)
+    there = work.mark(name) != NO_MARK
+    columns = work.batch.columns(table)
+    have = sink.columns(name) if there else {}
+    live = {column.casefold(): (column, kind) for column, kind in have.items()}
+    old = () if state.table is None else work.batch.columns(state.table)
+    wanted = {column.name.casefold(): column.type.spark for column in columns}
+    mine = {column.name.casefold() for column in old}
+    drop = [
+        column
+        for folded, (column, kind) in live.items()
+        if (folded in wanted and wanted[folded] != kind) or (folded in mine and folded not in wanted)
+    ]
+    add = [
+        column for column in columns if column.name.casefold() not in live or live[column.name.casefold()][0] in drop
+    ]
+    load = Load(
+        base=base,
+        token=token,
+        exact=exact,
+        diverged_since=state.diverged_since,
+        diverged_why=state.diverged_why,
+    )
+    if state.quarantined is not None or drop or (there and state.applied < base):
+        # Given up, it would lack what it stood still for, or what was in these columns.
+        why = f"a full read of it began at {base}, and was given up"
+        lost = diverged(state, min(state.applied, base), state.quarantined or why)
+        load = msgspec.structs.replace(load, diverged_since=lost.diverged_since, diverged_why=lost.diverged_why)
+    begun = msgspec.structs.replace(
+        state,
+        table=table,
+        applied=base,
+        clean=False,
+        dropped=False,
+        kept=False,
+        diverged_since=None,
+        diverged_why="",
+        cleared=None,
+        quarantined=None,
+        schema_keys=(),
+        load=load,
+        settles=0,
+        gathered=0,
+    )
+    if lacks:
+        begun = diverged(begun, base, "messages that could not be read were left out before its full read")
+    mark = next_mark(work, name, base)
+    if not there:
+        work.commit(begun, mark, base, lambda stamp: sink.create(name, columns, stamp))
+    elif drop or add:
+        changes = ColumnChanges(drop=tuple(drop), add=tuple(add))
+        work.commit(begun, mark, base, lambda stamp: sink.change_columns(name, changes, stamp))
+    else:
+        work.commit(begun, mark, base, lambda stamp: sink.stamp(name, stamp))
+    failpoints.point("base")
+    sink.begin_load(name, LoadNote(token=token))
+
+
+def give_up(work: TimelineWork, name: TableName) -> None:
+    """Let a table go on as what it was before its read began. Raises: SinkFault"""
+    state = work.state(name)
+    assert state is not None and state.load is not None, "its read is under way"
+    load = state.load
+    after = msgspec.structs.replace(state, load=None, gathered=0)
+    if load.diverged_since is not None:
+        after = diverged(after, load.diverged_since, load.diverged_why)
+    mark = next_mark(work, name, load.base)
+    work.commit(after, mark, load.base, lambda stamp: work.batch.sink.stamp(name, stamp))
+
+
+def bring_in(work: TimelineWork, name: TableName, note: LoadNote) -> None:
+    """Make what was gathered the table, which goes on from the base then. Raises: SinkFault"""
+    state = work.state(name)
+    assert state is not None and state.load is not None, "its read is under way"
+    base = state.load.base
+    settles = note.settles if note.settles > base else 0
+    after = msgspec.structs.replace(
+        state,
+        load=None,
+        origin="snapshot",
+        emptied=base,
+        applied=base,
+        clean=not settles and state.diverged_since is None,
+        settles=settles,
+        rows=note.rows,
+        gathered=0,
+    )
+    mark = next_mark(work, name, base)
+    work.commit(after, mark, base, lambda stamp: work.batch.sink.finish_load(name, stamp))
+    failpoints.point("swap")
+
+
+def next_mark(work: TimelineWork, name: TableName, base: int) -> Mark:
+    """The mark of the next commit of a full read."""
+    at, step = work.mark(name)
+    return base, max(LOAD_STEP, step + 1 if at == base else 0)
+
+
+__all__ = ["LOAD_STEP", "begin", "bring_in", "give_up", "next_mark"]

@@ -1,0 +1,61 @@
+"""Which tables are to be read in full, and when a table that was read equals the source. Pure."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+import msgspec
+
+from ticdc_spark.model import TableName
+from ticdc_spark.replicate.plan.holds import Bounds
+from ticdc_spark.replicate.state.progress import Progress, TableState, WantedLoad
+from ticdc_spark.sinks.mark import NO_MARK
+
+Wants = Callable[[str, str], bool]
+
+
+def with_new_tables(progress: Progress, there: Iterable[TableName], wants: Wants, at: int) -> Progress:
+    """Want the tables of a source that the job has never seen."""
+    known = {(table.schema, table.name) for table in progress.tables}
+    return _with(progress, [name for name in there if name not in known and wants(*name)], at)
+
+
+def with_partial_tables(progress: Progress, gone: Collection[tuple[TableName, int]], wants: Wants) -> Progress:
+    """Want the tables that came with their first messages, and not with a CREATE TABLE. ``gone``: those that the source
+    did not have, each with the commit_ts of its last DDL."""
+    found = [
+        (table.schema, table.name)
+        for table in progress.tables
+        if _is_partial(table)
+        and wants(table.schema, table.name)
+        and ((table.schema, table.name), table.ddl_ts) not in gone
+    ]
+    return _with(progress, found, 0)
+
+
+def _is_partial(table: TableState) -> bool:
+    begun = table.load is not None or table.settles or table.origin != "bootstrap"
+    return not (begun or table.clean or table.dropped or table.mark == NO_MARK)
+
+
+def _with(progress: Progress, names: Iterable[TableName], at: int) -> Progress:
+    have = {(one.schema, one.name) for one in progress.wanted}
+    new = [WantedLoad(schema=schema, name=name, at=at) for schema, name in names if (schema, name) not in have]
+    return msgspec.structs.replace(progress, wanted=(*progress.wanted, *new)) if new else progress
+
+
+def without(progress: Progress, names: Collection[TableName]) -> Progress:
+    """Want some tables no more."""
+    left = tuple(one for one in progress.wanted if (one.schema, one.name) not in names)
+    return progress if len(left) == len(progress.wanted) else msgspec.structs.replace(progress, wanted=left)
+
+
+def with_settled(states: Mapping[TableName, TableState], resolved: int, bounds: Bounds) -> dict[TableName, TableState]:
+    """Tables after a batch: those whose full read was of several moments equal the source behind the last of them."""
+    found = dict(states)
+    for name, state in states.items():
+        if 0 < state.settles <= min(resolved, bounds.get(name, resolved)) and state.quarantined is None:
+            clean = state.diverged_since is None
+            found[name] = msgspec.structs.replace(state, settles=0, clean=clean)
+    return found
+
+
+__all__ = ["Wants", "with_new_tables", "with_partial_tables", "with_settled", "without"]

@@ -1,0 +1,39 @@
+"""What the progress notes of names: what may be missing in the tables that have them."""
+
+import msgspec
+
+
+class SkippedRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A message of a table that is not known yet, which ``skip-messages`` left out."""
+
+    schema: str
+    name: str
+    commit_ts: int
+    why: str
+
+
+class UnreadNote(msgspec.Struct, frozen=True, kw_only=True):
+    """A name that waiting rows or DDLs have, of a topic with an unreadable message: which may be of that table."""
+
+    schema: str
+    name: str
+    until: int
+    """commit_ts of the last of what waited: the tables that have the name until then are marked."""
+    why: str
+    quarantine: bool
+    """By ``on-reject``."""
+
+
+class PastName(msgspec.Struct, frozen=True, kw_only=True):
+    """What the DDLs up to ``replay_below`` say of a name, after the state was lost."""
+
+    schema: str
+    name: str
+    """``""``: every name of the database."""
+    born: int = 0
+    """commit_ts of the last DDL after which a table has this name; 0: none."""
+    gone: int = 0
+    """commit_ts of the last DDL that took it away; 0: none."""
+
+
+__all__ = ["PastName", "SkippedRow", "UnreadNote"]

@@ -1,0 +1,74 @@
+"""Messages that cannot be read, and may be of tables that wait to be made: which, and what becomes of them. Pure."""
+
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from ticdc_spark.model import TableName
+from ticdc_spark.replicate.apply.columns import diverged
+from ticdc_spark.replicate.plan.names import tables_of
+from ticdc_spark.replicate.state.notes import UnreadNote
+from ticdc_spark.replicate.state.progress import Progress, TableState
+
+
+def topics_of(progress: Progress) -> dict[TableName, set[str]]:
+    """The topics of what waits, by table."""
+    found: dict[TableName, set[str]] = {}
+    for rows in progress.pending:
+        found.setdefault((rows.schema, rows.name), set()).add(rows.topic)
+    for ddl in progress.ddls:
+        for name in tables_of(ddl.change):
+            found.setdefault(name, set()).add(ddl.topic)
+    return found
+
+
+def names_in(progress: Progress, topics: Collection[str]) -> tuple[dict[TableName, int], bool]:
+    """The tables of topics that rows or DDLs wait for, each with the commit_ts of the last of these; and whether there
+    is a topic that no table is known to have, so that it may be that of any name."""
+    waiting = topics_of(progress)
+    known = {topic for table in progress.tables for topic in table.topics}.union(*waiting.values())
+    strange = bool(set(topics) - known)
+    until: dict[TableName, int] = {}
+    for rows in progress.pending:
+        name = (rows.schema, rows.name)
+        until[name] = max(until.get(name, 0), rows.max_ts)
+    for ddl in progress.ddls:
+        for name in tables_of(ddl.change):
+            until[name] = max(until.get(name, 0), ddl.change.commit_ts)
+    return {name: ts for name, ts in until.items() if strange or waiting[name] & set(topics)}, strange
+
+
+def with_topics(states: Mapping[TableName, TableState], progress: Progress) -> dict[TableName, TableState]:
+    """Tables with the topics of what waited for them: one that is new could not note them before."""
+    waited = topics_of(progress)
+    return {
+        name: msgspec.structs.replace(state, topics=tuple(sorted({*state.topics, *waited[name]})))
+        if name in waited and not waited[name] <= set(state.topics)
+        else state
+        for name, state in states.items()
+    }
+
+
+def mark_unread(
+    states: Mapping[TableName, TableState], progress: Progress, resolved: int, *, arrival: bool
+) -> tuple[dict[TableName, TableState], tuple[UnreadNote, ...]]:
+    """Mark the tables that may lack an unreadable message; returns the notes that are still needed."""
+    marked, left = dict(states), []
+    for note in progress.unread:
+        name = (note.schema, note.name)
+        state = marked.get(name)
+        there = state is not None and state.table is not None and not state.dropped
+        if state is not None and there:
+            state = diverged(state, state.applied, note.why)
+            if note.quarantine:
+                state = msgspec.structs.replace(state, quarantined=state.quarantined or note.why)
+            marked[name] = state
+        stands = state is not None and state.quarantined is not None
+        behind = not arrival and state is not None and (there or stands) and state.applied < note.until
+        if resolved < note.until or behind:
+            # One that stands still has been quarantined for it; what it becomes once it is resumed is only marked.
+            left.append(msgspec.structs.replace(note, quarantine=note.quarantine and not stands))
+    return marked, tuple(left)
+
+
+__all__ = ["mark_unread", "names_in", "topics_of", "with_topics"]

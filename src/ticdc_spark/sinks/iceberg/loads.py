@@ -1,0 +1,149 @@
+"""Full reads into Iceberg tables: rows are gathered on a branch of the table, which then becomes the table.
+
+The newest commit of the branch carries the note of how far the read is. Where tasks and the warehouse share a file
+system, a task writes its part as one data file, and one commit of the driver brings a wave of them in; elsewhere Spark
+writes, and the note is exact from a second commit on.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from ticdc_spark.model import TableName
+from ticdc_spark.sinks.base import Stamp
+from ticdc_spark.sinks.iceberg.data_files import DataFiles, write_file
+from ticdc_spark.sinks.iceberg.faults import faults, quote
+from ticdc_spark.sinks.iceberg.row_delta import described, layout
+from ticdc_spark.sinks.iceberg.spark_writer import SUMMARY, SparkWriter
+from ticdc_spark.sinks.iceberg.stamps import place_of, summary
+from ticdc_spark.sinks.loads_base import LoadNote
+from ticdc_spark.spark.tasks import ArrowTask, ReadParts, chain
+from ticdc_spark.spark.types import LakeColumn
+
+BRANCH = "ticdc_snapshot"
+NOTE = "ticdc.load"
+_FILE_DDL = "path string, rows bigint, bytes bigint"
+
+
+class IcebergLoads(SparkWriter):
+    """See ``sinks.base.Loads``."""
+
+    writer: Literal["python", "spark"] = "python"
+
+    def load_note(self, table: TableName) -> LoadNote | None:
+        """See ``Loads``."""
+        with faults(f"the branch {BRANCH} of {table} cannot be read"):
+            head = self.load_table(table).snapshot(BRANCH)
+            note = None if head is None else head.summary().get(NOTE)
+        return None if note is None else msgspec.json.decode(str(note), type=LoadNote)
+
+    def begin_load(self, table: TableName, note: LoadNote) -> None:
+        """See ``Loads``."""
+        with faults(f"a full read of {table} cannot begin"):
+            loaded = self.load_table(table)
+            transaction = loaded.newTransaction()
+            current = loaded.currentSnapshot()
+            if loaded.refs().containsKey(BRANCH):
+                transaction.manageSnapshots().removeBranch(BRANCH).commit()
+            if current is None:
+                transaction.manageSnapshots().createBranch(BRANCH).commit()
+            else:
+                transaction.manageSnapshots().createBranch(BRANCH, current.snapshotId()).commit()
+            everything = self.iceberg.expressions.Expressions.alwaysTrue()
+            emptied = transaction.newDelete().deleteFromRowFilter(everything).toBranch(BRANCH)
+            _noted(emptied, note).commit()
+            self.fence()
+            transaction.commitTransaction()
+
+    def load(
+        self,
+        table: TableName,
+        columns: Sequence[LakeColumn],
+        read: ReadParts,
+        parts: int,
+        note: Callable[[int, int], LoadNote],
+    ) -> LoadNote:
+        """See ``Loads``."""
+        with faults(f"rows of {table} cannot be gathered"), self.session() as session:
+            loaded = self.load_table(table)
+            files = layout(self, loaded) if self.writer == "python" else None
+            zeros = session.sparkContext.accumulator(0)
+            numbers = session.range(0, parts, 1, parts)
+            if files is None:
+                unsure = msgspec.structs.replace(note(0, 0), settles=-1)
+                count = self._append(session, table, numbers.mapInArrow(read(zeros), _ddl(columns)), columns, unsure)
+                append = self.load_table(table).newFastAppend()
+            else:
+                task = chain(read(zeros), _write(columns, files))
+                found = numbers.mapInArrow(task, _FILE_DDL).collect()
+                append, count = loaded.newFastAppend(), sum(row["rows"] for row in found)
+                config = self.iceberg.MetricsConfig.forTable(loaded)
+                for row in found:
+                    path = f"{loaded.location()}/data/{Path(row['path']).name}"
+                    builder = self.iceberg.DataFiles.builder(loaded.spec())
+                    append.appendFile(described(self.iceberg, loaded, builder, path, row["bytes"], config).build())
+            new = note(count, zeros.value)
+            self.fence()
+            _noted(append.toBranch(BRANCH), new).commit()
+            return new
+
+    def _append(
+        self, session: SparkSession, table: TableName, rows: DataFrame, columns: Sequence[LakeColumn], note: LoadNote
+    ) -> int:
+        """Let Spark append to the branch; returns the number of rows."""
+        mine = {column.name for column in columns}
+        # A column that somebody else added is NULL; Spark does not leave it out by itself.
+        others = {name: kind for name, kind in self.columns_of(self.load_table(table)).items() if name not in mine}
+        nulls = (sf.lit(None).cast(kind).alias(name) for name, kind in others.items())
+        session.conf.set(f"{SUMMARY}{NOTE}", msgspec.json.encode(note).decode())
+        self.fence()
+        try:
+            rows.select("*", *nulls).writeTo(f"{self.sql_name(table)}.branch_{BRANCH}").append()
+        finally:
+            session.conf.unset(f"{SUMMARY}{NOTE}")
+        return int(self.load_table(table).snapshot(BRANCH).summary().getOrDefault("added-records", "0"))
+
+    def finish_load(self, table: TableName, stamp: Stamp) -> None:
+        """See ``Loads``."""
+        with faults(f"a full read of {table} cannot be brought in"):
+            transaction = self.load_table(table).newTransaction()
+            transaction.manageSnapshots().replaceBranch("main", BRANCH).removeBranch(BRANCH).commit()
+            append = transaction.newFastAppend()
+            for key, value in summary(stamp).items():
+                append.set(key, value)
+            append.commit()
+            # Whatever others did to its rows before, none of them is left.
+            place = place_of(transaction.table())
+            self.commit(
+                table, transaction, msgspec.structs.replace(stamp, seen=None if place is None else place[0]), None
+            )
+
+
+def _ddl(columns: Sequence[LakeColumn]) -> str:
+    return ", ".join(f"{quote(column.name)} {column.type.spark}" for column in columns)
+
+
+def _noted(update: Any, note: LoadNote) -> Any:
+    update.set(NOTE, msgspec.json.encode(note).decode())
+    return update
+
+
+def _write(columns: Sequence[LakeColumn], files: DataFiles) -> ArrowTask:
+    """Return a function over the rows of one part: they go into one file; a part without rows has none."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = [batch for batch in batches if len(batch)]
+        if rows:
+            table = pa.Table.from_batches(rows)
+            path, size = write_file(table, columns, files)
+            yield pa.RecordBatch.from_pylist([{"path": path, "rows": len(table), "bytes": size}])
+
+    return run
+
+
+__all__ = ["BRANCH", "IcebergLoads"]

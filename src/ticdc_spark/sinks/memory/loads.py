@@ -1,0 +1,89 @@
+"""Full reads into tables in memory."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import pyarrow as pa
+
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import TableName
+from ticdc_spark.sinks.base import Stamp, UnreadableRows
+from ticdc_spark.sinks.loads_base import LoadNote
+from ticdc_spark.sinks.memory.lake import Gathered, Lake, LakeRow
+from ticdc_spark.spark.tasks import MOVED, ReadParts, SourceMoved
+from ticdc_spark.spark.types import LakeColumn
+
+
+class Zeros:
+    """Counts in this process."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self, number: int, /) -> None:
+        self.count += number
+
+
+class MemoryLoads:
+    """See ``sinks.base.Loads``."""
+
+    def __init__(self, lake: Lake, durable: Callable[[str, Callable[[], None]], None]) -> None:
+        """``durable``: carries out a durable action, behind the fence."""
+        self._lake, self._do = lake, durable
+
+    def load_note(self, table: TableName) -> LoadNote | None:
+        """See ``Loads``."""
+        gathered = self._lake.table(table).gathered
+        return None if gathered is None else gathered.note
+
+    def begin_load(self, table: TableName, note: LoadNote) -> None:
+        """See ``Loads``."""
+        held = self._lake.table(table)
+        self._do(f"begin to load {'.'.join(table)}", lambda: setattr(held, "gathered", Gathered(note)))
+
+    def load(
+        self,
+        table: TableName,
+        columns: Sequence[LakeColumn],
+        read: ReadParts,
+        parts: int,
+        note: Callable[[int, int], LoadNote],
+    ) -> LoadNote:
+        """See ``Loads``."""
+        held, zeros = self._lake.table(table), Zeros()
+        ids = {field.name: field.id for field in held.fields}
+        places = [ids[column.name] for column in columns]
+        numbers = pa.RecordBatch.from_pydict({"id": pa.array(range(parts), pa.int64())})
+        try:
+            rows = _rows(read(zeros)([numbers]), places)
+        except MessageError as error:
+            if str(error).startswith(MOVED):
+                raise SourceMoved(str(error).removeprefix(f"{MOVED}: ")) from error
+            raise UnreadableRows(str(error)) from error
+        new, before = note(len(rows), zeros.count), held.gathered
+        assert before is not None, "it was begun"
+        gathered = Gathered(new, (*before.rows, *rows))
+        self._do(f"load rows of {'.'.join(table)}", lambda: setattr(held, "gathered", gathered))
+        return new
+
+    def finish_load(self, table: TableName, stamp: Stamp) -> None:
+        """See ``Loads``."""
+        held = self._lake.table(table)
+
+        def commit() -> None:
+            assert held.gathered is not None, "it was begun"
+            self._lake.add_snapshot(held, held.gathered.rows, "overwrite", stamp)
+            self._lake.set_stamp(held, stamp, emptied=True)
+            held.gathered = None
+
+        self._do(f"finish to load {'.'.join(table)}", commit)
+
+
+def _rows(batches: Iterable[pa.RecordBatch], places: Sequence[int]) -> list[LakeRow]:
+    found: list[LakeRow] = []
+    for batch in batches:
+        cells = [column.to_pylist() for column in batch.columns]
+        found += [dict(zip(places, row, strict=True)) for row in zip(*cells, strict=True)]
+    return found
+
+
+__all__ = ["MemoryLoads", "Zeros"]

@@ -1,0 +1,150 @@
+"""Tables of a real MariaDB that change while they are read in full, and end as the database has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+
+from tests.kafka_broker import Broker
+from tests.live_tables import LiveTables
+from tests.mariadb_server import Server, running
+from tests.spark.lake import lake, read_table
+from ticdc_spark import failpoints
+from ticdc_spark.config.load import load_identity, load_job
+from ticdc_spark.operate.status import job_status
+from ticdc_spark.replicate import loop
+from ticdc_spark.replicate.report import Summary
+
+JOB = """
+[job]
+name = "snap"
+state = "state"
+poll-interval = "100ms"
+idle-partition-timeout = "5s"
+{more}
+[source]
+kind = "kafka"
+bootstrap-servers = "{servers}"
+topics = ["{topic}"]
+protocol = "simple"
+[snapshot]
+upstream = "{uri}"
+parallelism = 2
+chunk-rows = {chunk}
+[sink]
+kind = "iceberg"
+warehouse = "lake"
+"""
+CREATE = (
+    "CREATE TABLE orders (id BIGINT PRIMARY KEY, v VARCHAR(40) NULL, n DECIMAL(12,3) NOT NULL, b VARBINARY(8), "
+    "u BIGINT UNSIGNED, f FLOAT, e ENUM('a','b','c'), d DATETIME(3), t TIMESTAMP(6) NOT NULL) CHARSET utf8mb4"
+)
+
+
+def values(rand: Random) -> dict[str, Any]:
+    return {
+        "v": rand.choice([None, "", "\\N", "NULL", "tab\there", "€ 'quoted' %s", "x" * rand.randrange(40)]),
+        "n": rand.randrange(10**6) / 1000,
+        "b": rand.randbytes(rand.randrange(8)),
+        "u": rand.choice([0, 2**64 - 1, 2**63]),
+        "f": rand.choice([None, 0.1, 16777216.0, -3.4e38]),
+        "e": rand.choice(["a", "b", "c", None]),
+        "d": rand.choice([None, "2024-02-29 23:59:59.125", "0000-00-00 00:00:00"]),
+        "t": "2024-05-05 05:05:05.000001",
+    }
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running(tmp_path_factory.mktemp("mariadb")) as started:
+        started.execute("SET GLOBAL sql_mode = ''")
+        yield started
+
+
+@pytest.fixture
+def live(server: Server, broker: Broker, topic_name: str) -> Iterator[LiveTables]:
+    topic = broker.create_topic(topic_name)
+    producer = Producer({"bootstrap.servers": broker.servers, "linger.ms": 5, "log_level": 0})
+
+    def send(value: bytes) -> None:
+        producer.produce(topic, value, partition=0)
+        producer.poll(0)
+
+    tables = LiveTables(server, topic_name.replace(".", "_"), send)
+    yield tables
+    tables.close()
+    producer.flush(30)
+
+
+def write_job(folder: Path, broker: Broker, server: Server, topic: str, chunk: int = 500, more: str = "") -> Path:
+    file = folder / "job.toml"
+    file.write_text(JOB.format(servers=broker.servers, topic=topic, uri=server.uri, chunk=chunk, more=more))
+    return file
+
+
+class Death(BaseException):
+    """Nothing catches it, as nothing catches SIGKILL."""
+
+
+def run(job: Path, dies: Callable[[str], bool] = lambda _: False) -> Summary | None:
+    """One run to its end; ``None``: it died at a point."""
+
+    def point(name: str) -> None:
+        if dies(name):
+            raise Death(name)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(failpoints, "point", point)
+        try:
+            return loop.run(load_job(job), once=True)
+        except Death:
+            return None
+
+
+def at(name: str, count: int) -> Callable[[str], bool]:
+    """At the n-th pass of a point."""
+    passed: list[str] = []
+
+    def dies(point: str) -> bool:
+        passed.append(point)
+        return point == name and passed.count(name) == count
+
+    return dies
+
+
+def condition(job: Path, name: str) -> str:
+    (found,) = (one for one in job_status(load_identity(job)).tables if one.table == name)
+    return found.condition
+
+
+def lake_rows(spark: SparkSession, folder: Path, live: LiveTables, name: str) -> list[dict[str, Any]]:
+    return sorted(read_table(lake(spark, folder), live.schema, name), key=lambda row: int(row["id"]))
+
+
+def test_killed_five_times_with_changes_running_it_ends_in_the_truth(
+    spark: SparkSession, tmp_path: Path, server: Server, broker: Broker, live: LiveTables, topic_name: str
+) -> None:
+    live.add("orders", CREATE, values, 6000)
+    live.add("small", "CREATE TABLE small (id INT PRIMARY KEY, v VARCHAR(9))", lambda rand: {"v": "a"}, 10)
+    live.begin()
+    live.start(pause=0.002)
+    job = write_job(tmp_path, broker, server, topic_name)
+    deaths = [at("base", 1), at("gather", 3), at("gather", 2), at("merge", 1), at("swap", 2)]
+    died = [run(job, dies) is None for dies in deaths]
+    assert died.count(True) >= 4, died
+    live.stop()
+    live.settle()
+    summary = run(job)
+    assert summary is not None and not summary.held
+    for name in ("orders", "small"):
+        truth = live.rows(name)
+        assert len(truth) == live.count(name)
+        assert lake_rows(spark, tmp_path, live, name) == truth
+        assert condition(job, name) == "clean"
+    assert live.changes > 100

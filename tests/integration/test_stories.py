@@ -1,0 +1,88 @@
+"""Stories of the simulator through real Kafka, Spark and Iceberg, judged by the same verdict.
+
+A story is chosen for what happens in it: the shortest of some that the laboratory in memory has told first. All moves
+are possible here; only time and the lease are the simulator's (``tests.simulator.spark_lab``).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.kafka_broker import Broker
+from tests.simulator.draw import draw
+from tests.simulator.faults import FAULT_KINDS
+from tests.simulator.job_lab import JobLab
+from tests.simulator.moves import CALM
+from tests.simulator.operator import MOVES
+from tests.simulator.runner import quietly
+from tests.simulator.spark_lab import spark_lab
+from tests.simulator.story import Outcome, run
+
+STEPS = 18
+LOOKED_AT = 500
+BATCHES = range(4, 8)
+FEW = ("rollback", "restore_lake", "lose_state", "recreate_topic", "die_after:sink", "suspended:log")
+"""What a story of ``make test`` is about: a move, or a fault at a kind of durable action."""
+MORE = sorted(
+    {
+        *(kind for kind in MOVES if kind not in CALM),
+        *(f"{fault}:{action}" for fault in FAULT_KINDS for action in ("store", "log", "sink", "lease")),
+        *(
+            "ddl rename_table",
+            "ddl swap_tables",
+            "ddl modify_column",
+            "ddl truncate_table",
+            "ddl drop_column",
+            "compact",
+        ),
+    }
+    - set(FEW)
+)
+
+
+@cache
+def told() -> tuple[tuple[int, Outcome], ...]:
+    """Stories in memory, the shortest first, without those in which little happens, and long ones."""
+    with quietly():
+        outcomes = [(seed, run(draw(seed, STEPS), JobLab)) for seed in range(LOOKED_AT)]
+    assert not [seed for seed, outcome in outcomes if outcome.finding]
+    return tuple(sorted((one for one in outcomes if one[1].batches in BATCHES), key=lambda one: one[1].actions))
+
+
+def story_about(what: str) -> tuple[int, Outcome]:
+    for seed, outcome in told():
+        if outcome.moves[what] or outcome.faults[what]:
+            return seed, outcome
+    pytest.skip(f"no story of the first {LOOKED_AT} is about {what}")
+
+
+def judge(what: str, spark: SparkSession, broker: Broker, folder: Path, writer: Literal["python", "spark"]) -> None:
+    seed, in_memory = story_about(what)
+    with quietly():
+        outcome = run(draw(seed, STEPS), spark_lab(spark, broker, folder, writer), trace=True)
+    again = f"python -m tests.simulator --lab tests.simulator.spark_lab:make_lab --steps {STEPS} --seeds {seed}"
+    told_by = "\n".join((again, *outcome.trace))
+    assert outcome.finding is None, f"{outcome.finding}\n{told_by}"
+    assert outcome.moves == in_memory.moves and outcome.batches, told_by
+
+
+@pytest.mark.parametrize("what", FEW)
+def test_a_story_ends_as_it_should(what: str, spark: SparkSession, broker: Broker, folder: Path) -> None:
+    judge(what, spark, broker, folder, "python")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", MORE)
+def test_more_stories_end_as_they_should(what: str, spark: SparkSession, broker: Broker, folder: Path) -> None:
+    judge(what, spark, broker, folder, "python")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", FEW)
+def test_stories_in_which_spark_writes(what: str, spark: SparkSession, broker: Broker, folder: Path) -> None:
+    judge(what, spark, broker, folder, "spark")

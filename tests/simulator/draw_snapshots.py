@@ -1,0 +1,34 @@
+"""Stories of jobs whose tables begin with full reads: those of ``draw``, with dice of their own, so that its seeds tell
+the same as ever."""
+
+from __future__ import annotations
+
+from random import Random
+
+from msgspec.structs import replace
+
+from tests.simulator.draw import draw
+from tests.simulator.moves import Move, MoveKind
+from tests.simulator.story import Story
+
+_NOT_YET: frozenset[MoveKind] = frozenset()
+
+
+def draw_with_snapshots(seed: int, steps: int = 60) -> Story:
+    """The story of a seed, with tables that were there before, and people who ask for full reads."""
+    story, rand = draw(seed, steps), Random(seed ^ 0x5A5A5A)
+    mode = rand.choice(("now", "now", "exact", "dump"))
+    job = replace(story.setup.job, snapshot=mode, starting="earliest")
+    feed = replace(story.setup.feed, bootstrap=True, withheld=-1)
+    before = rand.choice((0, 1, 2, 3))
+    setup = replace(
+        story.setup, job=job, feed=feed, tables_before=before, rows_before=4 * before, schema_file_late=False
+    )
+    moves = [move for move in story.moves if move.kind not in _NOT_YET]
+    if mode != "dump":
+        for _ in range(rand.randrange(3)):
+            moves.insert(rand.randrange(len(moves) + 1), Move(kind="resnapshot", dice=rand.getrandbits(30)))
+    return replace(story, setup=setup, moves=tuple(moves))
+
+
+__all__ = ["draw_with_snapshots"]

@@ -1,0 +1,324 @@
+"""A laboratory whose Kafka, Spark, Iceberg and state folder are real: stories take seconds there.
+
+    python -m tests.simulator --lab tests.simulator.spark_lab:make_lab --steps 25 --seeds 0-9
+
+Every move of a story is possible. Only time and the lease are the simulator's. A fault before a commit happens where
+the sink asks for the lease; one behind it, once the sink's call is over or asks for its next commit.
+"""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from itertools import count
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any, Literal, ParamSpec, TypeVar, cast
+
+from pyspark.sql import SparkSession
+
+from tests.kafka_broker import Broker as RealBroker
+from tests.simulator.broker import Broker
+from tests.simulator.database import Database
+from tests.simulator.faults import ActionKind, Died, Fault, Injector
+from tests.simulator.iceberg_lake import IcebergLake
+from tests.simulator.job_lab import Fence, JobProcess, LeaseRecord, job_view
+from tests.simulator.kafka_mirror import Mirror
+from tests.simulator.seams import Clock, Copy, JobView, Lab, LabMaker, TableName
+from tests.simulator.setup import JobSetup, job_of
+from tests.simulator.snapshots import DatabaseView
+from tests.simulator.wire import WIRES
+from tests.spark_session import shared_session
+from ticdc_spark.operate.resnapshot import want
+from ticdc_spark.operate.resume import lift
+from ticdc_spark.replicate.state.progress import Plan, Progress, Store
+from ticdc_spark.replicate.step import Steps
+from ticdc_spark.sinks.iceberg.catalog import catalog_options
+from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog
+from ticdc_spark.sinks.iceberg.sink import IcebergSink
+from ticdc_spark.spark.sources.kafka import KafkaTopicSource
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_NUMBERS = count(1)
+
+
+class SparkLab:
+    """See ``seams.Lab``."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        clock: Clock,
+        injector: Injector,
+        *,
+        spark: SparkSession,
+        kafka: RealBroker,
+        folder: Path,
+        writer: Literal["python", "spark"],
+    ) -> None:
+        """``folder``: is made, and holds everything of this story."""
+        self.clock, self.injector, self.folder, self.writer = clock, injector, folder, writer
+        self.servers = kafka.servers
+        self.mirror = Mirror(broker, kafka, f"{folder.name}.")
+        self.lake = IcebergLake(spark, folder)
+        self.session = spark.newSession()
+        self.state = StateOnDisk(folder)
+        self.lease = LeaseRecord()
+        self.database: Database | None = None
+
+    def start(self, setup: JobSetup, owner: int) -> SparkProcess:
+        """See ``seams.Lab``."""
+        self.mirror.sync()
+        fence = self.lease.take(self.injector, self.clock, owner)
+        source = self._source(setup)
+        try:
+            commits = Commits(self.injector, fence)
+            steps = Steps(
+                job_of(setup, self.folder),
+                source,
+                SinkWithFaults(self, commits),
+                fence,
+                StoreWithFaults(self.state.store, self.injector, fence),
+                protocol=WIRES[setup.protocol].name,
+                registry=None,
+                bounded=False,
+                until_ts=None,
+                clock=lambda: self.clock.now,
+                reader=self._reader(setup),
+            )
+        except BaseException:
+            source.close()
+            fence.release()
+            raise
+        return SparkProcess(steps, fence, self.mirror, source)
+
+    def _source(self, setup: JobSetup) -> KafkaTopicSource:
+        # Topics of the job file may come later in stories; under their names they would have to be there.
+        named = (f"\\Q{name}\\E" for name in setup.topics or ())
+        rest = ".*" if setup.topics is None else f"({'|'.join(named)})"
+        return KafkaTopicSource(
+            self.session,
+            self.servers,
+            topic_pattern=f"\\Q{self.mirror.prefix}\\E{rest}",
+            starting=setup.starting,
+        )
+
+    def view(self) -> JobView:
+        """See ``seams.Lab``."""
+        return job_view(self.state.store.load(), self.folder, self.clock.now)
+
+    def show(self, database: Database) -> None:
+        """See ``seams.Lab``."""
+        self.database = database
+        self.dumped = database.ts
+
+    def _reader(self, setup: JobSetup) -> DatabaseView | None:
+        return DatabaseView(self.database, setup.snapshot, self.dumped) if setup.snapshot and self.database else None
+
+    def resnapshot(self, setup: JobSetup, table: TableName) -> None:
+        """See ``seams.Lab``."""
+        reader = self._reader(setup)
+        assert reader is not None
+        want(job_of(setup, self.folder), self.state.store, [".".join(table)], reader)
+
+    def resume(self, setup: JobSetup, tables: Collection[TableName] | None) -> None:
+        """See ``seams.Lab``."""
+        names = [] if tables is None else [".".join(name) for name in tables]
+        lift(job_of(setup, self.folder), self.state.store, names, every=tables is None)
+
+
+class SparkProcess(JobProcess):
+    """See ``seams.Process``."""
+
+    def __init__(self, steps: Steps, fence: Fence, mirror: Mirror, source: KafkaTopicSource) -> None:
+        super().__init__(steps, fence)
+        self.mirror, self.source = mirror, source
+
+    def batch(self, most: int) -> bool:
+        """See ``seams.Process``."""
+        self.mirror.sync()
+        try:
+            return super().batch(most)
+        except Died:
+            self.source.close()  # else it lives on in the JVM, which has not died
+            raise
+
+    def stop(self) -> None:
+        """See ``seams.Process``."""
+        self.source.close()
+        super().stop()
+
+    def kill(self) -> None:
+        """See ``seams.Process``."""
+        self.source.close()
+        super().kill()
+
+
+class Commits:
+    """Faults at the commits of one process to its lake."""
+
+    def __init__(self, injector: Injector, fence: Fence) -> None:
+        self.injector, self.fence = injector, fence
+        self._done: tuple[Fault, str] | None = None
+        """The fault that is to happen once the commit is done that was begun last."""
+
+    def begin(self, kind: ActionKind, what: str) -> None:
+        """Before a commit: where the lease is asked for."""
+        self.end()
+        fault = self.injector.before(kind, what)
+        self.fence.check()
+        self._done = None if fault is None else (fault, what)
+
+    def end(self) -> None:
+        """The last commit is done."""
+        done, self._done = self._done, None
+        if done is not None:
+            self.injector.after(*done)
+
+    @contextmanager
+    def within(self) -> Iterator[None]:
+        """A call of a sink or a log, at whose end its last commit is done."""
+        try:
+            yield
+        except BaseException:
+            self._done = None
+            raise
+        self.end()
+
+
+def _ended(method: Callable[P, R]) -> Callable[P, R]:
+    """A method at whose end its commits are done."""
+
+    def call(*args: P.args, **named: P.kwargs) -> R:
+        with cast("SinkWithFaults", args[0]).commits.within():
+            return method(*args, **named)
+
+    return call
+
+
+class SinkWithFaults(IcebergSink):
+    """Iceberg whose commits are durable actions."""
+
+    def __init__(self, lab: SparkLab, commits: Commits) -> None:
+        warehouse = str(lab.lake.warehouse)
+        options = catalog_options("lake", warehouse, {})
+        super().__init__(
+            lab.session, "lake", warehouse, {}, options, lab.writer, lambda: commits.begin("sink", "a commit")
+        )
+        self.commits = commits
+
+    def changelog(self, job: str) -> IcebergChangeLog:
+        """See ``Sink``."""
+        self._log = LogWithFaults(self, job, self.commits)
+        return self._log
+
+    create = _ended(IcebergSink.create)
+    drop = _ended(IcebergSink.drop)
+    rename = _ended(IcebergSink.rename)
+    truncate = _ended(IcebergSink.truncate)
+    stamp = _ended(IcebergSink.stamp)
+    create_database = _ended(IcebergSink.create_database)
+    drop_database = _ended(IcebergSink.drop_database)
+    change_columns = _ended(IcebergSink.change_columns)
+    fill_column = _ended(IcebergSink.fill_column)
+    convert_column = _ended(IcebergSink.convert_column)
+    apply_net_changes = _ended(IcebergSink.apply_net_changes)
+    apply_newest = _ended(IcebergSink.apply_newest)
+
+
+class LogWithFaults(IcebergChangeLog):
+    """A change log in Iceberg whose commits are durable actions."""
+
+    def __init__(self, sink: SinkWithFaults, job: str, commits: Commits) -> None:
+        super().__init__(
+            sink.spark, sink.catalog, job, sink.writer, lambda: commits.begin("log", "a commit to the change log")
+        )
+        self.commits = commits
+
+    land = _ended(IcebergChangeLog.land)
+    keep_rejects = _ended(IcebergChangeLog.keep_rejects)
+    forget = _ended(IcebergChangeLog.forget)
+
+
+class StateOnDisk:
+    """See ``seams.StateFolder``."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "state"
+        self.store = Store(self.folder)
+        self._copies = count(1)
+
+    def save(self) -> Copy:
+        copy = self.folder.with_name(f"state-{next(self._copies)}")
+        if self.folder.exists():
+            shutil.copytree(self.folder, copy)
+        return copy
+
+    def restore(self, held: Copy) -> None:
+        self.wipe()
+        if held.exists():
+            shutil.copytree(held, self.folder)
+
+    def wipe(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class StoreWithFaults:
+    """The state folder as one process writes it."""
+
+    def __init__(self, store: Store, injector: Injector, fence: Fence) -> None:
+        self._store, self._injector, self._fence = store, injector, fence
+
+    def load(self) -> Progress | None:
+        return self._store.load()
+
+    def load_plan(self) -> Plan | None:
+        return self._store.load_plan()
+
+    def save(self, progress: Progress) -> None:
+        self._injector.act("store", "save the progress", lambda: self._write(self._store.save, progress))
+
+    def save_plan(self, plan: Plan) -> None:
+        self._injector.act("store", "save the plan", lambda: self._write(self._store.save_plan, plan))
+
+    def _write(self, save: Callable[[Any], None], what: object) -> None:
+        self._fence.check()
+        save(what)
+
+
+def spark_lab(spark: SparkSession, kafka: RealBroker, folder: Path, writer: Literal["python", "spark"]) -> LabMaker:
+    """Makes laboratories in ``folder``, each of one story.
+
+    ``writer``: as the job file's: who writes the lake's files.
+    """
+
+    def make(broker: Broker, clock: Clock, injector: Injector) -> Lab:
+        place = folder / f"story{next(_NUMBERS)}"
+        return SparkLab(broker, clock, injector, spark=spark, kafka=kafka, folder=place, writer=writer)
+
+    return make
+
+
+@cache
+def _shared() -> LabMaker:
+    """Servers of this process, until it ends."""
+    stack = ExitStack()
+    atexit.register(stack.close)
+    folder = Path(mkdtemp(prefix="ticdc-spark-stories-"))
+    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    kafka = RealBroker(folder / "kafka")
+    kafka.start()
+    stack.callback(kafka.kill)
+    return spark_lab(stack.enter_context(shared_session()), kafka, folder, "python")
+
+
+def make_lab(broker: Broker, clock: Clock, injector: Injector) -> Lab:
+    """For the command line: starts Spark and Kafka once."""
+    return _shared()(broker, clock, injector)
+
+
+__all__ = ["SparkLab", "make_lab", "spark_lab"]

@@ -1,0 +1,14 @@
+"""Stories of jobs that begin with full reads of a database or a dump, with deaths, and operators who want more."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulator.draw_snapshots import draw_with_snapshots
+from tests.simulator.job_lab import JobLab
+from tests.simulator.story import run
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_a_story_ends_well(seed: int) -> None:
+    assert run(draw_with_snapshots(seed), JobLab).finding is None

@@ -1,0 +1,113 @@
+"""Jobs that die at every point and, besides, begin in the middle of tables, lose their state, or find another lake.
+
+Each ends where an undisturbed one ends, or stops and says what to do; done, that leads there.
+"""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.simulator.iceberg_lake import IcebergLake
+from tests.spark.deaths import (
+    END,
+    END_OF_FOUND,
+    FIRST,
+    FOUND,
+    POINTS,
+    SECOND,
+    STEPS,
+    WRITERS,
+    T,
+    before_the_batch,
+    delete,
+    once_at,
+    run_with_deaths,
+    tables,
+    update,
+)
+from tests.spark.lake import replicate, write_job
+from tests.spark.simple_topic import insert, topic
+from ticdc_spark.errors import DecisionNeeded
+from ticdc_spark.model import Change, Watermark
+from ticdc_spark.sinks.iceberg import net_changes
+
+BY_WRITER = pytest.mark.parametrize("writer", ["python", pytest.param("spark", marks=pytest.mark.slow)])
+
+
+@pytest.fixture(autouse=True)
+def _append_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(net_changes, "MIN_APPEND_ROWS", 3)
+
+
+@BY_WRITER
+def test_a_job_whose_tables_were_there_before_it(
+    spark: SparkSession, folder: Path, writer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows and DDL of tables that no CREATE showed, all in the first batch."""
+    job_file = write_job(folder, topic(folder, [*FOUND, *SECOND]), f'writer = "{writer}"')
+    died = run_with_deaths(job_file, once_at(POINTS), monkeypatch)
+    assert set(died) >= WRITERS[writer] - {"append", "columns"}, died
+    assert tables(spark, folder) == END_OF_FOUND
+
+
+@BY_WRITER
+def test_a_job_that_loses_its_state_with_every_death(
+    spark: SparkSession, folder: Path, writer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_file = before_the_batch(folder, writer)
+    died = run_with_deaths(
+        job_file, once_at(POINTS), monkeypatch, lambda: shutil.rmtree(folder / "state", ignore_errors=True)
+    )
+    assert set(died) >= WRITERS[writer] - {"append"}, died
+    assert tables(spark, folder) == END
+
+
+@BY_WRITER
+def test_a_job_whose_lake_is_set_back_with_every_death(
+    spark: SparkSession, folder: Path, writer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the state before the batch; and once more after it, when the state folder is newer than the lake."""
+    job_file = before_the_batch(folder, writer)
+    lake = IcebergLake(spark, folder)
+    before = lake.save()
+    died = run_with_deaths(job_file, once_at(POINTS - {"progress"}), monkeypatch, lambda: lake.restore(before))
+    assert set(died) >= WRITERS[writer] - {"append", "progress"}, died
+    assert tables(spark, folder) == END
+
+    lake.restore(before)
+    with pytest.raises(DecisionNeeded, match=r"[Dd]elete the state folder"):
+        replicate(job_file)
+    shutil.rmtree(folder / "state")
+    run_with_deaths(job_file, once_at(POINTS), monkeypatch)
+    assert tables(spark, folder) == END
+
+
+ROWS: tuple[Change, ...] = (
+    insert(T, 40, id="5", v="5"),
+    update(T, 41, {"id": "1", "v": "1"}, v="11"),
+    delete(T, 42, id="2", v="2"),
+    Watermark(100),
+    insert(T, 140, id="6", v="6"),
+    Watermark(200),
+)
+LATER: tuple[Change, ...] = (insert(T, 240, id="7", v="7"), Watermark(300))
+
+
+@BY_WRITER
+@pytest.mark.parametrize("back", [1, 9])
+def test_a_job_whose_table_is_rolled_back_again_and_again(
+    spark: SparkSession, folder: Path, writer: str, back: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before every start, and while rows came that the table does not have yet."""
+    job_file = write_job(folder, topic(folder, FIRST), f'writer = "{writer}"')
+    replicate(job_file)
+    topic(folder, [*FIRST, *ROWS])
+    replicate(job_file)
+    lake = IcebergLake(spark, folder)
+    lake.rollback(("s", "t"), back)
+    topic(folder, [*FIRST, *ROWS, *LATER])
+    died = run_with_deaths(job_file, once_at(POINTS), monkeypatch, lambda: lake.rollback(("s", "t"), 1))
+    assert set(died) >= STEPS | {"merge"}, died
+    assert tables(spark, folder)["t"] == [{"id": at, "v": 11 if at == 1 else at} for at in (1, 3, 4, 5, 6, 7)]

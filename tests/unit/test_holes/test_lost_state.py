@@ -1,0 +1,138 @@
+"""A lost state folder: tables that are not there, that were catching up, and topics that are others."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.test_holes.shop import SCHEMA, Shop
+from ticdc_spark.errors import SourceChanged
+from ticdc_spark.model import SchemaChange
+from ticdc_spark.protocols.base import Encoded
+
+MARKS = ("diverged", "quarantined")
+
+
+def table(protocol: str = "simple", **job: object) -> Shop:
+    """A table with a row that is applied."""
+    shop = Shop(protocol, **job)  # type: ignore[arg-type]
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))")
+    shop.insert("t", id="1", v="a")
+    shop.watermark()
+    shop.run()
+    return shop
+
+
+def unreadable(shop: Shop, topic: str = "cdc") -> None:
+    shop.send(Encoded(None, b"{"), topic)
+
+
+def test_a_table_that_came_later_than_the_lost_state_is_marked_as_missing() -> None:
+    """Its CREATE lies below what all tables had applied: whether it was dropped since, the DDLs say."""
+    shop = table()
+    shop.sql("CREATE TABLE gone (id INT PRIMARY KEY)")
+    late = shop.change("CREATE TABLE late (id INT PRIMARY KEY)")
+    row = shop.row("insert", (SCHEMA, "late"), {"id": "1"})
+    shop.sql("DROP TABLE gone")
+    shop.insert("t", id="2", v="b")
+    shop.watermark()
+    shop.run()
+    shop.insert("t", id="3", v="c")
+    shop.watermark()
+    shop.run()
+    shop.lose_state()
+    shop.send_ddl(late)
+    shop.send_row(row)
+    shop.insert("t", id="4", v="d")
+    shop.watermark()
+    shop.run()
+    assert shop.condition("late") == "diverged"
+    assert "the lake did not have it when the state was lost" in shop.status("late").detail
+    assert (SCHEMA, "gone") not in shop.lab.view().tables
+    assert shop.rows("t") == [(1, "a"), (2, "b"), (3, "c"), (4, "d")]
+    assert shop.condition("t") == "clean"
+
+
+def test_a_table_that_was_catching_up_when_the_state_was_lost_gets_its_rows() -> None:
+    shop = table(topic_per_table=True)
+    late = shop.change("CREATE TABLE late (id INT PRIMARY KEY)")
+    first = shop.row("insert", (SCHEMA, "late"), {"id": "1"})
+    low = shop.tick()
+    second = shop.row("insert", (SCHEMA, "late"), {"id": "2"})
+    alter = shop.change("ALTER TABLE late ADD COLUMN n INT")
+    for number in ("2", "3"):
+        shop.insert("t", id=number, v="b")
+        shop.watermark("cdc_shop_t")
+        shop.run()
+    shop.send_ddl(late)
+    shop.send_row(first)
+    shop.send(shop.encoder.watermark(low), "cdc_shop_late")
+    shop.run()
+    assert shop.rows("late") == [(1,)]
+    shop.lose_state()
+    shop.send_row(second)
+    shop.send_ddl(alter)
+    shop.watermark()
+    shop.run()
+    assert shop.rows("late") == [(1, None), (2, None)]
+
+
+def test_topics_that_were_made_anew_after_the_state_was_lost_stop_the_job() -> None:
+    shop = table()
+    shop.lose_state()
+    shop.sql("DROP TABLE t")
+    shop.broker.create("cdc")
+    shop.watermark()
+    with pytest.raises(SourceChanged, match="no topic reaches back"):
+        shop.run()
+
+
+def test_a_view_is_no_table_that_a_lost_state_lacks() -> None:
+    shop = table()
+    shop.sql("CREATE TABLE u (id INT PRIMARY KEY)")
+    view = SchemaChange(
+        commit_ts=shop.tick(), query="CREATE VIEW v AS SELECT 1", kind="CREATE", schema=SCHEMA, name="v"
+    )
+    shop.send_ddl(view)
+    shop.insert("t", id="2", v="b")
+    shop.watermark()
+    shop.run()
+    shop.insert("t", id="3", v="c")
+    shop.watermark()
+    shop.run()
+    shop.lose_state()
+    shop.run()
+    assert {name: one.condition for name, one in shop.lab.view().tables.items()} == {
+        (SCHEMA, "t"): "clean",
+        (SCHEMA, "u"): "clean",
+    }
+
+
+def test_a_partition_that_was_added_is_no_topic_made_anew() -> None:
+    """The other one has lost its first messages by retention, and reaches back."""
+    shop = table()
+    for number in ("2", "3"):
+        shop.insert("t", id=number, v="b")
+        shop.watermark()
+        shop.run()
+    shop.lose_state()
+    shop.broker.trim(("cdc", 0), 2)
+    shop.broker.add_partition("cdc")
+    shop.insert("t", id="4", v="b")
+    shop.bootstrap("t")
+    shop.watermark()
+    shop.send(shop.encoder.watermark(shop.tick()), "cdc", 1)
+    shop.run()
+    assert shop.condition("t") == "clean"
+
+
+def test_a_changefeed_that_was_made_anew_from_an_older_start_goes_on() -> None:
+    shop = table()
+    old = shop.applied
+    shop.lose_state()
+    shop.broker.create("cdc")
+    shop.send(shop.encoder.watermark(old), "cdc")
+    shop.bootstrap("t")
+    shop.insert("t", id="2", v="b")
+    shop.watermark()
+    shop.run()
+    assert shop.rows("t") == [(1, "a"), (2, "b")]
