@@ -143,7 +143,7 @@ class CircleWorker:
                 f"DROP TABLE IF EXISTS {table}, {other}",
                 f"TRUNCATE TABLE {table}",
                 f"RENAME TABLE {table} TO {other}",
-                f"RENAME TABLE {table} TO swap, {other} TO {table}, swap TO {other}",
+                f"RENAME TABLE {table} TO moved, moved TO {other}",
                 f"ALTER TABLE {table} RENAME TO {other}",
                 f"ALTER TABLE {table} ADD COLUMN {name} {kind} {first}",
                 f"ALTER TABLE {table} ADD COLUMN {name} {kind.removesuffix(' NULL')} NOT NULL DEFAULT {default}",
