@@ -63,7 +63,11 @@ def test_topics_that_are_not_there(tmp_path: Path, broker: Broker, topic: str) -
 def test_another_protocol(tmp_path: Path, broker: Broker, topic: str, named: str) -> None:
     file = job_file(tmp_path, of_kafka(broker.servers, f'topics = ["{topic}"]', f'protocol = "{named}"'))
     code, said = check(file)
-    assert (code, f"says {named}" in said["protocol"], "look like simple" in said["protocol"]) == (2, True, True), said
+    assert (code, f"protocol is {named}" in said["protocol"], "look like simple" in said["protocol"]) == (
+        2,
+        True,
+        True,
+    ), said
 
 
 def test_a_registry_that_is_there_and_one_that_is_not(
