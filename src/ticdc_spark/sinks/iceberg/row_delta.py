@@ -146,9 +146,21 @@ def _bounds(values: pa.ChunkedArray, column: LakeColumn) -> list[Column]:
     key = sf.col(quote(column.name))
     distinct = pc.unique(values)
     if len(distinct) <= _MOST_LISTED:
-        return [key.isin(distinct.to_pylist())]
+        listed = distinct.to_pylist()
+        literals = [_literal(value) for value in listed]
+        if any(literal is None for literal in literals):
+            return [key.isin(listed)]
+        # As text: ``isin`` calls the JVM several times for each value.
+        return [sf.expr(f"{quote(column.name)} IN ({', '.join(map(str, literals))})")]
     ends = pc.min_max(values).as_py()
     return [key >= sf.lit(ends["min"]), key <= sf.lit(ends["max"])]
+
+
+def _literal(value: object) -> str | None:
+    """SQL of a value; ``None`` for one whose SQL depends on its type or on how Spark reads escapes."""
+    if isinstance(value, int):
+        return str(value)
+    return f"'{value}'" if isinstance(value, str) and not {"'", "\\"} & set(value) else None
 
 
 def commit(sink: IcebergTables, to: Target, written: Written, old: pa.Table, stamp: Stamp) -> bool:
