@@ -57,13 +57,13 @@ class Injector:
 
         Raises: Died; SinkFault for ``refused`` and ``answer_lost``; and what ``do`` raises.
         """
-        fault = self.before(kind, what)
+        fault = self.begin_action(kind, what)
         done = do()
-        self.after(fault, what)
+        self.end_action(fault, what)
         return done
 
-    def before(self, kind: ActionKind, what: str) -> Fault | None:
-        """What comes before a durable action. Returns: the fault that is to happen behind it, for ``after``.
+    def begin_action(self, kind: ActionKind, what: str) -> Fault | None:
+        """What comes before a durable action. Returns: the fault that is to happen behind it, for ``end_action``.
 
         Raises: Died; SinkFault for ``refused``.
         """
@@ -85,7 +85,7 @@ class Injector:
                 self._meanwhile(fault)
         return fault
 
-    def after(self, fault: Fault | None, what: str) -> None:
+    def end_action(self, fault: Fault | None, what: str) -> None:
         """What comes behind a durable action that was done. Raises: Died; SinkFault for ``answer_lost``."""
         if fault is not None and fault.kind == "die_after":
             raise Died(what)

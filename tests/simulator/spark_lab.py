@@ -169,7 +169,7 @@ class Commits:
     def begin(self, kind: ActionKind, what: str) -> None:
         """Before a commit: where the lease is asked for."""
         self.end()
-        fault = self.injector.before(kind, what)
+        fault = self.injector.begin_action(kind, what)
         self.fence.check()
         self._done = None if fault is None else (fault, what)
 
@@ -177,7 +177,7 @@ class Commits:
         """The last commit is done."""
         done, self._done = self._done, None
         if done is not None:
-            self.injector.after(*done)
+            self.injector.end_action(*done)
 
     @contextmanager
     def within(self) -> Iterator[None]:
