@@ -18,6 +18,7 @@ from ticdc_spark.replicate.apply.columns import OLD_VALUES, diverged, stop_if_co
 from ticdc_spark.replicate.apply.commits import commits_of
 from ticdc_spark.replicate.apply.rename import rename, set_aside
 from ticdc_spark.replicate.plan.evolve import (
+    Action,
     Alter,
     Create,
     CreateDatabase,
@@ -117,7 +118,11 @@ def _skip(work: TimelineWork, ddl: Ddl) -> None:
         if not state.dropped or state.kept:
             # A table that comes later under this name lacks what the DDL would have brought along.
             left = diverged(state, change.commit_ts, f"skip-ddl left out: {change.query}")
-            work.put(msgspec.structs.replace(left, misshapen=not isinstance(ddl.action, Truncate | Nothing)))
+            work.put(msgspec.structs.replace(left, misshapen=state.misshapen or not _keeps_columns(ddl.action)))
+
+
+def _keeps_columns(action: Action) -> bool:
+    return isinstance(action, Truncate | Nothing) or (isinstance(action, Refused) and action.rows_only)
 
 
 def _undo(work: TimelineWork, state: TableState, ddl: Ddl) -> None:

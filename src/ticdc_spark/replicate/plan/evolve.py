@@ -106,6 +106,8 @@ class Refused(msgspec.Struct, frozen=True):
     """A DDL that this version does not replay."""
 
     why: str
+    rows_only: bool = False
+    """Whether it leaves the columns of its tables as they are."""
 
 
 Action: TypeAlias = Create | Drop | Truncate | Alter | Enter | Leave | CreateDatabase | DropDatabase | Nothing | Refused
@@ -163,7 +165,8 @@ def _alter(statement: RenameTables | AlterTable, change: SchemaChange) -> Action
     if isinstance(statement, AlterTable):
         moves = [part.what for part in statement.parts if isinstance(part, MoveRows) and not part.lossless]
         if moves:
-            return Refused(f"{moves[0]} changes rows without row messages")
+            rows_only = all(isinstance(part, MoveRows) for part in statement.parts)
+            return Refused(f"{moves[0]} changes rows without row messages", rows_only)
         if not any(isinstance(part, RenameTo) for part in statement.parts):
             return Alter(old, change.table, column_renames(change.query))
     if change.pre_table is not None:
