@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from msgspec.structs import replace
 
 from ticdc_spark.capture.binlog.connection import Connection
+from ticdc_spark.clients.mysql import quoted
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Column, ColumnType, Table
@@ -48,11 +49,6 @@ def read_tables(connection: Connection, wanted: Callable[[str, str], bool], *, m
                 continue
             raise UsageError(f"the schema of `{schema}`.`{name}` cannot be read: {error}") from error
     return tuple(tables)
-
-
-def quoted(name: str) -> str:
-    """A name in backquotes."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def presented(table: Table, *, mariadb: bool) -> Table:

@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from ticdc_spark.capture.binlog.schemas import SYSTEM_SCHEMAS, presented, presented_all, quoted
+from ticdc_spark.capture.binlog.schemas import SYSTEM_SCHEMAS, presented, presented_all
 from ticdc_spark.capture.binlog.wire.events import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, Query
+from ticdc_spark.clients.mysql import quoted
 from ticdc_spark.ddl import Charset, DdlEffect, apply_ddl, ddl_tables, fold
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import SchemaChange, Table, TableName
