@@ -166,8 +166,7 @@ def read_range(server: ServerUri, found: Present, of: Range) -> Iterator[list[Ro
     except UnicodeDecodeError as error:
         raise MessageError(f"`{table.schema}`.`{table.name}` has text that is no UTF-8: {error}") from error
     finally:
-        if connection.raw.open:
-            connection.raw._force_close()  # else what was not read would be read first
+        _abandon(connection.raw)
 
 
 def same_rows(known: Table, found: Table) -> bool:
@@ -178,6 +177,14 @@ def same_rows(known: Table, found: Table) -> bool:
 def end_text(of: Range) -> str:
     """Where a range ends, as ``ranges`` takes it; ``""``: at the end."""
     return "" if of.upto is None else key_text(of.upto)
+
+
+def _abandon(raw: Any) -> None:
+    """Close a connection of PyMySQL without reading first what was not read."""
+    if raw._result is not None:
+        raw._result.unbuffered_active = False
+    if raw.open:
+        raw._force_close()
 
 
 def _check(cursor: Any, found: Present, library: Any) -> None:
