@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
@@ -58,20 +59,30 @@ def write_feed(
     more = "" if protocol in ("simple", "open-protocol") else TIDB
     file.write_text(
         FEED.format(
-            chunk=chunk, servers=broker.servers, topic=topic, protocol=protocol, more=more, source=server.uri, extra=extra
+            chunk=chunk,
+            servers=broker.servers,
+            topic=topic,
+            protocol=protocol,
+            more=more,
+            source=server.uri,
+            extra=extra,
         )
     )
     return file
 
 
 @contextmanager
-def running(file: Path, *more: str) -> Iterator[subprocess.Popen[bytes]]:
-    with (file.parent / "feed.log").open("ab") as out:
-        with subprocess.Popen([*COMMAND, str(file), *more], stdout=out, stderr=out) as started:
-            try:
-                yield started
-            finally:
-                started.kill()
+def running(file: Path, *more: str, env: Mapping[str, str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    with (
+        (file.parent / "feed.log").open("ab") as out,
+        subprocess.Popen(
+            [*COMMAND, str(file), *more], stdout=out, stderr=out, env={**os.environ, **(env or {})}
+        ) as started,
+    ):
+        try:
+            yield started
+        finally:
+            started.kill()
 
 
 def told(file: Path) -> str:
@@ -94,7 +105,9 @@ def finish(file: Path, server: Server) -> None:
 
         def is_there() -> bool:
             found = read_stored(state)
-            return found is not None and not found.unread and found.commit_ts > max(tso(int(now)), found.reading.settles)
+            return (
+                found is not None and not found.unread and found.commit_ts > max(tso(int(now)), found.reading.settles)
+            )
 
         wait(is_there, started, file)
         time.sleep(1.5)  # for the watermark
@@ -131,12 +144,18 @@ def contents(broker: Broker, topic: str) -> Contents:
 
 
 def assert_equal(server: Server, found: Contents) -> None:
-    truth = database(server, "d")
-    assert found.keys() <= truth.keys()
-    for name, (_, rows) in truth.items():
+    """A column that an ALTER has dropped does not count."""
+    assert_tables(server, found, [name for _, name in database(server, "d")])
+
+
+def assert_tables(server: Server, found: Contents, names: list[str]) -> None:
+    for name, (_, rows) in database(server, "d").items():
+        if name[1] not in names:
+            continue
         there = found.get(name, {})
         assert there.keys() == rows.keys(), name
-        assert all(there[key] == row for key, row in rows.items()), name
+        for key, row in rows.items():
+            assert {column: there[key].get(column) for column in row} == row, name
 
 
 def check_order(broker: Broker, topic: str, protocol: str, *, killed: bool) -> None:
@@ -174,7 +193,7 @@ class Work(Thread):
                 cursor.execute(
                     rand.choice(
                         (
-                            f"INSERT IGNORE INTO {table} VALUES ({key}, {key % 97}, 'new')",
+                            f"INSERT IGNORE INTO {table} (id, v, w) VALUES ({key}, {key % 97}, 'new')",
                             f"UPDATE {table} SET v = v + 1, w = 'changed' WHERE id BETWEEN {key} AND {key + 3}",
                             f"DELETE FROM {table} WHERE id = {key}",
                             f"UPDATE IGNORE {table} SET id = {rand.randrange(self._most)} WHERE id = {key}",
@@ -193,20 +212,121 @@ def fill(server: Server, tables: int, rows: int) -> None:
         )
 
 
-@pytest.mark.parametrize("protocol", ["simple"])
-def test_rows_that_were_there_come_first(
+def is_read(state: Path) -> bool:
+    found = read_stored(state)
+    return found is not None and not found.unread
+
+
+def total(state: Path) -> int:
+    found = read_stored(state)
+    return 0 if found is None else found.reading.total
+
+
+def kill_again_and_again(file: Path, kills: int, rand: random.Random) -> None:
+    """Kill the changefeed while it reads: after a wave was stored, and after one was sent and not stored."""
+    state = file.parent / "feed.state"
+    for at in range(kills):
+        before = total(state)
+        point = {"TICDC_SPARK_KILL_AT": f"wave:{rand.randrange(1, 3)}"} if at % 2 else {}
+        with running(file, env=point) as started:
+            if point:
+                started.wait(120)
+            else:
+                wait(lambda before=before: total(state) > before, started, file)  # type: ignore[misc]
+                time.sleep(rand.uniform(0, 0.5))
+        assert not is_read(state), "it was killed on the way"
+
+
+@pytest.mark.parametrize("protocol", ["simple", pytest.param("canal-json", marks=pytest.mark.slow)])
+def test_killed_on_the_way_while_rows_change_nothing_is_lost(
     server: Server, broker: Broker, topic_name: str, tmp_path: Path, protocol: str
 ) -> None:
-    fill(server, 2, 2000)
-    file = write_feed(tmp_path, server, broker, topic_name, protocol)
-    work = Work(server, 2, 3, 5000)
+    few = protocol == "simple"
+    fill(server, 2, 1500 if few else 5000)
+    file = write_feed(tmp_path, server, broker, topic_name, protocol, chunk=250)
+    work = Work(server, 2, 3, 4000)
     work.start()
     try:
+        kill_again_and_again(file, 1 if few else 5, random.Random(4))
         with running(file) as started:
-            wait(lambda: (found := read_stored(tmp_path / "feed.state")) is not None and not found.unread, started, file)
+            wait(lambda: is_read(tmp_path / "feed.state"), started, file)
+            started.kill()  # at the handover
     finally:
         work.over.set()
         work.join()
     finish(file, server)
     assert_equal(server, contents(broker, topic_name))
     check_order(broker, topic_name, protocol, killed=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", ["simple", "debezium"])
+def test_tables_that_are_altered_while_they_are_read(
+    server: Server, broker: Broker, topic_name: str, tmp_path: Path, protocol: str
+) -> None:
+    fill(server, 4, 3000)
+    file, state = write_feed(tmp_path, server, broker, topic_name, protocol, chunk=200), tmp_path / "feed.state"
+    work = Work(server, 1, 3, 9000)  # on a table that is not altered
+    with running(file) as started:
+        wait(lambda: read_stored(state) is not None, started, file)
+        # before the first chunk is read: Spark is starting
+        server.execute("ALTER TABLE d.t1 ADD x INT NOT NULL DEFAULT 5", "RENAME TABLE d.t2 TO d.moved")
+        server.execute("INSERT INTO d.moved VALUES (1, 1, 'later')", "UPDATE d.t1 SET x = id WHERE id < 50")
+        work.start()
+        wait(lambda: total(state) > 0, started, file)
+        server.execute("ALTER TABLE d.t0 ADD y VARCHAR(9)", "ALTER TABLE d.t1 DROP COLUMN v")
+        server.execute("DROP TABLE d.t3", "CREATE TABLE d.t3 (id INT PRIMARY KEY)", "INSERT INTO d.t3 VALUES (1)")
+        work.over.set()
+        work.join()
+        wait(lambda: is_read(state), started, file)
+    finish(file, server)
+    assert "is read later, once the changefeed has sent what changed it" in told(file)
+    assert_equal(server, contents(broker, topic_name))
+    check_order(broker, topic_name, protocol, killed=True)
+
+
+@pytest.mark.slow
+def test_a_table_is_read_while_the_others_go_on(
+    server: Server, broker: Broker, topic_name: str, tmp_path: Path
+) -> None:
+    fill(server, 2, 2000)
+    extra, state = 'snapshot = "never"', tmp_path / "feed.state"
+    file = write_feed(tmp_path, server, broker, topic_name, chunk=150)
+    file.write_text(file.read_text().replace('snapshot = "initial"', extra).replace('"d.*"]', '"d.*", "!d.t1"]', 1))
+    work = Work(server, 2, 3, 4000)
+    with running(file) as started:
+        wait(lambda: read_stored(state) is not None, started, file)
+        work.start()
+        time.sleep(3)
+        started.terminate()
+        assert started.wait(30) == 0, told(file)[-3000:]
+    file.write_text(file.read_text().replace(', "!d.t1"', ""))
+    try:
+        with running(file) as started:
+            asked = subprocess.run(
+                [*COMMAND, str(file), "--snapshot-table", "d.t1", "--snapshot-table", "d.none"],
+                capture_output=True, text=True, check=False,
+            )  # fmt: skip
+            assert asked.returncode == 0, asked.stderr
+            wait(lambda: total(state) > 0 and is_read(state), started, file)
+            before = read_stored(state)
+            assert before is not None
+            wait(lambda: (now := read_stored(state)) is not None and now.rows > before.rows + 100, started, file)
+    finally:
+        work.over.set()
+        work.join()
+    finish(file, server)
+    assert "`d`.`none`: the rows that it has are not sent: there is no such table" in told(file)
+    assert_tables(server, contents(broker, topic_name), ["t1"])
+    check_order(broker, topic_name, "simple", killed=True)
+
+
+def test_requests_that_cannot_be_met_are_refused(server: Server, broker: Broker, tmp_path: Path) -> None:
+    file = write_feed(tmp_path, server, broker, "none")
+    for arguments, why in (
+        (["--snapshot-table", "d.t"], "has not begun"),
+        (["--source", str(tmp_path), "--snapshot-table", "d.t"], "only where source is one of mysql://"),
+        (["--source", str(tmp_path)], "only where source is one of mysql://"),
+    ):
+        done = subprocess.run([*COMMAND, str(file), *arguments], capture_output=True, text=True, check=False)
+        assert done.returncode == 2 and why in done.stderr, done.stderr

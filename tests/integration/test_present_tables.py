@@ -55,7 +55,7 @@ def test_values_are_those_of_the_binlog(server: Server) -> None:
     nulls = ", ".join(["99", *["NULL"] * len(TYPES)])
     table, rows = _captured_rows(
         server,
-        f"CREATE TABLE d.every (id INT PRIMARY KEY, {', '.join(columns)}, x INT AS (id + 1) VIRTUAL) ROW_FORMAT=DYNAMIC",
+        f"CREATE TABLE d.every (id INT PRIMARY KEY, {', '.join(columns)}, x INT AS (id + 1) VIRTUAL)",
         *(f"INSERT INTO d.every VALUES ({values}, DEFAULT)" for values in (*inserts, nulls)),
     )
     found = look(server, "every")

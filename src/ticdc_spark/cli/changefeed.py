@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from ticdc_spark.errors import UsageError
 from ticdc_spark.mysql import tso_time
 
 if TYPE_CHECKING:
+    from ticdc_spark.capture.snapshot.present import PresentTables
     from ticdc_spark.changefeed.config.settings import Changefeed
     from ticdc_spark.changefeed.progress import Stored
     from ticdc_spark.changefeed.report import Report, Show
@@ -94,8 +95,9 @@ def command(
     if check:
         from ticdc_spark.changefeed.check import lines
 
-        for line in lines(changefeed, capture):
-            click.echo(redact(line))
+        with _present(changefeed) as present:
+            for line in lines(changefeed, capture, present):
+                click.echo(redact(line))
         return
     from ticdc_spark.changefeed.loop import run
 
@@ -132,6 +134,20 @@ def _table_reads(changefeed: Changefeed) -> Iterator[TableReads | None]:
         yield reads
     finally:
         reads.close()
+
+
+@contextmanager
+def _present(changefeed: Changefeed) -> Iterator[PresentTables | None]:
+    """The tables as they are, where a new changefeed begins with them."""
+    from ticdc_spark.capture.open import has_tables
+
+    if changefeed.source is None or changefeed.snapshot.mode == "never" or not has_tables(changefeed.source):
+        yield None
+        return
+    from ticdc_spark.capture.snapshot.present import ServerTables
+
+    with closing(ServerTables(changefeed.source)) as present:
+        yield present
 
 
 @contextmanager
