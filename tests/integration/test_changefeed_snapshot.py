@@ -14,14 +14,17 @@ from threading import Event, Thread
 
 import pymysql
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.integration.test_changefeed import messages
-from tests.integration.test_circle import database
+from tests.integration.test_circle import JOB, database, wrong
 from tests.kafka_broker import Broker
 from tests.mariadb_server import Server
+from tests.spark.lake import replicate
 from ticdc_spark.capture.base import CapturedDdl, Transaction
 from ticdc_spark.capture.stream import open_stream
 from ticdc_spark.changefeed.progress import read_stored
+from ticdc_spark.changefeed.snapshot.requests import request_tables
 from ticdc_spark.model import Envelope, Row, Watermark
 from ticdc_spark.mysql import handle_key, tso
 from ticdc_spark.protocols import decoder
@@ -330,3 +333,31 @@ def test_requests_that_cannot_be_met_are_refused(server: Server, broker: Broker,
     ):
         done = subprocess.run([*COMMAND, str(file), *arguments], capture_output=True, text=True, check=False)
         assert done.returncode == 2 and why in done.stderr, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", ["simple", "debezium"])
+def test_the_lake_has_the_rows_that_were_there(
+    server: Server, broker: Broker, spark: SparkSession, tmp_path: Path, protocol: str
+) -> None:
+    fill(server, 2, 3000)
+    topic = f"lake{protocol}"
+    file = write_feed(tmp_path, server, broker, topic, protocol, chunk=400)
+    file.write_text(file.read_text().replace('rules = ["d.*"]', 'rules = ["d.*", "!d.t1"]'))
+    work = Work(server, 2, 5, 7000)
+    work.start()
+    try:
+        with running(file) as started:
+            wait(lambda: total(tmp_path / "feed.state") > 0, started, file)
+        file.write_text(file.read_text().replace(', "!d.t1"', ""))
+        request_tables(tmp_path / "feed.state", [("d", "t1")])
+        with running(file) as started:
+            wait(lambda: total(tmp_path / "feed.state") > 5000 and is_read(tmp_path / "feed.state"), started, file)
+    finally:
+        work.over.set()
+        work.join()
+    finish(file, server)
+    job = tmp_path / "job.toml"
+    job.write_text(JOB.format(schema=topic, servers=broker.servers, protocol=protocol, registry=""))
+    replicate(job)
+    assert not wrong(job, database(server, "d"), grown=protocol != "simple")

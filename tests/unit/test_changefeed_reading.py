@@ -1,6 +1,8 @@
 """Tables that are read for a changefeed: random stories with deaths and DDL, and mutations that they must find."""
 
 import inspect
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -35,6 +37,12 @@ def test_what_is_read_and_sent_is_the_truth_whatever_dies(first: int, tmp_path: 
             story(seed, tmp_path)
         except Wrong as error:
             raise AssertionError(f"story {seed}: {error}") from error
+
+
+def test_a_changefeed_that_reads_no_tables_needs_no_spark() -> None:
+    code = "import sys, ticdc_spark.changefeed.loop; print([name for name in sys.modules if name == 'pyspark'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 MUTATIONS: dict[str, tuple[ModuleType, str, str, tuple[ModuleType, ...]]] = {
