@@ -16,12 +16,12 @@ import pytest
 
 from tests.golden.equality import unequal, unneeded_rules
 from tests.golden.exceptions import Difference
-from tests.golden.test_debezium_tables import as_told
+from tests.golden.test_debezium_tables import as_truth
 from tests.reference.applier import Applier, run
 from tests.reference.arrival import ArrivalApplier, HiddenDeletes, Milliseconds
+from tests.reference.decoders import Described, Fetched, Sanitised, schema_changes
 from tests.reference.faults import interleaved, replayed, split
 from tests.reference.registry import registry_applier
-from tests.reference.told import Fetched, Sanitised, Told, schema_changes
 from tests.vectors import ROOT, Case, Config, _column_type, _value, cases, named, needs_vectors
 from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.statements import RestoreTable
@@ -122,7 +122,7 @@ def of(config: Config) -> Decoder:
         return found
     if config.protocol == "avro":
         found = Sanitised(found)
-    return Told(found, [change for change in told_by_simple(config.case) if change.name in NEVER_CREATED])
+    return Described(found, [change for change in told_by_simple(config.case) if change.name in NEVER_CREATED])
 
 
 @cache
@@ -177,8 +177,8 @@ def in_types_of(config: Config, kind: str, table: Table, truth: Table, row: Row)
     """A row in the normal form of the types that a table was given, where it came from Debezium's rows."""
     if not config.protocol.startswith("debezium") or kind not in ("registry", "blocks"):
         return row
-    told, kinds = ({column.name: column.type for column in found.columns} for found in (table, truth))
-    return {name: as_told(kinds[name], told.get(name, kinds[name]), value) for name, value in row.items()}
+    decoded, kinds = ({column.name: column.type for column in found.columns} for found in (table, truth))
+    return {name: as_truth(kinds[name], decoded.get(name, kinds[name]), value) for name, value in row.items()}
 
 
 def differences(config: Config, applier: Applier, kind: str = "") -> Iterator[Difference]:
@@ -250,7 +250,7 @@ def rows_of(applier: Applier) -> dict[tuple[str, str], Any]:
 @pytest.mark.parametrize("config", [config for config in CONFIGS if config.claim_check.is_dir()], ids=str)
 def test_every_message_kept_elsewhere_is_taken(config: Config) -> None:
     found = of(config)
-    fetched = found.decoder if isinstance(found, Told) else found
+    fetched = found.decoder if isinstance(found, Described) else found
     assert isinstance(fetched, Fetched)
     for sent in config.messages:
         fetched.open_message(sent.message.key, sent.message.value)
