@@ -28,7 +28,7 @@ from ticdc_spark.mysql import handle_key, tso
 from ticdc_spark.names import unescape
 from ticdc_spark.sinks.iceberg.lake import list_tables, open_lake, read_table
 from ticdc_spark.workload import Truth
-from ticdc_spark.workload.compare import expected
+from ticdc_spark.workload.compare import differences, expected
 
 COMMAND = (sys.executable, "-c", "from ticdc_spark.cli import main; main()")
 FEED = """
