@@ -1,7 +1,7 @@
 """Every vector case, in every configuration, through the reference applier to the tables that the database had.
 
-``equality.py`` has what each protocol cannot bring back, rule by rule. With watermarks the barrier is theirs (mode
-``barrier``); without, the end of the batch (``arrival``, ``milliseconds``); Avro's tables come from the registry.
+``equality.py`` has what each protocol cannot bring back, rule by rule. With watermarks the resolved ts is theirs (mode
+``watermark``); without, the end of the batch (``arrival``, ``milliseconds``); Avro's tables come from the registry.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ SHUFFLED = {
 """One configuration of each protocol and mode: the others differ in the bytes alone."""
 every_config = pytest.mark.parametrize("config", CONFIGS, ids=str)
 
-Mode = Literal["barrier", "arrival", "milliseconds", "registry"]
+Mode = Literal["watermark", "arrival", "milliseconds", "registry"]
 
 
 def mode(config: Config) -> Mode:
@@ -71,13 +71,13 @@ def mode(config: Config) -> Mode:
             return "registry"
         case "avro" if config.case.producer == "tiflow":
             return "arrival"  # its deletes hide their commit_ts
-    return "barrier"
+    return "watermark"
 
 
 @cache
 def applier(config: Config) -> type[Applier]:
     match mode(config):
-        case "barrier":
+        case "watermark":
             return Applier
         case "arrival":
             return HiddenDeletes if config.protocol == "avro" else ArrivalApplier
@@ -238,7 +238,7 @@ def test_partitions_duplicates_replays_and_batches_change_nothing(config: Config
     messages = interleaved(replayed(partitions, seed), seed)
     again = apply(config, messages, batch_size=max(len(messages) // (5 + seed), 1))
     assert rows_of(once) == rows_of(again)
-    if mode(config) == "barrier":
+    if mode(config) == "watermark":
         assert once.lake.tables == again.lake.tables
 
 
