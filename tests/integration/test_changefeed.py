@@ -146,21 +146,25 @@ def messages(broker: Broker, topic: str) -> list[tuple[int, int, bytes | None, b
 
 
 def test_killed_again_and_again_nothing_is_lost(broker: Broker, topic_name: str, tmp_path: Path) -> None:
-    config = WorkloadConfig(seed=7, changes=20_000, ddl_every=400, partitions=3, raw_key_changes=0.0)
+    config = WorkloadConfig(seed=7, changes=40_000, ddl_every=400, partitions=3, raw_key_changes=0.0)
     source = recorded(tmp_path / "recorded", config)
     uri = f"kafka://{broker.servers}/{topic_name}?protocol=simple&partition-num=3"
     command = [*COMMAND, "--sink-uri", uri, "--source", source]
     command += ["--state", str(tmp_path / "state")]
     rand, kills = random.Random(7), 0
+    progress = tmp_path / "state" / "progress.json"
     while True:
+        saved = progress.stat().st_mtime_ns if progress.exists() else 0
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        try:
-            _, stderr = process.communicate(timeout=rand.uniform(4, 9) if kills < 4 else 300)
-            break
-        except subprocess.TimeoutExpired:
+        if kills < 3:
+            while process.poll() is None and not (progress.exists() and progress.stat().st_mtime_ns > saved):
+                time.sleep(0.01)
+            time.sleep(rand.uniform(0, 0.6))
             process.send_signal(signal.SIGKILL)
-            process.communicate()
-            kills += 1
+            kills += process.wait() == -signal.SIGKILL
+        _, stderr = process.communicate(timeout=300)
+        if process.returncode != -signal.SIGKILL:
+            break
     assert process.returncode == 0, stderr.decode()
     assert kills >= 2, "the machine is too fast for this test"
     sent = messages(broker, topic_name)
