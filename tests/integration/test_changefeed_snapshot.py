@@ -88,15 +88,15 @@ def running(file: Path, *more: str, env: Mapping[str, str] | None = None) -> Ite
             started.kill()
 
 
-def told(file: Path) -> str:
+def log_of(file: Path) -> str:
     return (file.parent / "feed.log").read_text()
 
 
 def wait(reached: Callable[[], bool], started: subprocess.Popen[bytes], file: Path, seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not reached():
-        assert started.poll() is None, told(file)[-3000:]
-        assert time.monotonic() < deadline, told(file)[-3000:]
+        assert started.poll() is None, log_of(file)[-3000:]
+        assert time.monotonic() < deadline, log_of(file)[-3000:]
         time.sleep(0.05)
 
 
@@ -115,7 +115,7 @@ def finish(file: Path, server: Server) -> None:
         wait(is_there, started, file)
         time.sleep(1.5)  # for the watermark
         started.terminate()
-        assert started.wait(30) == 0, told(file)[-3000:]
+        assert started.wait(30) == 0, log_of(file)[-3000:]
 
 
 def contents(broker: Broker, topic: str) -> Contents:
@@ -283,7 +283,7 @@ def test_tables_that_are_altered_while_they_are_read(
         work.join()
         wait(lambda: is_read(state), started, file)
     finish(file, server)
-    assert "is read later, once the changefeed has sent what changed it" in told(file)
+    assert "is read later, once the changefeed has sent what changed it" in log_of(file)
     assert_equal(server, contents(broker, topic_name))
     check_order(broker, topic_name, protocol, killed=True)
 
@@ -302,7 +302,7 @@ def test_a_table_is_read_while_the_others_go_on(
         work.start()
         time.sleep(3)
         started.terminate()
-        assert started.wait(30) == 0, told(file)[-3000:]
+        assert started.wait(30) == 0, log_of(file)[-3000:]
     file.write_text(file.read_text().replace(', "!d.t1"', ""))
     try:
         with running(file) as started:
@@ -319,7 +319,7 @@ def test_a_table_is_read_while_the_others_go_on(
         work.over.set()
         work.join()
     finish(file, server)
-    assert "`d`.`none`: the rows that it has are not sent: there is no such table" in told(file)
+    assert "`d`.`none`: the rows that it has are not sent: there is no such table" in log_of(file)
     assert_tables(server, contents(broker, topic_name), ["t1"])
     check_order(broker, topic_name, "simple", killed=True)
 

@@ -32,7 +32,7 @@ from ticdc_spark.changefeed.topics import Topics
 from ticdc_spark.errors import SourceFault
 from ticdc_spark.model import TableName
 
-_SAY_AGAIN = 60.0
+_LOG_AGAIN = 60.0
 _RETRY = 600.0
 """Seconds for which a server that does not answer is tried again, as its binlog is."""
 _LOG = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class TableReads:
         self._rules = Router(changefeed)
         self._since = 0
         """What an earlier process has sent is not above it."""
-        self._said: dict[TableName, float] = {}
+        self._logged: dict[TableName, float] = {}
 
     def close(self) -> None:
         """Give up Spark."""
@@ -156,8 +156,8 @@ class TableReads:
             found, why = readable(name, known[name], tables)
             if found:
                 return True
-            if time.monotonic() - self._said.get(name, float("-inf")) > _SAY_AGAIN:
-                self._said[name] = time.monotonic()
+            if time.monotonic() - self._logged.get(name, float("-inf")) > _LOG_AGAIN:
+                self._logged[name] = time.monotonic()
                 _LOG.info("`%s`.`%s` is not read yet: %s", *name, why)
         return False
 

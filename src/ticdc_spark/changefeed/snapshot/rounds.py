@@ -96,7 +96,7 @@ class Round:
     def _do(self, wave: Wave) -> None:
         began = time.monotonic()
         base = self._note.base
-        self._say(wave)
+        self._report(wave)
         found = {part.found.table: None for part in wave.parts}
         ids = self._announcer.announce(found, base)
         topics = [self._rules.route(table).topic for table in found]
@@ -121,7 +121,7 @@ class Round:
         self._state = state
         failpoints.point("wave")
         self._save(note)
-        self._say(wave)
+        self._report(wave)
 
     def _wait(self, later: Mapping[TableName, str]) -> None:
         for name, why in later.items():
@@ -132,7 +132,7 @@ class Round:
         self._folder.save(self._state, self._topics.used(), self.rows, note)
         self._note = note
 
-    def _say(self, wave: Wave) -> None:
+    def _report(self, wave: Wave) -> None:
         name = wave.stretches[-1].name
         if name not in self._expected:
             self._expected[name] = self._tables.estimate(name)
