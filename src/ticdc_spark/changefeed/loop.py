@@ -9,6 +9,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from ticdc_spark.capture.base import Capture, Captured, CaptureState, Resolved
 from ticdc_spark.changefeed.actions import Save
 from ticdc_spark.changefeed.config.settings import Changefeed
@@ -63,7 +65,7 @@ def run(
                 topics.facts(target)
                 begun = begin(capture, folder, changefeed.start_ts, reads)
                 if reads is not None:
-                    totals.add(*reads.finish_round(folder, topics, stop, show))
+                    totals.add(*reads.finish_round(folder, topics, stop, lambda one: show(totals.added_to(one))))
                 if folder.reading.base:  # stopped within a round, to go on with it
                     return totals.report(begun.commit_ts)
                 with _Run(changefeed, capture, folder, topics, totals, stop, show, reads) as once:
@@ -114,6 +116,9 @@ class _Totals:
     def add(self, rows: int, messages: int) -> None:
         self.rows += rows
         self.messages += messages
+
+    def added_to(self, report: Report) -> Report:
+        return replace(report, rows=self.rows + report.rows, messages=self.messages + report.messages)
 
     def report(self, saved: int) -> Report:
         return Report(rows=self.rows, messages=self.messages, waiting=0, rows_per_second=0.0, saved=saved)
