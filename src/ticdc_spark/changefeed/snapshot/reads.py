@@ -49,7 +49,7 @@ class TableReads:
         tables: Callable[[], PresentTables] | None = None,
     ) -> None:
         """``uri``: the server's. ``sender``: of waves; ``None``: Spark, once there is one. Raises: UsageError"""
-        self._changefeed, self._given = changefeed, sender
+        self._changefeed, self._given, self._ours = changefeed, sender, sender is None
         self._server = parse_uri(uri)
         self._open: Callable[[], PresentTables] = tables or partial(ServerTables, uri)
         self._rules = Router(changefeed)
@@ -59,7 +59,7 @@ class TableReads:
 
     def close(self) -> None:
         """Give up Spark."""
-        if self._given is not None:
+        if self._ours and self._given is not None:
             self._given.close()
 
     def first(self, state: CaptureState) -> tuple[CaptureState, ReadNote]:
@@ -130,6 +130,8 @@ class TableReads:
                         rows, messages = rows + round_.rows, messages + round_.messages
                 if stop.is_set():
                     break
+                if not round_.unread:
+                    self.close()  # a changefeed goes on for long, and Spark takes much memory
             except SourceFault as fault:
                 if folder.reading != before or not failing_since:
                     failing_since = time.monotonic()

@@ -81,6 +81,11 @@ class Round:
                 return
             self._do(wave)
 
+    @property
+    def unread(self) -> tuple[TableName, ...]:
+        """Tables that are still to be read."""
+        return self._state.unread
+
     def _planned(self) -> Wave:
         snapshot = self._changefeed.snapshot
         wave = plan_wave(
