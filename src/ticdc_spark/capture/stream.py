@@ -21,6 +21,7 @@ import msgspec
 from ticdc_spark.capture.base import Captured, CaptureState, Resolved
 from ticdc_spark.capture.reorder import Partition, PartitionAt, Reordering, StreamPosition
 from ticdc_spark.clients.claim_check import ClaimCheckStorage
+from ticdc_spark.config.secrets import is_secret_key, remember
 from ticdc_spark.errors import SchemaMissing, SourceFault, UsageError
 from ticdc_spark.protocols import canonical, protocol
 from ticdc_spark.protocols.base import Decoder, ReadOptions
@@ -47,7 +48,7 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
     servers: str | None = None
     topics: tuple[str, ...] = ()
     client: Mapping[str, str] = {}
-    """librdkafka's own options."""
+    """Options of librdkafka, or of Kafka's Java client."""
     first: Literal["beginning", "end"] = "beginning"
     """Where a new changefeed begins to read Kafka."""
     protocol: str | None = None
@@ -234,7 +235,7 @@ def open_stream(text: str) -> StreamCapture:
     ``kafka://host:port[,host:port]/topic[,topic]?key=value``, or the path of a recorded topic, which may be followed
     by ``?key=value``. Keys: ``protocol``, ``schema-registry``, ``source-timezone``, ``claim-check-storage``,
     ``upstream``, ``verify-checksum``, ``from`` (``beginning`` or ``end``, Kafka only); others of Kafka, with a dot in
-    their names, are librdkafka's.
+    their names, are those of its client (``TopicReader``).
 
     Raises: UsageError naming the key.
     """
@@ -243,6 +244,8 @@ def open_stream(text: str) -> StreamCapture:
     base, _, query = text.partition("?")
     given = dict(parse_qsl(query, keep_blank_values=True))
     client = {key: given.pop(key) for key in [*given] if "." in key}
+    for key in filter(is_secret_key, client):
+        remember(client[key])
     fields = {"protocol", "schema-registry", "source-timezone", "claim-check-storage", "upstream", "verify-checksum"}
     kafka = base.startswith("kafka://")
     for key in given:

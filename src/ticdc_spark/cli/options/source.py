@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from ticdc_spark.clients.claim_check import ClaimCheckStorage
+from ticdc_spark.config.secrets import ReferenceFault, is_secret_key, remember, resolve
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Message, Offsets
 from ticdc_spark.mysql import time_zone
@@ -69,12 +70,31 @@ def place(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
 
 
 def client_options(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
-    """Read ``-X key=value``. Raises: BadParameter."""
-    pairs = [text.partition("=") for text in value]
-    for name, equals, _ in pairs:
+    """Read ``-X key=value``, with references as in a job file (paths from here). Raises: BadParameter."""
+    options = {}
+    for name, equals, text in (pair.partition("=") for pair in value):
         if not name or not equals:
             raise click.BadParameter(f"{name!r}: write key=value")
-    return {name: text for name, _, text in pairs}
+        try:
+            options[name] = resolve(text, Path.cwd())
+        except ReferenceFault as fault:
+            raise click.BadParameter(f"{name}: {fault}") from fault
+        if is_secret_key(name):
+            remember(options[name])
+    return options
+
+
+def client_option(name: str) -> Callable[[F], F]:
+    """The option ``-X``, which a command takes as ``name``."""
+    return click.option(
+        "-X",
+        name,
+        multiple=True,
+        callback=client_options,
+        metavar="KEY=VALUE",
+        help="An option of librdkafka, or of Kafka's Java client such as sasl.jaas.config; may be repeated. The value "
+        "may be ${env:NAME} or ${file:PATH}.",
+    )
 
 
 _OPTIONS = (
@@ -89,7 +109,7 @@ _OPTIONS = (
         metavar="PLACE",
         help="Read the schemas (DDL, BOOTSTRAP) from this earlier place up to --from.",
     ),
-    click.option("-X", "client", multiple=True, callback=client_options, metavar="KEY=VALUE", help="librdkafka's own."),
+    client_option("client"),
     click.option(
         "--protocol",
         type=click.Choice(sorted({*PROTOCOLS, *ALIASES})),
@@ -218,6 +238,7 @@ def _earlier(source: Source, end: Offsets) -> Iterator[Message]:
 __all__ = [
     "Opened",
     "Source",
+    "client_option",
     "client_options",
     "make_source",
     "opened",
