@@ -19,7 +19,7 @@ from ticdc_spark.config.job import (
     SourceConfig,
 )
 from ticdc_spark.config.kafka_options import read_kafka_options
-from ticdc_spark.config.paths import absolute, existing, location
+from ticdc_spark.config.paths import absolute, existing, location, registry_files
 from ticdc_spark.config.placement import hint
 from ticdc_spark.config.toml import Mistakes, Section
 from ticdc_spark.config.values import Retention, SkipDdl, skip_ddl_line
@@ -112,9 +112,11 @@ def _source(raw: Mapping[str, Any], mistakes: Mistakes) -> SourceConfig | None:
     if registry and "schema_registry" not in keys:
         mistakes.add("[source]", f"`{min(registry)}` is an option of a schema registry; write `schema-registry` too")
     _suits_protocol(keys, mistakes)
+    options_of_registry = {key.removeprefix("schema-registry."): text for key, text in registry.items()}
+    where = "[source] schema-registry."
+    keys["schema_registry_options"] = registry_files(options_of_registry, mistakes.path, where, mistakes)
     if mistakes.count > before:
         return None
-    keys["schema_registry_options"] = {key.removeprefix("schema-registry."): text for key, text in registry.items()}
     if kind is FilesSource:
         return FilesSource(**keys)
     if (keys.get("topics") is None) == (keys.get("topic_pattern") is None):
