@@ -1,4 +1,4 @@
-"""What stands before a real schema registry in production: a proxy that ends TLS and asks for a password."""
+"""What stands before a real schema registry in production: a proxy that ends TLS and requires a password."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def guarded(
             sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             status, body = 401, b'{"error_code":40101,"message":"Unauthorized"}'
             if self.headers.get("Authorization") == expected:
-                asked = urllib.request.Request(real + self.path, sent or None, method=self.command)
-                asked.add_header("Content-Type", self.headers.get("Content-Type") or "application/json")
+                forwarded = urllib.request.Request(real + self.path, sent or None, method=self.command)
+                forwarded.add_header("Content-Type", self.headers.get("Content-Type") or "application/json")
                 try:
-                    with urllib.request.urlopen(asked, timeout=10) as answer:
+                    with urllib.request.urlopen(forwarded, timeout=10) as answer:
                         status, body = answer.status, answer.read()
                 except urllib.error.HTTPError as error:
                     status, body = error.code, error.read()

@@ -1,4 +1,4 @@
-"""A real Kafka broker that wants TLS, a login or both, and the files that its clients need."""
+"""A real Kafka broker that requires TLS, a login or both, and the files that its clients need."""
 
 from pathlib import Path
 

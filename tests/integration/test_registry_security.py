@@ -34,7 +34,7 @@ WRONG = "hunter2-wrong"
 
 
 class Secure:
-    """A registry with TLS, and the same behind a proxy that also wants a password."""
+    """A registry with TLS, and the same behind a proxy that also requires a password."""
 
     def __init__(self, folder: Path) -> None:
         authority = Authority(folder / "pki")
@@ -129,7 +129,7 @@ def test_inspect_by_tls_and_a_password(broker: Broker, secure: Secure, topic_nam
 
 
 @pytest.mark.parametrize(
-    ("protocol", "password", "right", "told"),
+    ("protocol", "password", "right", "message"),
     [
         ("avro", PASSWORD, True, ""),
         pytest.param("debezium-avro", PASSWORD, True, "", marks=pytest.mark.slow),
@@ -145,7 +145,7 @@ def test_a_changefeed_by_tls_and_a_password(
     protocol: str,
     password: str,
     right: bool,
-    told: str,
+    message: str,
 ) -> None:
     (tmp_path / "ca.pem").write_bytes((secure.ca if right else secure.other_ca).read_bytes())
     made = table(1)
@@ -166,11 +166,11 @@ def test_a_changefeed_by_tls_and_a_password(
         feed = load_changefeed(tmp_path / "feed.toml", None, {"changefeed-id": "test"})
         return run(feed, open_stream(str(source)), tmp_path / "state", source="recorded", stop=threading.Event())
 
-    if not told:
+    if not message:
         assert sent().rows == 1
         return
     began = time.monotonic()
-    with pytest.raises(RegistryFault, match=told) as refused:
+    with pytest.raises(RegistryFault, match=message) as refused:
         sent()
     assert time.monotonic() - began < 60
     assert "hunter2" not in str(refused.value) and quote(PASSWORD, safe="") not in str(refused.value)

@@ -1,4 +1,4 @@
-"""``replicate`` and the commands that read Kafka, where a real broker wants TLS and a login: one set of options."""
+"""``replicate`` and the commands that read Kafka, where a real broker requires TLS and a login: one set of options."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def options(secure: SecureBroker, mechanism: str | None, tls: bool, ca: Path | N
 
 
 def client_certificate(secure: SecureBroker, folder: Path) -> dict[str, str]:
-    """What a listener needs that asks its clients for a certificate."""
+    """What a listener needs that requires a certificate of its clients."""
     file = folder / "client.pem"
     file.write_text(secure.key.read_text() + secure.cert.read_text())
     return {"kafka.ssl.keystore.type": "PEM", "kafka.ssl.keystore.location": file.name}
@@ -99,23 +99,23 @@ def test_a_wrong_password_is_one_error_at_once(
         replicate(file)
     assert "hunter2" not in str(refused.value)
     assert not (tmp_path / "state" / "progress.json").exists() and not (tmp_path / "lake" / "_ticdc_spark_log").exists()
-    code, said = check(file)
-    assert (code, "Authentication failed" in said["source"], "protocol" in said) == (1, True, False)
+    code, lines = check(file)
+    assert (code, "Authentication failed" in lines["source"], "protocol" in lines) == (1, True, False)
 
 
 @pytest.mark.parametrize(
-    ("listener", "mechanism", "tls", "other_ca", "told"),
+    ("listener", "mechanism", "tls", "other_ca", "message"),
     [
         ("SASL_SSL", "PLAIN", True, True, "certificate verify failed.*kafka.ssl.truststore.location"),
-        ("SASL_PLAINTEXT", None, False, False, "does this listener want TLS, a login"),
-        pytest.param("SASL_SSL", "PLAIN", False, False, "does this listener want TLS", marks=pytest.mark.slow),
-        pytest.param("SSL", None, False, False, "does this listener want TLS", marks=pytest.mark.slow),
+        ("SASL_PLAINTEXT", None, False, False, "does this listener require TLS, a login"),
+        pytest.param("SASL_SSL", "PLAIN", False, False, "does this listener require TLS", marks=pytest.mark.slow),
+        pytest.param("SSL", None, False, False, "does this listener require TLS", marks=pytest.mark.slow),
         pytest.param("SSL", None, True, False, "(?i)certificate", marks=pytest.mark.slow),
         pytest.param("PLAINTEXT", None, True, False, "PLAINTEXT broker listener", marks=pytest.mark.slow),
         pytest.param("PLAINTEXT", "PLAIN", False, False, "PLAIN mechanism handshake failed", marks=pytest.mark.slow),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_the_listener_says_so(
+def test_what_does_not_fit_the_listener(
     secure: SecureBroker,
     truth: Truth,
     tmp_path: Path,
@@ -123,11 +123,11 @@ def test_what_does_not_fit_the_listener_says_so(
     mechanism: str | None,
     tls: bool,
     other_ca: bool,
-    told: str,
+    message: str,
 ) -> None:
     servers = secure.broker.listeners.get(listener, secure.broker.servers)
     file = job(tmp_path, servers, options(secure, mechanism, tls, secure.other_ca if other_ca else None))
-    with pytest.raises(SourceFault, match=told) as refused:
+    with pytest.raises(SourceFault, match=message) as refused:
         replicate(file)
     assert PASSWORD not in str(refused.value)
 
@@ -166,29 +166,35 @@ def test_both_clients_take_every_login(
     servers = secure.broker.listeners.get(listener, secure.broker.servers)
     more = client_certificate(secure, tmp_path) if listener == "SSL" else {}
     file = job(tmp_path, servers, options(secure, mechanism, tls) | more)
-    code, said = check(file)
-    assert (code, "messages" in said["source"]) == (0, True), said
+    code, lines = check(file)
+    assert (code, "messages" in lines["source"]) == (0, True), lines
     assert replicate(file).finished
     assert not any(compare(file, truth).values())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("listener", "mechanism", "tls", "told"),
+    ("listener", "mechanism", "tls", "message"),
     [
         ("SASL_SSL", "PLAIN", True, "SaslAuthenticationException"),
-        ("SASL_PLAINTEXT", None, False, r"does this listener want TLS.*kafka\.security\.protocol"),
-        ("SSL", None, False, r"does this listener want TLS.*kafka\.security\.protocol"),
+        ("SASL_PLAINTEXT", None, False, r"does this listener require TLS.*kafka\.security\.protocol"),
+        ("SSL", None, False, r"does this listener require TLS.*kafka\.security\.protocol"),
         ("SSL", None, True, r"(?i)certificate|SslException|SSLException"),
     ],
 )
-def test_the_java_client_alone_says_why(
-    secure: SecureBroker, spark: SparkSession, truth: Truth, listener: str, mechanism: str | None, tls: bool, told: str
+def test_errors_of_the_java_client_alone(
+    secure: SecureBroker,
+    spark: SparkSession,
+    truth: Truth,
+    listener: str,
+    mechanism: str | None,
+    tls: bool,
+    message: str,
 ) -> None:
     """Where librdkafka is not installed, or cannot read what Java reads."""
     given = options(secure, mechanism, tls)
     given = {key: value.replace("${env:CDC_PASSWORD}", "hunter2-wrong") for key, value in given.items()}
-    assert re.search(told, java_refusal(secure, spark, listener, given))
+    assert re.search(message, java_refusal(secure, spark, listener, given))
 
 
 def test_the_java_client_alone_names_the_authority(secure: SecureBroker, spark: SparkSession, truth: Truth) -> None:

@@ -31,7 +31,7 @@ _QUESTIONS = {
     "CERTIFICATE_VERIFY_FAILED": "; does ssl.ca.location name the authority of its certificate?",
     "WRONG_VERSION_NUMBER": "; is it http://?",
     "Server disconnected": "; is it https://?",
-    "alert": "; does it want a client's certificate (ssl.certificate.location, ssl.key.location)?",
+    "alert": "; does it require a client's certificate (ssl.certificate.location, ssl.key.location)?",
 }
 _NUMBERS = {
     "cache.capacity",
@@ -147,7 +147,7 @@ class SchemaRegistry:
 
 
 def _question(error: Exception, why: str) -> str:
-    """What is most likely wrong where the client's error does not say it."""
+    """What is most likely wrong where the client's error does not name it."""
     if isinstance(error, SchemaRegistryError):
         refused = error.http_status_code in (401, 403)
         return "; user and password belong in its URL, as user:password@, URL-encoded" if refused else ""

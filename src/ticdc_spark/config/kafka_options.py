@@ -100,7 +100,7 @@ def _check_login(jaas: str, mechanism: str | None, mistakes: Mistakes) -> None:
 
 
 def _check_store(store: str, options: Mapping[str, str], mistakes: Mistakes) -> None:
-    """Look whether a file of certificates is what its type says. Java's JKS also reads PKCS12."""
+    """Look whether a file of certificates is of its type. Java's JKS also reads PKCS12."""
     path, key = options[f"ssl.{store}.location"], f"ssl.{store}.type"
     try:
         form = form_of(path)

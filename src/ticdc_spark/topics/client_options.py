@@ -11,7 +11,7 @@ from ticdc_spark.errors import UsageError, os_reason
 from ticdc_spark.topics.jaas import parse_jaas
 
 SECURITY = ("security.", "sasl.", "ssl.")
-"""Beginnings of the options that say how a cluster is reached."""
+"""Beginnings of the options by which a cluster is reached."""
 MECHANISMS = {
     "PLAIN": "PlainLoginModule",
     "SCRAM-SHA-256": "ScramLoginModule",

@@ -22,7 +22,7 @@ class Login(NamedTuple):
 def parse_jaas(text: str) -> Login:
     """Read the value as Java does: options are quoted with ``"`` or ``'``, with Java's escapes.
 
-    Raises: ValueError that says what is wrong and shows nothing of the text, for it holds a password.
+    Raises: ValueError that names what is wrong and shows nothing of the text, for it holds a password.
     """
     words = list(_words(text))
     if len(words) < 2 or words[1] not in _FLAGS:

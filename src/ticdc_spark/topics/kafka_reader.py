@@ -160,15 +160,15 @@ class TopicReader:
                 raise SourceFault(f"Kafka at {self._servers} has sent nothing for {_ANSWER_SECONDS:.0f} s")
 
     def _all_topics(self) -> Mapping[str, Any]:
-        """Every topic, as asking for one by name could create it; a login or a certificate is refused only once."""
+        """Every topic, as a request for one by name could create it; a login or a certificate is refused only once."""
         began = time.monotonic()
         while True:
-            asked = time.monotonic()
+            began_call = time.monotonic()
             try:
                 return dict(self._consumer.list_topics(timeout=1).topics)
             except self._kafka.KafkaException:
                 self._consumer.poll(0)
-                given_up = time.monotonic() < asked + 0.9  # not a timeout
+                given_up = time.monotonic() < began_call + 0.9  # not a timeout
                 if self._refused or given_up or time.monotonic() > began + _METADATA_SECONDS:
                     raise
 
@@ -203,7 +203,7 @@ class TopicReader:
         unreachable = error.code() in (kafka._TRANSPORT, kafka._TIMED_OUT, kafka._ALL_BROKERS_DOWN)
         if not unreachable or self._refused or "Connect to" in heard or "resolve" in heard or "?" in heard:
             return heard
-        return f"{heard}; does this listener want TLS, a login or a certificate (security.protocol)?"
+        return f"{heard}; does this listener require TLS, a login or a certificate (security.protocol)?"
 
     @contextmanager
     def _asking(self) -> Iterator[None]:

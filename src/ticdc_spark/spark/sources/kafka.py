@@ -249,9 +249,9 @@ def _reason(error: Py4JJavaError) -> str:
 _QUESTIONS = {
     "SunCertPathBuilderException": "; does kafka.ssl.truststore.location hold the authority of the brokers' "
     "certificates?",
-    "TimeoutException": "; does this listener want TLS, a login or a certificate (kafka.security.protocol)?",
+    "TimeoutException": "; does this listener require TLS, a login or a certificate (kafka.security.protocol)?",
 }
-"""What is most likely wrong where Kafka's client does not say it."""
+"""What is most likely wrong where Kafka's client does not name it."""
 
 
 __all__ = ["KafkaTopicSource"]
