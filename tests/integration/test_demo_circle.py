@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 COMMAND = (sys.executable, "-m", "scripts.demo_circle")
+ROOT = Path(__file__).parents[2]
 TABLES = ("shop.customers", "shop.orders", "shop.page_views", "shop.products")
 
 
@@ -31,7 +32,7 @@ def processes_of(folder: Path) -> list[str]:
 def test_both_ends_are_equal_and_no_process_stays(tmp_path: Path) -> None:
     folder = tmp_path / "circle"
     command = [*COMMAND, "--folder", str(folder), "--seconds", "5"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=590, cwd=ROOT)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     lines = done.stdout.splitlines()
     for name in TABLES:
@@ -40,7 +41,7 @@ def test_both_ends_are_equal_and_no_process_stays(tmp_path: Path) -> None:
         assert verdict == "equal" and rows != "0", line
     assert not processes_of(folder)
     (folder / ".ticdc-spark-demo").unlink()
-    refused = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    refused = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=ROOT)
     assert (refused.returncode, "holds something that is no demo's" in refused.stdout) == (2, True)
 
 
@@ -48,7 +49,7 @@ def test_both_ends_are_equal_and_no_process_stays(tmp_path: Path) -> None:
 def test_ctrl_c_ends_everything(tmp_path: Path) -> None:
     folder = tmp_path / "circle"
     command = [*COMMAND, "--folder", str(folder), "--seconds", "600"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as demo:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True, cwd=ROOT) as demo:
         assert demo.stdout is not None
         for line in demo.stdout:
             if "transactions in MariaDB" in line:

@@ -7,7 +7,8 @@ import pytest
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Column, ColumnType, SchemaChange, Table
 from ticdc_spark.replicate.plan.conversions import NO_ZONE
-from ticdc_spark.replicate.plan.evolve import Alter, Evolution, Refused, SessionZone, action, evolution, set_aside
+from ticdc_spark.replicate.plan.evolution import Evolution, SessionZone, evolution, set_aside
+from ticdc_spark.replicate.plan.evolve import Alter, Refused, action
 from ticdc_spark.spark.types import LakeOptions, lake_columns
 
 
@@ -210,3 +211,26 @@ def test_a_rewritten_column_stays_where_it_stood() -> None:
     assert aside.order == ("a", "b", "_old", "c")
     moved = evolved({"a": "int", "b": "int"}, column("b", "varchar"), column("a"))
     assert moved.changes.order == ("b", "a")
+
+
+@pytest.mark.parametrize(
+    ("added", "default"),
+    [
+        (column("b", "text", default="'x'"), "'x'"),
+        (column("b", "json", default="json_array()"), "json_array()"),
+        (column("b", "int", default="floor(rand() * 9)"), "floor(rand() * 9)"),
+        (column("b", "datetime", default="now() + interval 1 day"), "now() + interval 1 day"),
+        (column("b", "binary", length=2, default="\ufffd\ufffd"), "\ufffd\ufffd"),
+    ],
+)
+def test_a_default_that_cannot_be_computed_marks_the_table(added: Column, default: str) -> None:
+    found = evolved({"a": "int"}, column("a"), added)
+    assert not found.fills
+    assert found.inexact == (f"column `b`: rows from before it have NULL in place of its default, {default!r}",)
+
+
+@pytest.mark.parametrize("default", ["CURRENT_TIMESTAMP", "CURRENT_TIMESTAMP(6)", "now()", "CURRENT_DATE"])
+def test_the_moment_of_a_ddl_is_known(default: str) -> None:
+    found = evolved({"a": "int"}, column("a"), column("b", "datetime", default=default))
+    assert [fill.moment for fill in found.fills] == [True]
+    assert not found.inexact

@@ -10,8 +10,9 @@ from ticdc_spark.mysql import tso_physical_ms
 from ticdc_spark.names import escape
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import OLD_VALUES
-from ticdc_spark.replicate.plan.evolve import Alter, Evolution, Fill, Rewrite, evolution
-from ticdc_spark.replicate.plan.evolve import set_aside as set_column_aside
+from ticdc_spark.replicate.plan.evolution import Evolution, Fill, Rewrite, evolution
+from ticdc_spark.replicate.plan.evolution import set_aside as set_column_aside
+from ticdc_spark.replicate.plan.evolve import Alter
 from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.sinks import base as sink_base
 from ticdc_spark.sinks.base import ColumnChanges, ColumnConversion, Stamp

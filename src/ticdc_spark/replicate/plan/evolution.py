@@ -1,0 +1,229 @@
+"""Evolution: how a lake table gets from the columns that it has to those that the source's table has. Pure."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from ticdc_spark.errors import MessageError, UsageError
+from ticdc_spark.mysql import NO_CONSTANT, Ambiguous, default_value, fsp, utc_timestamp
+from ticdc_spark.replicate.plan.conversions import Conversion, conversion
+from ticdc_spark.sinks.base import ColumnChanges
+from ticdc_spark.spark.types import LakeColumn
+
+
+class Rewrite(msgspec.Struct, frozen=True):
+    """A type change that the lake cannot promote: every value is converted, as MySQL converts."""
+
+    column: LakeColumn
+    old_type: str
+    expression: str
+    """Spark SQL over ``{old}``, the column's old values."""
+    conversion: Conversion | None = None
+    """The same for canonical values; ``None`` where the source's type before is not known."""
+
+    @property
+    def inexact(self) -> str:
+        """Why the new values may differ from the source's, as ``inexact: …``; ``""`` when they are exact."""
+        return self.conversion.reason if self.conversion is not None else ""
+
+
+class Fill(msgspec.Struct, frozen=True):
+    """A new column whose old rows are not NULL."""
+
+    column: LakeColumn
+    value: str | bytes | None
+    """Canonical; ``None`` with ``moment``: the DDL's own time."""
+    moment: bool = False
+
+
+class SessionZone(msgspec.Struct, frozen=True):
+    """The time zone of the session in which DDLs run: ``[job] ddl-timezone``, else ``source-timezone``."""
+
+    name: str | None
+    """``None``: neither key is set."""
+    ambiguous: Ambiguous = "earlier"
+
+
+_NO_SESSION = SessionZone(None)
+_MOMENT = re.compile(r"(current_timestamp|now|localtime|localtimestamp|current_date|curdate)(\(\d*\))?", re.IGNORECASE)
+
+
+class Evolution(msgspec.Struct, frozen=True):
+    """How one table gets from its live columns to the wanted ones."""
+
+    changes: ColumnChanges
+    fills: tuple[Fill, ...]
+    rewrites: tuple[Rewrite, ...]
+    """Also of columns whose lake type stays while their values change (DATETIME(6) to DATETIME)."""
+    inexact: tuple[str, ...] = ()
+    """One sentence for each rewrite whose values may differ from the source's: the table is to be marked."""
+    order: tuple[str, ...] = ()
+    """All lake names in the source's order."""
+
+
+def evolution(
+    live: Mapping[str, str],
+    wanted: tuple[LakeColumn, ...],
+    renames: Mapping[str, str],
+    *,
+    old: Sequence[LakeColumn] = (),
+    session: SessionZone = _NO_SESSION,
+    local_defaults: bool = False,
+    literal_defaults: bool = False,
+) -> Evolution:
+    """Compare the live columns of a table (name to Spark type, in the lake's order) with the wanted ones.
+
+    ``renames``: lake names, old to new. ``old``: the table's columns before, whose source types decide the conversion;
+    a live column that is not among them, or has another type there, is converted by its lake type alone.
+    ``local_defaults``: the schema came from SQL, so a TIMESTAMP default is local time of ``session`` (Simple: UTC).
+    ``literal_defaults``: it came from the schemas of rows, so a TEXT or BLOB may have any default; see
+    ``mysql.default_value``.
+
+    Raises: UsageError when such a default is needed for old rows and no zone is set.
+    """
+    folded = {name.casefold(): new for name, new in renames.items()}
+    after = {column.name.casefold(): column for column in wanted}
+    rename = [
+        (name, after[folded[name.casefold()].casefold()].name)
+        for name in live
+        if name.casefold() in folded and folded[name.casefold()].casefold() in after
+    ]
+    moved = {name for name, _ in rename}
+    taken = {new.casefold() for _, new in rename}
+    # A column whose name another one takes is dropped by the same statement.
+    drop = tuple(
+        name for name in live if name not in moved and (name.casefold() not in after or name.casefold() in taken)
+    )
+    kept = {name: kind for name, kind in live.items() if name not in moved and name not in drop}
+    origins = {new.casefold(): name for name, new in rename} | {name.casefold(): name for name in kept}
+    # A change of case alone is a rename too.
+    rename += [(name, after[name.casefold()].name) for name in kept if after[name.casefold()].name != name]
+    add = tuple(column for column in wanted if column.name.casefold() not in origins)
+    before = {column.name: column for column in old}
+    promote, rewrites = [], []
+    for column in wanted:
+        origin = origins.get(column.name.casefold())
+        if origin is None:
+            continue
+        kind, source = live[origin], before.get(origin)
+        rewrite = _rewrite(kind, source, column, session)
+        if rewrite is not None and _promotes(kind, column.type.spark):
+            promote.append(column)
+        elif rewrite is not None:
+            rewrites.append(rewrite)
+    found = (_fill(column, session, local_defaults, literal_defaults) for column in add)
+    fills = tuple(fill for fill in found if fill is not None)
+    order = _order(live, wanted, dict(rename), drop)
+    return Evolution(
+        ColumnChanges(rename=tuple(rename), add=add, drop=drop, promote=tuple(promote), order=order),
+        fills,
+        tuple(rewrites),
+        (
+            *(f"column `{one.column.source}`: {one.inexact}" for one in rewrites if one.inexact),
+            *(_unknown_default(column) for column in add if _is_unknown(column, literal_defaults)),
+        ),
+        tuple(column.name for column in wanted),
+    )
+
+
+def _rewrite(kind: str, source: LakeColumn | None, column: LakeColumn, session: SessionZone) -> Rewrite | None:
+    """``None``: the lake has the new values already."""
+    if source is None or source.type.spark != kind:
+        return None if kind == column.type.spark else Rewrite(column, kind, _conversion(kind, column))
+    if source.column.type == column.column.type and source.type == column.type:
+        return None
+    change = conversion(source, column, session.name, session.ambiguous)
+    if change.keeps_lake:
+        return None
+    return Rewrite(column, kind, change.template, change)
+
+
+def _order(
+    live: Mapping[str, str], wanted: tuple[LakeColumn, ...], renamed: Mapping[str, str], dropped: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The wanted names in order; empty when additions at the end, renames and drops leave them so anyway."""
+    found = [renamed.get(name, name) for name in live if name not in dropped]
+    names = tuple(column.name for column in wanted)
+    return () if (*found, *(name for name in names if name not in found)) == names else names
+
+
+def set_aside(rewrite: Rewrite, evolved: Evolution, aside: str) -> ColumnChanges:
+    """The changes that begin a rewrite: the old column is renamed ``aside``, the new one comes where it stood."""
+    name = rewrite.column.name
+    order = tuple(one for other in evolved.order for one in ((other, aside) if other == name else (other,)))
+    return ColumnChanges(rename=((name, aside),), add=(rewrite.column,), order=order)
+
+
+def _fill(column: LakeColumn, session: SessionZone, local_defaults: bool, literal_defaults: bool) -> Fill | None:
+    value = default_value(column.column, literal=literal_defaults)
+    if value is NO_CONSTANT:
+        return Fill(column, None, moment=True) if _is_moment(column) else None
+    if value is None:
+        return None
+    return Fill(column, local_default(column, value, session) if local_defaults else value)
+
+
+def _is_moment(column: LakeColumn) -> bool:
+    """Whether older rows get the moment of the DDL."""
+    default = str(column.column.default)
+    return column.type.arrow in {"date", "local", "instant"} and _MOMENT.fullmatch(default) is not None
+
+
+def _is_unknown(column: LakeColumn, literal_defaults: bool) -> bool:
+    """Whether only the source can tell what older rows have in a new column."""
+    return default_value(column.column, literal=literal_defaults) is NO_CONSTANT and not _is_moment(column)
+
+
+def _unknown_default(column: LakeColumn) -> str:
+    default = f"{column.column.default}"[:80]
+    return f"column `{column.source}`: rows from before it have NULL in place of its default, {default!r}"
+
+
+def local_default(column: LakeColumn, value: str | bytes, session: SessionZone) -> str | bytes:
+    """The canonical value, in UTC, of a default that SQL gives as local text; only TIMESTAMP has a zone.
+
+    Raises: UsageError when no zone is set, or the default is no time there.
+    """
+    kind = column.column.type
+    if kind.name != "timestamp" or isinstance(value, bytes) or value.startswith("0000-00-00"):
+        return value
+    if session.name is None:
+        message = (
+            f"[job] ddl-timezone: missing; the new TIMESTAMP column `{column.source}` has the default {value!r}, which "
+            f"is local time of the session that ran the DDL: name its time zone, or set source-timezone"
+        )
+        raise UsageError(message)
+    try:
+        return utc_timestamp(value, session.name, fsp(kind), session.ambiguous)
+    except MessageError as error:
+        message = f"[job] ddl-timezone: the default of the new column `{column.source}`: {error}"
+        raise UsageError(message) from error
+
+
+def _promotes(old: str, new: str) -> bool:
+    """What Iceberg changes in metadata alone."""
+    if (old, new) in {("int", "bigint"), ("float", "double")}:
+        return True
+    if old.startswith("decimal(") and new.startswith("decimal("):
+        (old_precision, old_scale), (precision, scale) = (map(int, kind[8:-1].split(",")) for kind in (old, new))
+        return scale == old_scale and precision > old_precision
+    return False
+
+
+def _conversion(old: str, column: LakeColumn) -> str:
+    """Spark SQL that converts as MySQL does; it fails on a value that does not fit, it never makes a NULL of it."""
+    new = column.type.spark
+    if old == "string" and new == "binary":
+        return "encode({old}, 'UTF-8')"
+    if old == "binary" and new == "string":
+        return "decode({old}, 'UTF-8')"
+    if old in {"float", "double", "string"} and new in {"int", "bigint"}:
+        return f"CAST(round(CAST({{old}} AS double)) AS {new})"
+    if old.startswith("decimal") and new in {"int", "bigint"}:
+        return f"CAST(round({{old}}) AS {new})"
+    if old == "boolean" and new != "string":
+        return f"CAST(CAST({{old}} AS int) AS {new})"
+    if old == "boolean":
+        return "CAST(CAST({old} AS int) AS string)"
+    return f"CAST({{old}} AS {new})"
