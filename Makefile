@@ -6,7 +6,7 @@ export PYTHON
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --no-input --disable-pip-version-check
 
-.PHONY: help setup demo test test-all simulate check format lock bench bench-codecs bench-codecs-spark bench-changefeed bench-binlog clean
+.PHONY: help setup demo demo-circle test test-all simulate check format lock bench bench-codecs bench-codecs-spark bench-changefeed bench-binlog clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 26
@@ -27,6 +27,9 @@ setup: .venv/installed ## make .venv with everything that is needed, pinned
 
 demo: setup ## replicate a recorded shop into an Iceberg lake and show it
 	@$(BIN)/ticdc-spark demo
+
+demo-circle: setup ## MariaDB, changefeed, Kafka, replicate and Iceberg on this machine, compared at the end
+	@$(BIN)/python -m scripts.demo_circle
 
 # Two at a time: much of a test with servers is waiting. A file's tests stay together, and with them their servers.
 TESTS := $(BIN)/python -m pytest -n $(or $(JOBS),2) --dist loadfile --durations 25

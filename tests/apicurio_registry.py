@@ -22,8 +22,20 @@ _MODULE = """<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven"
 class Registry:
     """A registry that can be stopped and started again on its port; it forgets everything then."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, certificate: tuple[Path, Path] | None = None) -> None:
+        """``certificate``: key and certificate; then it also has an address with TLS, ``secure_url``."""
         self.folder = folder
+        self.secure_url = ""
+        self._options: list[str] = []
+        if certificate is not None:
+            key, chain = certificate
+            port = _free_port()
+            self.secure_url = f"https://127.0.0.1:{port}/apis/ccompat/v7"
+            self._options = [
+                f"-Dquarkus.http.ssl-port={port}",
+                f"-Dquarkus.http.ssl.certificate.files={chain}",
+                f"-Dquarkus.http.ssl.certificate.key-files={key}",
+            ]
         self.port = _free_port()
         self.url = f"http://127.0.0.1:{self.port}/apis/ccompat/v7"
         self.process: subprocess.Popen[bytes] | None = None
@@ -31,7 +43,7 @@ class Registry:
     def start(self) -> None:
         """Start, and wait until a client is answered."""
         (jar,) = registry_folder().glob("*-runner.jar")
-        options = [f"-Dquarkus.http.port={self.port}", "-Dquarkus.http.host=127.0.0.1"]
+        options = [f"-Dquarkus.http.port={self.port}", "-Dquarkus.http.host=127.0.0.1", *self._options]
         with (self.folder / "registry.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [java(), "-Xmx384m", "-XX:+UseSerialGC", *options, "-jar", str(jar)],

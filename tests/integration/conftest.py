@@ -11,6 +11,7 @@ from tests.apicurio_registry import Registry
 from tests.integration.binlog_stream import OPTIONS
 from tests.kafka_broker import Broker
 from tests.mariadb_server import Server, running
+from tests.secure_broker import SecureBroker
 from tests.spark_session import allow_open_sockets, shared_session
 
 
@@ -28,6 +29,14 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield started
     finally:
         started.kill()
+
+
+@pytest.fixture(scope="session")
+def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
+    """A Kafka broker with TLS and logins that tests share; its plain listener makes topics."""
+    found = SecureBroker(tmp_path_factory.mktemp("secure"))
+    yield found
+    found.broker.kill()
 
 
 @pytest.fixture(scope="session")

@@ -3,34 +3,25 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from threading import Thread
 from typing import NamedTuple
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.apicurio_registry import Registry
+from tests.integration.circle import database, process, wrong
 from tests.integration.circle_work import CircleWorker
 from tests.kafka_broker import Broker
 from tests.mariadb_server import Server
 from tests.spark.lake import replicate
-from ticdc_spark.capture.binlog import BinlogCapture
 from ticdc_spark.changefeed.progress import read_stored
-from ticdc_spark.clients.upstream import Upstream
-from ticdc_spark.mysql import handle_key, tso
-from ticdc_spark.names import unescape
-from ticdc_spark.sinks.iceberg.lake import list_tables, open_lake, read_table
-from ticdc_spark.workload import Truth
-from ticdc_spark.workload.compare import differences, expected
+from ticdc_spark.mysql import tso
 
-COMMAND = (sys.executable, "-c", "from ticdc_spark.cli import main; main()")
 FEED = """
 [filter]
 rules = ["{schema}*.*"]
@@ -95,16 +86,6 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
         yield started
     finally:
         started.stop()
-
-
-@contextmanager
-def process(log: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-    """The command; killed with the context, unless it has ended."""
-    with log.open("ab") as out, subprocess.Popen([*COMMAND, *arguments], stdout=out, stderr=out) as started:
-        try:
-            yield started
-        finally:
-            started.kill()
 
 
 def killed(log: Path, arguments: Sequence[str], after: float) -> None:
@@ -194,53 +175,6 @@ def _wait(reached: Callable[[], bool], started: subprocess.Popen[bytes], folder:
         assert started.poll() is None, (folder / "feed.log").read_text()[-3000:]
         assert time.monotonic() < deadline, (folder / "feed.log").read_text()[-3000:]
         time.sleep(0.05)
-
-
-def database(server: Server, schema: str) -> Truth:
-    """The tables and rows of the server."""
-    truth: Truth = {}
-    with Upstream(server.uri) as upstream:
-        for table in BinlogCapture(server.uri).begin().tables:
-            if table.schema in (schema, f"{schema}_more"):
-                names = handle_key(table)
-                found = server.execute(f"SELECT {', '.join(names)} FROM `{table.schema}`.`{table.name}`")
-                keys = [{name: str(value) for name, value in zip(names, key, strict=True)} for key in found]
-                virtual = {column.name for column in table.columns if column.virtual}
-                rows = {}
-                for row in upstream.lookup(table, keys, 0) if keys else []:
-                    assert row is not None
-                    sent = {name: value for name, value in row.items() if name not in virtual}
-                    rows[tuple(sent[name] for name in names)] = sent
-                truth[table.schema, table.name] = table, rows
-    return truth
-
-
-def wrong(job_file: Path, truth: Truth, *, grown: bool) -> dict[tuple[str, str], list[str]]:
-    """Where the lake differs. ``grown``: its tables were made from rows, so that types may be wider, a table without
-    rows is not there, and a column that no row had yet neither."""
-    session = open_lake(job_file)
-    found = {(unescape(schema), unescape(name)) for schema, name in list_tables(session)}
-    unequal = {name: ["should not be there"] for name in found - truth.keys()}
-    for name, (table, rows) in truth.items():
-        if name not in found:
-            if rows or not grown:
-                unequal[name] = [f"is missing, with {len(rows)} rows"]
-            continue
-        there = read_table(session, name)
-        if grown:
-            there = _as(there, expected(table, rows.values()).schema)
-        if lines := differences(there, table, rows.values()):
-            unequal[name] = lines
-    return unequal
-
-
-def _as(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Columns in their true types. One that is not there must be NULL in all rows."""
-    columns = [
-        table[field.name].cast(field.type) if field.name in table.column_names else pa.nulls(table.num_rows, field.type)
-        for field in schema
-    ]
-    return pa.table(columns, schema=schema)
 
 
 _SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in WAYS if name != "simple"]

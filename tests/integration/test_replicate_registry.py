@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import signal
-import threading
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -17,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from tests.apicurio_registry import Registry
 from tests.kafka_broker import Broker
+from tests.registry_proxy import guarded
 from tests.spark.lake import Rows, lake, read_table, replicate
 from ticdc_spark.clients.registry import SchemaRegistry
 from ticdc_spark.ddl import parse_create
@@ -157,40 +153,6 @@ def test_an_id_that_the_registry_does_not_have(
 USER, PASSWORD = "us@er", "p:w/ö"
 
 
-@contextmanager
-def guarded(server: Registry) -> Iterator[str]:
-    """The registry behind a proxy that requires a user and a password; gives host and path of its address."""
-    expected = "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
-    real = server.url.partition("/apis/")[0]
-
-    class Proxy(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            status, body = 401, b'{"error_code":40101,"message":"Unauthorized"}'
-            if self.headers.get("Authorization") == expected:
-                try:
-                    with urllib.request.urlopen(real + self.path, timeout=10) as answer:
-                        status, body = answer.status, answer.read()
-                except urllib.error.HTTPError as error:
-                    status, body = error.code, error.read()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as proxy:
-        thread = threading.Thread(target=proxy.serve_forever)
-        thread.start()
-        try:
-            yield f"127.0.0.1:{proxy.server_port}/apis/ccompat/v7"
-        finally:
-            proxy.shutdown()
-            thread.join()
-
-
 def test_a_wrong_password_is_a_fault_and_never_shown(
     broker: Broker,
     server: Registry,
@@ -201,7 +163,7 @@ def test_a_wrong_password_is_a_fault_and_never_shown(
 ) -> None:
     broker.create_topic(topic_name)
     send(broker, server.url, topic_name, [insert(FIRST, 1 << 20)])
-    with guarded(server) as address:
+    with guarded(server, USER, PASSWORD) as address:
         file = job(tmp_path, broker, topic_name, f"http://us%40er:${{env:REGISTRY_PASSWORD}}@{address}")
         monkeypatch.setenv("REGISTRY_PASSWORD", "wrong-one")
         with pytest.raises(RegistryFault, match="Unauthorized") as fault:

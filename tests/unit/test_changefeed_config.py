@@ -208,8 +208,13 @@ def test_options_of_the_registrys_client(tmp_path: Path) -> None:
         '[sink]\nprotocol = "avro"\nschema-registry = "file:schemas.json"\n'
         '[ticdc-spark.schema-registry]\n"ssl.ca.location" = "ca.pem"\ntimeout = 5\n'
     )
+    with pytest.raises(
+        UsageError, match=r"\[ticdc-spark\.schema-registry\] ssl\.ca\.location: found 'ca\.pem', but there"
+    ):
+        load_text(tmp_path, text)
+    (tmp_path / "ca.pem").touch()
     feed = load_text(tmp_path, text)
-    assert feed.schema_registry_options == {"ssl.ca.location": "ca.pem", "timeout": "5"}
+    assert feed.schema_registry_options == {"ssl.ca.location": str(tmp_path / "ca.pem"), "timeout": "5"}
     assert feed.schema_registry == f"file:{tmp_path / 'schemas.json'}"
 
 

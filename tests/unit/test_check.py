@@ -116,10 +116,14 @@ def test_a_job_that_has_run_is_not_judged_by_the_oldest_messages(tmp_path: Path,
     assert (code, text["protocol"]) == (0, "ok canal-json, as before")
 
 
-def test_options_of_the_java_client_are_left_to_it(tmp_path: Path, broker: str) -> None:
-    more = 'protocol = "simple"\n"kafka.security.protocol" = "SSL"'
+def test_what_only_the_java_client_can_is_left_to_it(tmp_path: Path, broker: str) -> None:
+    (tmp_path / "ca.jks").write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2")
+    more = 'protocol = "simple"\n"kafka.security.protocol" = "SSL"\n"kafka.ssl.truststore.location" = "ca.jks"'
     code, text = check(job_file(tmp_path, of_kafka(broker, more=more)))
-    assert (code, "kafka.security.protocol is for Spark's client" in text["source"]) == (0, True), text
+    assert (code, "topics are checked by Spark (ssl.truststore.location: librdkafka reads" in text["source"]) == (
+        0,
+        True,
+    ), text
 
 
 def test_a_lease_that_is_held_needs_the_operator(tmp_path: Path, broker: str) -> None:

@@ -72,12 +72,19 @@ def test_documented_defaults_are_the_defaults(tmp_path: Path) -> None:
 
 
 def test_the_documented_example_is_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ticdc_spark.config.load import load_job
+    from ticdc_spark.config.load import KafkaSource, load_job
 
     monkeypatch.setenv("KAFKA_PASSWORD", "a long password")
-    (example,) = re.findall(r"```toml\n(.*?)```", JOB_FILE, re.DOTALL)
+    example, secure = re.findall(r"```toml\n(.*?)```", JOB_FILE, re.DOTALL)
     (tmp_path / "job.toml").write_text(example)
     assert load_job(tmp_path / "job.toml").spark == {"spark.master": "local[4]"}
+    for name in ("ca.pem", "client.pem"):
+        (tmp_path / name).write_text("-----BEGIN CERTIFICATE-----\n")
+    plain = re.sub(r'"kafka\..*\n', "", example).replace("[source]\n", secure)
+    (tmp_path / "job.toml").write_text(plain)
+    source = load_job(tmp_path / "job.toml").source
+    assert isinstance(source, KafkaSource)
+    assert source.options["kafka.ssl.keystore.location"] == str(tmp_path / "client.pem")
 
 
 def test_the_first_job_of_the_readme_is_a_job(tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def test_user_and_password_may_be_options(address: str) -> None:
         ("", {}, "needs a URL"),
         ("127.0.0.1:8081", {}, "begins with http"),
         ("http://", {}, "names a host"),
-        ("http://127.0.0.1:1", {"ssl.ca.location": "/nowhere/ca.pem"}, "No such file"),
+        ("http://127.0.0.1:1", {"ssl.ca.location": "/nowhere/ca.pem"}, "there is no file ssl.ca.location /nowhere"),
         ("http://127.0.0.1:1", {"no.such.option": 1}, "no.such.option"),
     ],
 )

@@ -184,7 +184,8 @@ def test_a_job_shows_no_secret(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
         source=KAFKA
         | {
             "bootstrap-servers": '"${env:BROKER}"',
-            '"kafka.sasl.jaas.config"': """'x password="${env:KAFKA_PASSWORD}";'""",
+            '"kafka.security.protocol"': '"SASL_SSL"',
+            '"kafka.sasl.jaas.config"': """'x required password="${env:KAFKA_PASSWORD}";'""",
         },
         sink=SINK | {'"catalog.uri"': '"https://c"', '"catalog.token"': '"${file:token}"'},
         spark={"spark.hadoop.fs.s3a.secret.key": '"hunter2-plain"'},

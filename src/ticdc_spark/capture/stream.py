@@ -21,6 +21,7 @@ import msgspec
 from ticdc_spark.capture.base import Captured, CaptureState, Resolved
 from ticdc_spark.capture.reorder import Partition, PartitionAt, Reordering, StreamPosition
 from ticdc_spark.clients.claim_check import ClaimCheckStorage
+from ticdc_spark.config.secrets import is_secret_key, remember
 from ticdc_spark.errors import SchemaMissing, SourceFault, UsageError
 from ticdc_spark.protocols import canonical, protocol
 from ticdc_spark.protocols.base import Decoder, ReadOptions
@@ -47,11 +48,13 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
     servers: str | None = None
     topics: tuple[str, ...] = ()
     client: Mapping[str, str] = {}
-    """librdkafka's own options."""
+    """Options of librdkafka, or of Kafka's Java client."""
     first: Literal["beginning", "end"] = "beginning"
     """Where a new changefeed begins to read Kafka."""
     protocol: str | None = None
     schema_registry: str | None = None
+    registry_options: Mapping[str, str] = {}
+    """Of the registry's client."""
     source_timezone: str | None = None
     claim_check_storage: str | None = None
     upstream: str | None = None
@@ -116,7 +119,9 @@ class StreamCapture:
         options = ReadOptions(source_timezone=stream.source_timezone, verify_checksum=stream.verify_checksum)
         storage = stream.claim_check_storage
         with ExitStack() as stack:
-            decoder, schemas = stack.enter_context(decoder_of(name, stream.schema_registry, {}))
+            decoder, schemas = stack.enter_context(
+                decoder_of(name, stream.schema_registry, {}, stream.registry_options)
+            )
             lookup = None
             if stream.upstream is not None:
                 from ticdc_spark.clients.upstream import Upstream
@@ -233,8 +238,8 @@ def open_stream(text: str) -> StreamCapture:
 
     ``kafka://host:port[,host:port]/topic[,topic]?key=value``, or the path of a recorded topic, which may be followed
     by ``?key=value``. Keys: ``protocol``, ``schema-registry``, ``source-timezone``, ``claim-check-storage``,
-    ``upstream``, ``verify-checksum``, ``from`` (``beginning`` or ``end``, Kafka only); others of Kafka, with a dot in
-    their names, are librdkafka's.
+    ``upstream``, ``verify-checksum``, ``from`` (``beginning`` or ``end``, Kafka only); ``schema-registry.…``,
+    an option of the registry's client; others of Kafka, with a dot in their names, are those of its client.
 
     Raises: UsageError naming the key.
     """
@@ -243,6 +248,10 @@ def open_stream(text: str) -> StreamCapture:
     base, _, query = text.partition("?")
     given = dict(parse_qsl(query, keep_blank_values=True))
     client = {key: given.pop(key) for key in [*given] if "." in key}
+    for key in filter(is_secret_key, client):
+        remember(client[key])
+    prefix = "schema-registry."
+    registry = {key.removeprefix(prefix): client.pop(key) for key in [*client] if key.startswith(prefix)}
     fields = {"protocol", "schema-registry", "source-timezone", "claim-check-storage", "upstream", "verify-checksum"}
     kafka = base.startswith("kafka://")
     for key in given:
@@ -265,7 +274,8 @@ def open_stream(text: str) -> StreamCapture:
     elif not Path(base.removeprefix("file://")).exists():
         raise SourceFault(f"source {base}: there is no such recorded topic; Kafka is kafka://host:port/topic")
     options = {key.replace("-", "_"): value for key, value in given.items()}
-    return StreamCapture(msgspec.convert({**options, **where, "verify_checksum": verify == "true"}, Stream))
+    more = {"verify_checksum": verify == "true", "registry_options": registry}
+    return StreamCapture(msgspec.convert({**options, **where, **more}, Stream))
 
 
 __all__ = ["Stream", "StreamCapture", "open_stream"]

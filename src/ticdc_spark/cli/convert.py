@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from ticdc_spark.cli.options.source import Opened, client_options, make_source, opened, source_options
+from ticdc_spark.cli.options.source import Opened, client_options, make_source, opened, parted, source_options
 from ticdc_spark.cli.output.meter import meter
 from ticdc_spark.cli.output.rejects import report_rejects
 from ticdc_spark.cli.output.text import count, noun
@@ -65,7 +65,7 @@ def command(
     """
     counts: Counter[str] = Counter()
     with (
-        _encoder(target, options, source["schema_registry"]) as to,
+        _encoder(target, options, source["schema_registry"], parted(source["client"])[1]) as to,
         opened(make_source(**source)) as start,
         recording(folder),
         report_rejects(counts),
@@ -115,11 +115,13 @@ def _all_or_nothing(folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _encoder(target: str, options: dict[str, str], registry: str | None) -> Iterator[Encoder]:
+def _encoder(
+    target: str, options: dict[str, str], registry: str | None, registry_options: dict[str, str]
+) -> Iterator[Encoder]:
     if registry is None or not PROTOCOLS[target].traits.registry:
         yield target_encoder(target, options)
         return
-    with open_registry(registry, create=True) as schemas:
+    with open_registry(registry, registry_options, create=True) as schemas:
         yield target_encoder(target, options, schemas)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ticdc_spark.cli.options.source import client_options, place
+from ticdc_spark.cli.options.source import client_option, place
 from ticdc_spark.cli.output.logging import console
 from ticdc_spark.errors import SourceFault
 from ticdc_spark.model import Offsets
@@ -37,7 +37,7 @@ _PLAIN_SECONDS = 5.0
 @click.option("--format", "kind", type=click.Choice(FORMATS), default="parquet", show_default=True)
 @click.option("--segment-rows", type=click.IntRange(min=1), default=500_000, show_default=True)
 @click.option("--segment-bytes", type=click.IntRange(min=1), default=128 << 20, show_default=True)
-@click.option("-X", "options", multiple=True, callback=client_options, metavar="KEY=VALUE", help="librdkafka's own.")
+@client_option("options")
 @click.argument("folder", type=click.Path(path_type=Path))
 def command(
     bootstrap_servers: str,

@@ -10,7 +10,9 @@ makes a message bad.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Self, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -23,6 +25,22 @@ from ticdc_spark.errors import IncompatibleSchema, MessageError, RegistryFault, 
 _UNKNOWN_ID = 40403
 _UNKNOWN_SUBJECT = (40401, 40402)
 _CONFLICT = 409
+_FILES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location")
+_QUESTIONS = {
+    "mismatch": "; its certificate is for another host",
+    "CERTIFICATE_VERIFY_FAILED": "; does ssl.ca.location name the authority of its certificate?",
+    "WRONG_VERSION_NUMBER": "; is it http://?",
+    "Server disconnected": "; is it https://?",
+    "alert": "; does it require a client's certificate (ssl.certificate.location, ssl.key.location)?",
+}
+_NUMBERS = {
+    "cache.capacity",
+    "cache.latest.ttl.sec",
+    "max.retries",
+    "retries.max.wait.ms",
+    "retries.wait.ms",
+    "timeout",
+}
 T = TypeVar("T")
 
 
@@ -31,7 +49,7 @@ class SchemaRegistry:
 
     ``url`` may hold ``user:password@``, each URL-encoded, and several addresses joined by commas. ``options`` are
     passed to the client under its own names: ``ssl.ca.location``, ``ssl.certificate.location``, ``ssl.key.location``,
-    ``basic.auth.user.info``, ``max.retries``, ``timeout`` (seconds) …
+    ``basic.auth.user.info``, ``max.retries``, ``timeout`` (seconds) … A number may be text.
     """
 
     def __init__(self, url: str, options: Mapping[str, Any] | None = None) -> None:
@@ -41,11 +59,13 @@ class SchemaRegistry:
         """
         addresses, user = _split(url)
         self._where = addresses
-        given = {"url": addresses, **({"basic.auth.user.info": user} if user else {}), **(options or {})}
+        given = {"url": addresses, **({"basic.auth.user.info": user} if user else {}), **_typed(options or {})}
         try:
             self._client = SchemaRegistryClient(given)
         except (ValueError, TypeError, OSError) as error:
-            raise UsageError(f"schema registry {addresses}: {error}") from error
+            files = [f"{key} {given[key]}" for key in _FILES if key in given and not Path(given[key]).exists()]
+            why = f"there is no file {files[0]}" if files else error
+            raise UsageError(f"schema registry {addresses}: {why}") from error
         self._schemas: dict[int, str] = {}
         self._ids: dict[tuple[str, str], int] = {}
 
@@ -111,7 +131,8 @@ class SchemaRegistry:
             raise self._fault(what, error) from error
 
     def _fault(self, what: str, error: Exception) -> RegistryFault:
-        return RegistryFault(f"schema registry {self._where}, {what}: {str(error) or type(error).__name__}")
+        why = str(error) or type(error).__name__
+        return RegistryFault(f"schema registry {self._where}, {what}: {why}{_question(error, why)}")
 
     def _incompatible(self, subject: str, schema: str, refusal: SchemaRegistryError) -> IncompatibleSchema:
         try:
@@ -123,6 +144,27 @@ class SchemaRegistry:
         return IncompatibleSchema(
             f"subject {subject}: the registry refuses the new schema: {what} ({refusal.error_message})"
         )
+
+
+def _question(error: Exception, why: str) -> str:
+    """What is most likely wrong where the client's error does not name it."""
+    if isinstance(error, SchemaRegistryError):
+        refused = error.http_status_code in (401, 403)
+        return "; user and password belong in its URL, as user:password@, URL-encoded" if refused else ""
+    for part, question in _QUESTIONS.items():
+        if part in why:
+            return question
+    return ""
+
+
+def _typed(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Numbers of a configuration file, which are text there, as the client takes them."""
+    return {
+        key: (float(text) if "." in str(text) else int(text))
+        if key in _NUMBERS and re.fullmatch(r"\d+(\.\d+)?", str(text))
+        else text
+        for key, text in options.items()
+    }
 
 
 def _split(url: str) -> tuple[str, str | None]:

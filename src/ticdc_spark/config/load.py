@@ -18,7 +18,8 @@ from ticdc_spark.config.job import (
     SnapshotKeys,
     SourceConfig,
 )
-from ticdc_spark.config.paths import absolute, existing, location
+from ticdc_spark.config.kafka_options import read_kafka_options
+from ticdc_spark.config.paths import absolute, existing, location, registry_files
 from ticdc_spark.config.placement import hint
 from ticdc_spark.config.toml import Mistakes, Section
 from ticdc_spark.config.values import Retention, SkipDdl, skip_ddl_line
@@ -95,9 +96,8 @@ def _source(raw: Mapping[str, Any], mistakes: Mistakes) -> SourceConfig | None:
     if kind is KafkaSource:
         more = ("kafka",)
         plain, options = _split(plain, "kafka", "source", mistakes)
-        for key in options.keys() & _OWN_KAFKA.keys():
-            mistakes.add(f"[source] {key}", f"is set by the job; {_OWN_KAFKA[key]}")
     before = mistakes.count
+    options = read_kafka_options(options, mistakes)
     keys = job_file.read_section(plain, kind, "source", mistakes, hint, more_known=("kind", *more))
     if "path" in keys:
         keys["path"] = existing(mistakes.path, str(keys["path"]), "[source] path", mistakes)
@@ -112,9 +112,11 @@ def _source(raw: Mapping[str, Any], mistakes: Mistakes) -> SourceConfig | None:
     if registry and "schema_registry" not in keys:
         mistakes.add("[source]", f"`{min(registry)}` is an option of a schema registry; write `schema-registry` too")
     _suits_protocol(keys, mistakes)
+    options_of_registry = {key.removeprefix("schema-registry."): text for key, text in registry.items()}
+    where = "[source] schema-registry."
+    keys["schema_registry_options"] = registry_files(options_of_registry, mistakes.path, where, mistakes)
     if mistakes.count > before:
         return None
-    keys["schema_registry_options"] = {key.removeprefix("schema-registry."): text for key, text in registry.items()}
     if kind is FilesSource:
         return FilesSource(**keys)
     if (keys.get("topics") is None) == (keys.get("topic_pattern") is None):
@@ -151,16 +153,6 @@ def _suits_protocol(keys: Mapping[str, Any], mistakes: Mistakes) -> None:
             suited = " or ".join(f'"{name}"' for name, of in PROTOCOLS.items() if of.traits.connector_properties)
             what = f'is for protocol {suited}; found "{named.name}"'
             mistakes.add(f"[source] {name.replace('_', '-')}", what)
-
-
-_OWN_KAFKA = {
-    "kafka.bootstrap.servers": "write `bootstrap-servers`",
-    "kafka.auto.offset.reset": "write `starting`",
-    "kafka.enable.auto.commit": "offsets are kept in the state folder",
-    "kafka.key.deserializer": "keys are read as bytes",
-    "kafka.value.deserializer": "values are read as bytes",
-    "kafka.interceptor.classes": "Spark does not allow it",
-}
 
 
 def _sink(raw: Mapping[str, Any], mistakes: Mistakes) -> IcebergConfig | None:

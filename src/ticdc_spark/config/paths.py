@@ -20,6 +20,19 @@ def existing(file: Path, text: str, where: str, mistakes: Mistakes) -> Path:
     return path
 
 
+REGISTRY_FILES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location")
+"""Options of the registry's client that name files."""
+
+
+def registry_files(options: dict[str, str], file: Path, where: str, mistakes: Mistakes) -> dict[str, str]:
+    """Options of the registry's client with absolute paths, noting a mistake (``where`` and the name) of each that is
+    not there."""
+    paths = {
+        key: str(existing(file, options[key], f"{where}{key}", mistakes)) for key in REGISTRY_FILES if key in options
+    }
+    return options | paths
+
+
 def location(file: Path, text: str, *, bare_path: bool = False) -> str:
     """Make the path in ``lake``, ``file:lake``, ``jdbc:sqlite:lake.db`` absolute; leave other URIs alone."""
     scheme, colon, rest = text.rpartition(":") if text.startswith("jdbc:sqlite:") else text.partition(":")

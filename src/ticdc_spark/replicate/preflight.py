@@ -26,12 +26,11 @@ from ticdc_spark.replicate.state.lease import living
 from ticdc_spark.replicate.state.lease_store import lease_store, local_folder
 from ticdc_spark.replicate.state.progress import Store
 from ticdc_spark.streams.detect import ENOUGH, detect
+from ticdc_spark.topics.client_options import SECURITY, librdkafka_options
 from ticdc_spark.topics.kafka_reader import TopicReader
 from ticdc_spark.topics.messages import recorded_messages
 
 _NO_SUCH_ID = 2**31 - 1
-_OWN_CLIENT = ("kafka.sasl.", "kafka.ssl.", "kafka.security.")
-"""Options that Kafka's Java client and librdkafka do not share."""
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,11 +110,11 @@ def _source(job: Job, found: list[Message]) -> str:
     gone = silent(source)
     if gone:
         raise SourceFault(gone)
-    own = [key for key in source.options if key.startswith(_OWN_CLIENT)]
-    if own or find_spec("confluent_kafka") is None:
-        why = f"{own[0]} is for Spark's client" if own else "pip install 'ticdc-spark[kafka]' checks them here"
-        return f"a broker of {source.bootstrap_servers} accepts connections; topics are checked by Spark ({why})"
-    with TopicReader(source.bootstrap_servers, {}) as kafka:
+    try:
+        options = _security(source)
+    except UsageError as error:
+        return f"a broker of {source.bootstrap_servers} accepts connections; topics are checked by Spark ({error})"
+    with TopicReader(source.bootstrap_servers, options) as kafka:
         topics = source.topics or tuple(_matching(kafka.topics(), source.topic_pattern or ""))
         partitions = kafka.partitions(topics)
         start, end = kafka.places(partitions, "beginning"), kafka.places(partitions, "end")
@@ -126,6 +125,14 @@ def _source(job: Job, found: list[Message]) -> str:
     if not topics:
         return f"Kafka at {source.bootstrap_servers}: no topic matches {source.topic_pattern!r} yet"
     return f"Kafka at {source.bootstrap_servers}: {named}; {len(partitions)} partitions, about {messages:,} messages"
+
+
+def _security(source: KafkaSource) -> dict[str, str]:
+    """How to reach the cluster without Spark. Raises: UsageError where only Spark can."""
+    if find_spec("confluent_kafka") is None:
+        raise UsageError("pip install 'ticdc-spark[kafka]' checks them here")
+    options = {key.removeprefix("kafka."): value for key, value in source.options.items()}
+    return librdkafka_options({key: value for key, value in options.items() if key.startswith(SECURITY)})
 
 
 def _matching(topics: list[str], pattern: str) -> list[str]:

@@ -12,7 +12,9 @@ from ticdc_spark.protocols.base import Decoder, Schemas
 
 
 @contextmanager
-def decoder_of(name: str, registry: str | None, native: Mapping[str, str]) -> Iterator[tuple[Decoder, Schemas | None]]:
+def decoder_of(
+    name: str, registry: str | None, native: Mapping[str, str], registry_options: Mapping[str, str]
+) -> Iterator[tuple[Decoder, Schemas | None]]:
     """The decoder of a protocol, and the schemas of the registry where its messages name such.
 
     Raises: UsageError for a registry that is missing, and for what another protocol than this has.
@@ -22,7 +24,7 @@ def decoder_of(name: str, registry: str | None, native: Mapping[str, str]) -> It
         return
     if registry is None:
         raise UsageError("Avro messages are read with --schema-registry")
-    with open_registry(registry) as schemas:
+    with open_registry(registry, registry_options) as schemas:
         yield decoder(name, schemas), schemas
 
 

@@ -2,18 +2,20 @@
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, TypeAlias
 
 from ticdc_spark.errors import SourceFault, UsageError
 from ticdc_spark.model import Message, Offsets, TopicPartition
+from ticdc_spark.topics.client_options import librdkafka_options
 
 Place: TypeAlias = int | datetime | str
 """An offset, an instant, ``beginning`` or ``end``."""
 
 _ANSWER_SECONDS = 60.0
+_METADATA_SECONDS = 10.0
 _LOG = logging.getLogger(__name__)
 _CLIENT = _LOG.getChild("client")
 """What librdkafka logs: some twenty lines a second while a broker does not answer."""
@@ -23,7 +25,11 @@ _CLIENT.addFilter(lambda record: _CLIENT.isEnabledFor(logging.DEBUG))
 class TopicReader:
     """The topics, read without a group: nothing is committed at the broker."""
 
-    def __init__(self, servers: str, options: dict[str, str]) -> None:
+    def __init__(self, servers: str, options: Mapping[str, str]) -> None:
+        """``options``: librdkafka's, or those of Java's client that it has an equivalent for.
+
+        Raises: UsageError naming the option that it does not take.
+        """
         try:
             import confluent_kafka
         except ModuleNotFoundError as error:
@@ -34,7 +40,7 @@ class TopicReader:
             "group.id": "ticdc-spark-record",
             "bootstrap.servers": servers,
             "allow.auto.create.topics": "false",
-            **options,
+            **librdkafka_options(options),
             "enable.auto.commit": "false",
             "enable.partition.eof": "true",
             # Offsets that are gone must be an error, not a jump.
@@ -42,10 +48,12 @@ class TopicReader:
             "error_cb": self._hear,
         }
         self._heard = ""
+        self._refused = False
+        """Whether a login or a certificate was refused: trying again is of no use."""
         try:
             self._consumer: Any = confluent_kafka.Consumer(settings, logger=_CLIENT)
         except confluent_kafka.KafkaException as error:
-            raise UsageError(f"-X: {error.args[0].str()}") from error
+            raise UsageError(f"options of Kafka's client: {error.args[0].str()}") from error
 
     def __enter__(self) -> "TopicReader":
         return self
@@ -56,13 +64,12 @@ class TopicReader:
     def topics(self) -> list[str]:
         """Every topic that there is. Raises: SourceFault"""
         with self._asking():
-            return sorted(self._consumer.list_topics(timeout=10).topics)
+            return sorted(self._all_topics())
 
     def partitions(self, topics: Sequence[str]) -> list[TopicPartition]:
         """The partitions of the topics. Raises: SourceFault naming a topic that is not there."""
         with self._asking():
-            # Every topic: asking for one by name could create it.
-            every = self._consumer.list_topics(timeout=10).topics
+            every = self._all_topics()
         missing = [topic for topic in topics if topic not in every]
         if missing:
             raise SourceFault(f"Kafka at {self._servers} has no topic {', '.join(map(repr, missing))}")
@@ -152,6 +159,19 @@ class TopicReader:
             elif end is not None and not patient and time.monotonic() - heard > _ANSWER_SECONDS:
                 raise SourceFault(f"Kafka at {self._servers} has sent nothing for {_ANSWER_SECONDS:.0f} s")
 
+    def _all_topics(self) -> Mapping[str, Any]:
+        """Every topic, as a request for one by name could create it; a login or a certificate is refused only once."""
+        began = time.monotonic()
+        while True:
+            began_call = time.monotonic()
+            try:
+                return dict(self._consumer.list_topics(timeout=1).topics)
+            except self._kafka.KafkaException:
+                self._consumer.poll(0)
+                given_up = time.monotonic() < began_call + 0.9  # not a timeout
+                if self._refused or given_up or time.monotonic() > began + _METADATA_SECONDS:
+                    raise
+
     def _position(self, message: Any) -> int:
         """The position of an end-of-partition event (the last offsets may be no messages)."""
         error = message.error()
@@ -169,8 +189,21 @@ class TopicReader:
 
     def _hear(self, error: Any) -> None:
         """Keep the error of a broker's connection: the error of a call has no cause in it."""
-        if error.code() != self._kafka.KafkaError._ALL_BROKERS_DOWN:
-            self._heard = f": {error.str()}"
+        kafka = self._kafka.KafkaError
+        refused = error.code() in (kafka._AUTHENTICATION, kafka._SSL)
+        if error.code() != kafka._ALL_BROKERS_DOWN and (refused or not self._refused):
+            self._heard = error.str()
+            self._refused = self._refused or refused
+
+    def _why(self, error: Any) -> str:
+        """What the connections' errors come to, for the error of a call."""
+        kafka = self._kafka.KafkaError
+        heard = f": {self._heard}" if self._heard else ""
+        heard = heard.replace("ssl.ca.location", "ssl.ca.location (in a job file kafka.ssl.truststore.location)")
+        unreachable = error.code() in (kafka._TRANSPORT, kafka._TIMED_OUT, kafka._ALL_BROKERS_DOWN)
+        if not unreachable or self._refused or "Connect to" in heard or "resolve" in heard or "?" in heard:
+            return heard
+        return f"{heard}; does this listener require TLS, a login or a certificate (security.protocol)?"
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
@@ -178,7 +211,7 @@ class TopicReader:
             yield
         except self._kafka.KafkaException as error:
             self._consumer.poll(0)
-            raise SourceFault(f"Kafka at {self._servers}: {error.args[0].str()}{self._heard}") from error
+            raise SourceFault(f"Kafka at {self._servers}: {error.args[0].str()}{self._why(error.args[0])}") from error
 
 
 def _message(record: Any) -> Message:

@@ -7,6 +7,7 @@ from typing import Any
 from ticdc_spark.changefeed.config.key import OURS, Key
 from ticdc_spark.changefeed.config.keys import BY_ID, BY_URI, SECTIONS, key
 from ticdc_spark.changefeed.config.sink_uri import WHERE, Parameter, remember_secret
+from ticdc_spark.config.paths import registry_files
 from ticdc_spark.config.secrets import ReferenceFault, is_secret_key
 from ticdc_spark.config.toml import Mistakes, nearest, read_options, references
 
@@ -73,7 +74,8 @@ class Given(Entry):
             inner = f"{section}.{name}" if section else name
             found = BY_ID.get(inner) or BY_ID.get(inner.lower())
             if inner == REGISTRY_OPTIONS and isinstance(value, Mapping):
-                self.registry_options = read_options(value, inner, self.mistakes)
+                options = read_options(value, inner, self.mistakes)
+                self.registry_options = registry_files(options, self.folder / "any", f"[{inner}] ", self.mistakes)
             elif found is not None:
                 self._take_toml(found, value, entry)
             elif inner in SECTIONS:

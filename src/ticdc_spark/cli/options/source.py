@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from ticdc_spark.clients.claim_check import ClaimCheckStorage
+from ticdc_spark.config.secrets import ReferenceFault, is_secret_key, remember, resolve
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Message, Offsets
 from ticdc_spark.mysql import time_zone
@@ -35,6 +36,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     first: Place
     schemas_first: Place | None
     client: dict[str, str]
+    registry_options: dict[str, str]
     protocol: str | None
     schema_registry: str | None
     source_timezone: str | None
@@ -69,12 +71,39 @@ def place(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
 
 
 def client_options(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
-    """Read ``-X key=value``. Raises: BadParameter."""
-    pairs = [text.partition("=") for text in value]
-    for name, equals, _ in pairs:
+    """Read ``-X key=value``, with references as in a job file (paths from here). Raises: BadParameter."""
+    options = {}
+    for name, equals, text in (pair.partition("=") for pair in value):
         if not name or not equals:
             raise click.BadParameter(f"{name!r}: write key=value")
-    return {name: text for name, _, text in pairs}
+        try:
+            options[name] = resolve(text, Path.cwd())
+        except ReferenceFault as fault:
+            raise click.BadParameter(f"{name}: {fault}") from fault
+        if is_secret_key(name):
+            remember(options[name])
+    return options
+
+
+def parted(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Options of ``-X`` for Kafka's client, and for the registry's: those that begin with ``schema-registry.``."""
+    prefix = "schema-registry."
+    registry = {key.removeprefix(prefix): value for key, value in options.items() if key.startswith(prefix)}
+    return {key: value for key, value in options.items() if not key.startswith(prefix)}, registry
+
+
+def client_option(name: str) -> Callable[[F], F]:
+    """The option ``-X``, which a command takes as ``name``."""
+    return click.option(
+        "-X",
+        name,
+        multiple=True,
+        callback=client_options,
+        metavar="KEY=VALUE",
+        help="An option of librdkafka, or of Kafka's Java client such as sasl.jaas.config; of the registry's "
+        "client behind schema-registry., as schema-registry.ssl.ca.location. May be repeated. The value may be "
+        "${env:NAME} or ${file:PATH}.",
+    )
 
 
 _OPTIONS = (
@@ -89,7 +118,7 @@ _OPTIONS = (
         metavar="PLACE",
         help="Read the schemas (DDL, BOOTSTRAP) from this earlier place up to --from.",
     ),
-    click.option("-X", "client", multiple=True, callback=client_options, metavar="KEY=VALUE", help="librdkafka's own."),
+    client_option("client"),
     click.option(
         "--protocol",
         type=click.Choice(sorted({*PROTOCOLS, *ALIASES})),
@@ -139,7 +168,8 @@ def source_options(command: F) -> F:
 
 def make_source(**options: Any) -> Source:
     """Check the options together. Raises: UsageError."""
-    source = Source(**options)
+    client, registry = parted(options.pop("client"))
+    source = Source(**options, client=client, registry_options=registry)
     if (source.path is None) == (source.bootstrap_servers is None):
         raise UsageError("read either PATH (a recorded topic: a folder or a file) or --bootstrap-servers with --topic")
     if (source.bootstrap_servers is None) != (not source.topics):
@@ -168,7 +198,7 @@ def opened(source: Source, *, follow: bool = False) -> Iterator[Opened]:
         storage = source.claim_check_storage
         fetch = ClaimCheckStorage(storage).fetch if storage is not None else None
         with (
-            decoder_of(protocol, source.schema_registry, source.debezium) as (of, schemas),
+            decoder_of(protocol, source.schema_registry, source.debezium, source.registry_options) as (of, schemas),
             _upstream(source.upstream) as lookup,
         ):
             reader = EventReader(of, options, schemas=schemas, fetch=fetch, lookup=lookup)
@@ -218,9 +248,11 @@ def _earlier(source: Source, end: Offsets) -> Iterator[Message]:
 __all__ = [
     "Opened",
     "Source",
+    "client_option",
     "client_options",
     "make_source",
     "opened",
+    "parted",
     "place",
     "source_options",
 ]

@@ -5,9 +5,7 @@ batch is landed again: schemas change seldom, so nearly every batch is landed on
 for Debezium's the rows name their table.
 """
 
-import re
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import msgspec
 
@@ -117,10 +115,7 @@ def registered(source: SourceConfig) -> Registered | None:
     where = source.schema_registry
     if where is None:
         return None
-    options: dict[str, Any] = {
-        key: int(text) if re.fullmatch(r"\d+", text) else text for key, text in source.schema_registry_options.items()
-    }
-    return Registered(open_registry(where, options))
+    return Registered(open_registry(where, source.schema_registry_options))
 
 
 def _named(controls: Sequence[ControlEvent]) -> dict[str, list[TableName]]:

@@ -242,7 +242,16 @@ def _reason(error: Py4JJavaError) -> str:
     cause = error.java_exception
     while cause.getCause() is not None:
         cause = cause.getCause()
-    return f"{cause.getClass().getSimpleName()}: {cause.getMessage()}"
+    name = cause.getClass().getSimpleName()
+    return f"{name}: {cause.getMessage()}{_QUESTIONS.get(name, '')}"
+
+
+_QUESTIONS = {
+    "SunCertPathBuilderException": "; does kafka.ssl.truststore.location hold the authority of the brokers' "
+    "certificates?",
+    "TimeoutException": "; does this listener require TLS, a login or a certificate (kafka.security.protocol)?",
+}
+"""What is most likely wrong where Kafka's client does not name it."""
 
 
 __all__ = ["KafkaTopicSource"]
