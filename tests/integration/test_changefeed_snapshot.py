@@ -25,7 +25,9 @@ from tests.mariadb_server import Server
 from tests.spark.lake import replicate
 from ticdc_spark.capture.base import CapturedDdl, Transaction
 from ticdc_spark.capture.open import open_capture
+from ticdc_spark.capture.snapshot.present import ServerTables
 from ticdc_spark.capture.stream import open_stream
+from ticdc_spark.changefeed.check import lines
 from ticdc_spark.changefeed.config.load import load_changefeed
 from ticdc_spark.changefeed.config.settings import Changefeed
 from ticdc_spark.changefeed.filter.tables import named_tables
@@ -429,7 +431,7 @@ def test_rows_are_filtered_and_columns_chosen_as_those_of_changes(
     server: Server, broker: Broker, topic_name: str, tmp_path: Path
 ) -> None:
     fill(server, 1, 30)
-    server.execute("CREATE TABLE d.k (v INT)", "INSERT INTO d.k VALUES (1)")
+    server.execute("CREATE TABLE d.k (v INT)", "INSERT INTO d.k VALUES (1)", "ANALYZE TABLE d.t0")
     file = tmp_path / "feed.toml"
     file.write_text(
         """force-replicate = true
@@ -443,6 +445,9 @@ column-selectors = [{matcher = ["d.t0"], columns = ["id", "w"]}]
     uri = f"kafka://{broker.servers}/{topic_name}?protocol=canal-json&partition-num=2{TIDB}"
     made = load_changefeed(file, uri, {"snapshot": "initial"})
     made = replace(made, snapshot=replace(made.snapshot, chunk_rows=7, parallelism=3))
+    shown = "\n".join(lines(made, open_capture(server.uri, named_tables(made)), ServerTables(server.uri)))
+    assert "read first, d.t0: about 30 rows in 5 ranges" in shown and "read first, d.k: no: it has no key" in shown
+    assert "read first, tables: 1, about 30 rows in 5 ranges, 3 side by side" in shown
     read_all(made, server, tmp_path / "state")
     opener = decoder("canal-json")
     events = [event for one in messages(broker, topic_name) for event in opener.open_message(*one[2:])]
