@@ -6,6 +6,7 @@ from tests.simulator.mutate import Edit, Mutation, one
 
 _APPLY, _PLAN, _MODES = "replicate.apply", "replicate.plan", "replicate.modes"
 _RARE = "tests/unit/test_holes/test_combinations.py"
+_SET_BACK = "tests/unit/test_holes/test_set_back.py"
 _SKIP_DDL = "tests/unit/test_holes/test_skip_ddl.py"
 _SKIPS = "tests/unit/test_skip_messages.py"
 _READS = "tests/unit/test_read_rows.py"
@@ -157,9 +158,16 @@ STEPS = (
     one(
         "a table that a DDL has passed is redone from the log alone",
         "replicate.start:_redo",
-        "elif table.ddl_ts > mark or (table.ddl_ts == mark and table.ddl_step > looked.stamp.mark[1]):",
+        "elif (ddl := _last_ddl(table, was, looked)) > looked.stamp.mark:",
         "elif False:",
         "rollback",
+    ),
+    one(
+        "a DDL of a batch that was interrupted is forgotten when its table is set back",
+        "replicate.start:_last_ddl",
+        "if furthest is not None and DDL_STEPS",
+        "if furthest is not None and 0 > DDL_STEPS",
+        found_by=f"{_SET_BACK}::test_a_table_rolled_back_beyond_a_ddl_of_an_interrupted_batch_stops_the_job",
     ),
     one(
         "a table that stood still counts as applied once the state was lost",
@@ -333,7 +341,7 @@ DDL = (
     ),
     one(
         "a new column's default is not given to the rows that are there",
-        f"{_PLAN}.evolve:_fill",
+        f"{_PLAN}.evolution:_fill",
         "if value is None:",
         "if True:",
     ),

@@ -17,7 +17,7 @@ from ticdc_spark.replicate.state.lease import living
 from ticdc_spark.replicate.state.lease_store import lease_store
 from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.sinks.base import Sink, Stamp, TableFound
-from ticdc_spark.sinks.mark import NO_MARK
+from ticdc_spark.sinks.mark import NO_MARK, Mark
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +31,8 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
     """``None``: it is not in the lake."""
     behind: str = ""
     """One sentence if the table is not as far as it was promised to be; ``""``: it is."""
+    furthest: Mark | None = None
+    """Where it was rolled back: the mark that it had before. Its columns, and ``state``, are still of then."""
     snapshot: int | None = None
     """The table's snapshot then."""
 
@@ -55,7 +57,8 @@ def look_at(sink: Sink, job: Job, name: TableName, promise: TableState | None, *
         state = msgspec.structs.replace(state, applied=0 if promise is None else promise.applied)
     if found.changed_by:
         state = _touched(state, stamp, found.changed_by)
-    return Looked(state=state, stamp=stamp, behind=_behind(name, stamp, found, promise), snapshot=found.snapshot)
+    behind = _behind(name, stamp, found, promise)
+    return Looked(state=state, stamp=stamp, behind=behind, furthest=found.furthest, snapshot=found.snapshot)
 
 
 def _merged(name: TableName, held: TableState, stamp: Stamp, promise: TableState | None) -> TableState:
