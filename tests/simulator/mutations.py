@@ -6,6 +6,7 @@ from tests.simulator.mutate import Edit, Mutation, one
 
 _APPLY, _PLAN, _MODES = "replicate.apply", "replicate.plan", "replicate.modes"
 _RARE = "tests/unit/test_holes/test_combinations.py"
+_FILTER = "tests/unit/test_holes/test_filter.py"
 _SET_BACK = "tests/unit/test_holes/test_set_back.py"
 _SKIP_DDL = "tests/unit/test_holes/test_skip_ddl.py"
 _SKIPS = "tests/unit/test_skip_messages.py"
@@ -161,6 +162,20 @@ STEPS = (
         "elif (ddl := _last_ddl(table, was, looked)) > looked.stamp.mark:",
         "elif False:",
         "rollback",
+    ),
+    one(
+        "a table that the job went on without is taken for what it was",
+        f"{_APPLY}.look:look_at",
+        "if promise is None and stamp",
+        "if promise is not None and stamp",
+        found_by=f"{_FILTER}::test_a_table_that_a_batch_made_before_it_was_interrupted_and_left_out_is_marked",
+    ),
+    one(
+        "what is left out of a table that waits to be made is forgotten",
+        "replicate.unread:with_left_out",
+        "if not patterns:",
+        "if patterns:",
+        found_by=f"{_FILTER}::test_a_table_that_was_left_out_for_a_while_is_marked_whatever_waited_for_it",
     ),
     one(
         "a DDL of a batch that was interrupted is forgotten when its table is set back",

@@ -236,7 +236,7 @@ class Steps:
         states = with_settled(result.states, decided.resolved, bounds)
         states = self._touch_new(with_topics(states, progress), decided.advanced)
         states, _ = mark_unread(states, progress, decided.resolved, arrival=batch.arrival)
-        states, _ = mark_new(states, progress.tables, decided.skipped, progress.skipped)
+        states, _ = mark_new(states, progress.tables, decided.skipped, progress.skipped, arrival=batch.arrival)
         before = {(table.schema, table.name): table for table in self.progress.tables}
         changed = [name for name, state in states.items() if _is_judged(before.get(name), state)]
         changed += [name for name, state in states.items() if result.states.get(name) != state]
@@ -271,7 +271,7 @@ class Steps:
         counted = msgspec.structs.replace(
             before,
             mode=self.mode or "",
-            skipped=mark_new(states, (), (), before.skipped)[1],
+            skipped=mark_new(states, (), (), before.skipped, arrival=arrival)[1],
             unread=unread,
             pending=counted_off(before.pending, result.taken, result.uncounted, decided.resolved),
             rows=before.rows + result.rows,

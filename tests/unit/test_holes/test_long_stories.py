@@ -10,7 +10,7 @@ import pytest
 from tests.simulator.faults import Died
 from tests.unit.test_holes.shop import SCHEMA, Shop
 from ticdc_spark.config.job import SchemaFiles
-from ticdc_spark.config.values import SkipDdl
+from ticdc_spark.config.values import MessagePlace, SkipDdl
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.protocols.base import Encoded
 
@@ -271,6 +271,32 @@ def test_an_unreadable_message_of_the_topic_of_a_new_name_marks_the_renamed_tabl
     shop.watermark()
     shop.run()
     assert shop.condition("u") == "diverged"
+
+
+@pytest.mark.parametrize("readable", [False, True])
+@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize("ddl", ["TRUNCATE TABLE t", "DROP TABLE t; CREATE TABLE t (id INT PRIMARY KEY)"])
+def test_a_message_that_is_skipped_marks_its_table_whatever_waited_for_it(
+    ddl: str, split: bool, readable: bool
+) -> None:
+    """It stands behind what is done to the table once a watermark comes, which takes no mark of it away."""
+    shop = table()
+    for statement in ddl.split(";"):
+        shop.sql(statement.strip())
+    shop.configure(skip_messages=(MessagePlace("cdc", 0, shop.broker.end_offsets()["cdc", 0]),))
+    if readable:
+        shop.insert("t", id="5")
+    else:
+        unreadable(shop)
+    if split:
+        shop.run()
+    shop.watermark()
+    shop.run()
+    assert (shop.rows("t"), shop.condition("t")) == ([], "diverged")
+    shop.sql("TRUNCATE TABLE t")
+    shop.watermark()
+    shop.run()
+    assert shop.condition("t") == "clean"
 
 
 # ---- schemas

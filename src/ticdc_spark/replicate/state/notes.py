@@ -4,7 +4,7 @@ import msgspec
 
 
 class SkippedRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A message of a table that is not known yet, which ``skip-messages`` left out."""
+    """A message of a table that is not known yet, or not as far yet, which ``skip-messages`` left out."""
 
     schema: str
     name: str
@@ -13,7 +13,8 @@ class SkippedRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnreadNote(msgspec.Struct, frozen=True, kw_only=True):
-    """A name that waiting rows or DDLs have, of a topic with an unreadable message: which may be of that table."""
+    """A name that waiting rows or DDLs have, and a message that is not read: one that cannot be, of a topic of that
+    name; or any of a name that ``tables`` under [job] leaves out by now."""
 
     schema: str
     name: str
