@@ -7,6 +7,7 @@ from tests.simulator.mutate import Edit, Mutation, one
 _APPLY, _PLAN, _MODES = "replicate.apply", "replicate.plan", "replicate.modes"
 _RARE = "tests/unit/test_holes/test_combinations.py"
 _FILTER = "tests/unit/test_holes/test_filter.py"
+_TOPICS = "tests/unit/test_holes/test_topics.py"
 _SET_BACK = "tests/unit/test_holes/test_set_back.py"
 _SKIP_DDL = "tests/unit/test_holes/test_skip_ddl.py"
 _SKIPS = "tests/unit/test_skip_messages.py"
@@ -164,10 +165,17 @@ STEPS = (
         "rollback",
     ),
     one(
+        "a table counts as whole though first messages of its topic are gone",
+        f"{_PLAN}.reach:_may_lack",
+        "if one.reaches <= since + 1:",
+        "if one.reaches > 0:",
+        found_by=f"{_TOPICS}::test_a_table_is_clean_only_if_no_row_of_it_can_have_been_removed_before_the_job_began",
+    ),
+    one(
         "a table that the job went on without is taken for what it was",
         f"{_APPLY}.look:look_at",
-        "if promise is None and stamp",
-        "if promise is not None and stamp",
+        "stamp.job_applied < job_applied",
+        "stamp.job_applied < 0",
         found_by=f"{_FILTER}::test_a_table_that_a_batch_made_before_it_was_interrupted_and_left_out_is_marked",
     ),
     one(

@@ -13,6 +13,7 @@ from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.columns import columns_gone, diverged
 from ticdc_spark.replicate.apply.look import Looked, look_at
 from ticdc_spark.replicate.apply.rows import vanished
+from ticdc_spark.replicate.plan.reach import partitions_at
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS
 from ticdc_spark.replicate.schemas.files import with_schema_files
 from ticdc_spark.replicate.snapshot.steps import LOAD_STEP
@@ -64,11 +65,11 @@ def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: Pr
     plan, newest = store.load_plan(), changelog.newest_generation()
     if plan is not None and plan.batch == 1 and plan.generation >= newest:
         # Its first batch was interrupted; tables may be ahead already.
-        return Progress(job=job.name, generation=plan.generation, partitions=_partitions(source.starting()))
+        return Progress(job=job.name, generation=plan.generation, partitions=partitions_at(source.starting()))
     tables = _recovered(job, sink)
     if not tables:
         starting = source.starting() if newest == 0 else source.beginning_offsets()
-        return Progress(job=job.name, generation=newest + 1, partitions=_partitions(starting))
+        return Progress(job=job.name, generation=newest + 1, partitions=partitions_at(starting))
     beginning = source.beginning_offsets()
     applied = max(table.job_applied for table in tables)
     log.warning(
@@ -90,7 +91,10 @@ def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: Pr
         generation=newest + 1,
         applied=applied,
         replay_below=applied,
-        partitions=_partitions(beginning),
+        partitions=tuple(
+            PartitionState(topic=topic, partition=partition, offset=offset)
+            for (topic, partition), offset in sorted(beginning.items())
+        ),
         tables=tuple(promised),
         catching_up=tuple(
             CatchUp(schema=table.schema, name=table.name, needs=needs)
@@ -103,13 +107,6 @@ def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: Pr
         ),
         unproven=tuple(sorted(place for place, first in beginning.items() if first > 0)),
         whole=() if any(beginning.values()) else tuple(sorted(beginning)),
-    )
-
-
-def _partitions(offsets: dict[tuple[str, int], int]) -> tuple[PartitionState, ...]:
-    return tuple(
-        PartitionState(topic=topic, partition=partition, offset=offset)
-        for (topic, partition), offset in sorted(offsets.items())
     )
 
 

@@ -23,6 +23,7 @@ from ticdc_spark.replicate.modes.commit import counted_off, forget_before, forgo
 from ticdc_spark.replicate.plan.catch_up import bounds_behind
 from ticdc_spark.replicate.plan.holds import bounds_of
 from ticdc_spark.replicate.plan.offsets import choose_offsets, first_offsets, lagging, may_advance
+from ticdc_spark.replicate.plan.reach import with_new_partitions, without_beginning
 from ticdc_spark.replicate.plan.source_check import check_source, source_notes
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.report import BatchReport
@@ -125,7 +126,8 @@ class Steps:
             landed = LandedBatch(
                 number=number, controls=controls, end_offsets=end_offsets, latest_offsets=latest_offsets
             )
-            decided = self.decider.decide(self.progress, self.mode, landed, plan, self.clock())
+            begun = with_new_partitions(self.progress, starts, end_offsets)
+            decided = self.decider.decide(begun, self.mode, landed, plan, self.clock())
         self.mode = decided.mode
         self.store.save_plan(msgspec.structs.replace(plan, resolved=decided.resolved, mode=self.mode or ""))
         failpoints.point("advance")
@@ -237,6 +239,8 @@ class Steps:
         states = self._touch_new(with_topics(states, progress), decided.advanced)
         states, _ = mark_unread(states, progress, decided.resolved, arrival=batch.arrival)
         states, _ = mark_new(states, progress.tables, decided.skipped, progress.skipped, arrival=batch.arrival)
+        if not batch.arrival:
+            states = without_beginning(self.progress, states, progress.partitions)
         before = {(table.schema, table.name): table for table in self.progress.tables}
         changed = [name for name, state in states.items() if _is_judged(before.get(name), state)]
         changed += [name for name, state in states.items() if result.states.get(name) != state]

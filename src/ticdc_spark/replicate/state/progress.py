@@ -35,6 +35,8 @@ class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
     Not when its watermark last rose: after a batch that took long, every watermark is old."""
     idle: bool = False
     """It counted as the highest watermark because it was consumed to its end without a newer one."""
+    reaches: int = 0
+    """The lowest commit_ts of a watermark or DDL in it, where its first messages were not read; see ``plan.reach``."""
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
