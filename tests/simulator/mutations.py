@@ -123,7 +123,7 @@ STEPS = (
     Mutation(
         "where a run from the latest offsets begins is not kept",
         (
-            Edit("replicate.start:_partitions", "in sorted(offsets.items())", "in ()"),
+            Edit("replicate.plan.reach:partitions_at", "in sorted(offsets.items())", "in ()"),
             Edit("replicate.plan.offsets:first_offsets", "source.beginning_offsets()", "source.starting()"),
         ),
     ),
