@@ -373,3 +373,24 @@ def test_rows_before_a_truncate_wait_for_the_file_with_their_schema(tmp_path: Pa
     shop.configure(schema=SchemaFiles(file=(Path(create(tmp_path / "t.sql")),)))
     shop.run(again=True)
     assert (shop.rows("t"), shop.condition("t")) == ([], "clean")
+
+
+def test_a_ddl_of_an_interrupted_batch_is_done_again_where_full_reads_are_configured(tmp_path: Path) -> None:
+    """Before the batch is done again a full read looks at the table, which has been through the DDL already."""
+    shop = Shop("canal-json", snapshot="now")
+    shop.change("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))")
+    file = tmp_path / "t.sql"
+    file.write_text(f"CREATE TABLE `{SCHEMA}`.`t` (id INT PRIMARY KEY, v VARCHAR(9));\n")
+    shop.configure(schema=SchemaFiles(file=(file,)))
+    shop.sql("ALTER TABLE t DROP COLUMN v")
+    shop.insert("t", id="1")
+    shop.broker.add_partition("cdc")
+    shop.watermark()
+    shop.run()
+    assert not shop.applied, "the second partition has no watermark yet"
+    shop.clock.advance(3600.0)
+    shop.dies("apply rows", after=True)
+    for _ in range(4):
+        shop.run()
+        shop.watermark()
+    assert (shop.columns("t"), shop.rows("t")) == (("id",), [(1,)])
