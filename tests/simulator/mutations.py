@@ -165,6 +165,20 @@ STEPS = (
         "rollback",
     ),
     one(
+        "a RENAME that was begun is what the job file makes of it now",
+        f"{_APPLY}.ddl:apply_ddl",
+        "and _finish_rename(work, ddl):",
+        "and False:",
+        found_by=f"{_FILTER}::test_a_rename_that_was_begun_comes_to_its_end_whatever_is_left_out_then",
+    ),
+    one(
+        "a table that is gone already is kept",
+        f"{_APPLY}.ddl:_keep",
+        "work.put(_gone(state, ts))",
+        "work.put(msgspec.structs.replace(_gone(state, ts), kept=True, mark=state.mark))",
+        found_by=f"{_SKIP_DDL}::test_a_drop_that_was_done_before_it_is_skipped_does_not_stop_the_job",
+    ),
+    one(
         "a table counts as whole though first messages of its topic are gone",
         f"{_PLAN}.reach:_may_lack",
         "if one.reaches <= since + 1:",

@@ -219,3 +219,37 @@ def test_a_table_that_a_batch_made_before_it_was_interrupted_and_left_out_is_mar
     assert (2,) not in rows
     assert (4,) in rows
     assert shop.condition("u") == "diverged"
+
+
+@pytest.mark.parametrize("tables", [("shop.t",), ("shop.x",)], ids=["out", "in"])
+@pytest.mark.parametrize(
+    ("point", "after"), [("stamp", True), ("rename", False), ("rename", True), ("save the progress", False)]
+)
+def test_a_rename_that_was_begun_comes_to_its_end_whatever_is_left_out_then(
+    point: str, after: bool, tables: tuple[str, ...]
+) -> None:
+    """It would be a table that goes out of the filter, or comes into it. What is in the lake already stays so."""
+    shop = Shop()
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    shop.insert("t", id="1")
+    shop.watermark()
+    shop.run()
+    shop.sql("RENAME TABLE t TO x")
+    shop.insert("x", id="2")
+    shop.watermark()
+    shop.dies(point, after=after)
+    shop.configure(tables=tables)
+    shop.run()
+    shop.insert("x", id="3")
+    shop.watermark()
+    shop.run(again=True)
+    shop.configure(tables=())
+    shop.insert("x", id="4")
+    shop.watermark()
+    shop.run()
+    rows = shop.rows("x")
+    assert rows is not None
+    assert {(1,), (4,)} <= set(rows)
+    whole = rows == [(1,), (2,), (3,), (4,)]
+    assert (shop.rows("t"), shop.condition("x")) == (None, "clean" if whole else "diverged")
+    assert whole == ("shop.x" in tables)

@@ -51,6 +51,22 @@ def rename(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: i
         work.put(TableState(schema=old[0], name=old[1], applied=ts, dropped=True, ddl_ts=ts, topics=topics))
 
 
+def is_begun(work: TimelineWork, old: TableName, new: TableName, mark: Mark) -> bool:
+    """Whether the lake has a commit of a RENAME already: its first stamp, or the table under its new name. Raises:
+    SinkFault"""
+    if old == new:
+        return False
+    for name in (old, new):
+        found = work.batch.sink.find(name)
+        stamp = None if found is None else found.stamp
+        if stamp is None or stamp.job != work.batch.job.name or not stamp.about:
+            continue
+        was = msgspec.json.decode(stamp.about.encode(), type=TableState).was
+        if (stamp.mark >= mark and old in was) if name == new else (stamp.mark == mark and was[-1:] == (old,)):
+            return True
+    return False
+
+
 def _move(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: int) -> None:
     state = work.state(old)
     assert state is not None, "a table of the lake has a state"
