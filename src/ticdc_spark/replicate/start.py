@@ -248,6 +248,8 @@ def _redo(job: Job, changelog: ChangeLog, progress: Progress, table: TableState,
         why = "the change log does not reach back so far (log-retention)"
     elif progress.logged and progress.logged not in batches:
         why = "the change log is an older copy, too"
+    elif progress.logged and progress.logged == progress.landed_anew and _is_restored(table, looked):
+        why = "the change log may be an older copy, too, from between two tries of its last batch"
     if why:
         raise DecisionNeeded(
             f"{looked.behind}. It cannot be brought forward from the change log: {why}. Roll the table forward again, "
@@ -270,6 +272,11 @@ def _redo(job: Job, changelog: ChangeLog, progress: Progress, table: TableState,
         topic=topic,
         partition=0,
     )
+
+
+def _is_restored(table: TableState, looked: Looked) -> bool:
+    """Whether a table was replaced by an older copy, and not only rolled back."""
+    return looked.furthest is None or looked.furthest < table.mark
 
 
 def _read_in_full(table: TableState) -> int:

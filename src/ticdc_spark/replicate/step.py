@@ -127,6 +127,8 @@ class Steps:
                 number=number, controls=controls, end_offsets=end_offsets, latest_offsets=latest_offsets
             )
             begun = with_new_partitions(self.progress, starts, end_offsets)
+            if plan.anew:
+                begun = msgspec.structs.replace(begun, landed_anew=number)
             decided = self.decider.decide(begun, self.mode, landed, plan, self.clock())
         self.mode = decided.mode
         self.store.save_plan(msgspec.structs.replace(plan, resolved=decided.resolved, mode=self.mode or ""))
@@ -191,7 +193,8 @@ class Steps:
         if old is not None and same and old.resolved is not None:
             self.mode = old.mode or self.mode
             return old, False  # Tables may be there already; before that point nothing but the log was written.
-        return choose_offsets(self.job, self.source, self.progress, number, targets), True
+        plan = choose_offsets(self.job, self.source, self.progress, number, targets)
+        return msgspec.structs.replace(plan, anew=same), True
 
     def _may_advance(self) -> bool:
         """Whether something else than messages moves the resolved ts: a changed job file, or time."""

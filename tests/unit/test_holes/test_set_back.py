@@ -271,3 +271,33 @@ def test_a_full_read_mends_a_table_that_was_rolled_back_beyond_a_ddl(ddl: str, r
     assert shop.columns("t") == ("id", *row)
     assert [tuple(map(str, found)) for found in shop.rows("t") or ()] == [("1", *row.values())]
     assert "diverged" not in shop.condition("t")
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("messages", [0, 2])
+def test_a_log_restored_from_between_two_tries_of_a_batch_stops_the_job(messages: int, again: bool) -> None:
+    """A batch is landed, the job dies, the lake is backed up, and the batch is done with more messages: the copy of the
+    log has the batch, and not all of it."""
+    shop = written()
+    shop.update("t", id="0", v="5")
+    shop.watermark()
+    shop.dies("land", after=True)
+    backup = shop.saved()
+    for number in range(messages):
+        shop.insert("t", id=str(5 + number), v="x")
+    shop.watermark()
+    if again:
+        shop.dies("apply rows", after=True)
+    shop.run()
+    whole, newest = shop.rows("t"), shop.saved()
+    shop.stop()
+    shop.lab.lake.restore(backup)
+    with pytest.raises(DecisionNeeded, match=r"the change log may be an older copy, too.*delete the state folder"):
+        shop.run()
+    shop.lab.lake.restore(newest)
+    shop.run()
+    assert (shop.rows("t"), shop.condition("t")) == (whole, "clean")
+    shop.stop()
+    shop.rollback("t", 1)
+    shop.run()
+    assert shop.rows("t") == whole, "the log has all that a table lacks which is only rolled back"

@@ -1,4 +1,4 @@
-"""What the progress notes of names: what may be missing in the tables that have them."""
+"""What the progress notes: of names, what may be missing in the tables that have them; of the source, what it was."""
 
 import msgspec
 
@@ -37,4 +37,11 @@ class PastName(msgspec.Struct, frozen=True, kw_only=True):
     """commit_ts of the last DDL that took it away; 0: none."""
 
 
-__all__ = ["PastName", "SkippedRow", "UnreadNote"]
+class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
+    """What must still be so when a source is read on: the id of a topic, or what a recording held."""
+
+    what: str
+    value: str
+
+
+__all__ = ["PastName", "SkippedRow", "SourceNote", "UnreadNote"]
