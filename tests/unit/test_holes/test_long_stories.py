@@ -340,6 +340,23 @@ def test_rows_wait_for_their_schema_until_the_drop_of_their_table_is_due() -> No
     assert (shop.rows("t"), shop.condition("t")) == ([(2, 5)], "clean")
 
 
+@pytest.mark.parametrize("protocol", ["open", "canal-json"])
+def test_rows_before_a_rename_to_and_fro_wait_for_the_file_with_their_schema(protocol: str, tmp_path: Path) -> None:
+    """The name is one that a DDL leaves behind, and the first DDL needs the schema that the rows do."""
+    shop = Shop(protocol)
+    shop.change("CREATE TABLE t (id INT PRIMARY KEY)")
+    shop.insert("t", id="1")
+    shop.sql("RENAME TABLE t TO u")
+    shop.sql("RENAME TABLE u TO t")
+    shop.insert("t", id="2")
+    shop.watermark()
+    shop.run()
+    assert "waits for the schema" in shop.lab.view().hold
+    shop.configure(schema=SchemaFiles(file=(Path(create(tmp_path / "t.sql")),)))
+    shop.run(again=True)
+    assert (shop.rows("t"), shop.condition("t")) == ([(1,), (2,)], "unverified")
+
+
 def test_a_table_that_waits_to_be_made_like_another_keeps_its_columns_when_that_one_is_dropped() -> None:
     """It shares a DDL with a table that stands still."""
     shop = Shop("open", on_reject="quarantine", topic_per_table=True)
