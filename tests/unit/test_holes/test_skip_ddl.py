@@ -174,3 +174,30 @@ def test_a_rename_that_was_begun_before_it_is_skipped_comes_to_its_end(point: st
     shop.watermark()
     shop.run(again=True)
     assert (shop.rows("t"), shop.rows("x"), shop.condition("x")) == (None, [(1,), (2,), (3,)], "clean")
+
+
+@pytest.mark.parametrize("ddl", ["RENAME TABLE s TO t", "CREATE TABLE t (id INT PRIMARY KEY)"])
+def test_a_name_that_was_dropped_and_that_a_skipped_ddl_brings_back_is_marked(ddl: str) -> None:
+    """The source has such a table, and the lake has not: it is not shown as dropped."""
+    shop = Shop()
+    for name in "st":
+        shop.sql(f"CREATE TABLE {name} (id INT PRIMARY KEY)")
+        shop.insert(name, id="1")
+    shop.sql("DROP TABLE t")
+    shop.watermark()
+    shop.run()
+    ts = shop.sql(ddl)
+    shop.configure(skip_ddl=(SkipDdl(ts, "*"),))
+    shop.watermark()
+    shop.run()
+    assert (shop.rows("t"), shop.condition("t")) == (None, "diverged")
+    shop.run(again=True)
+    shop.bootstrap("t")
+    shop.insert("t", id="2")
+    shop.watermark()
+    shop.run()
+    assert (shop.rows("t"), shop.condition("t")) == ([(2,)], "diverged")
+    shop.sql("DROP TABLE t")
+    shop.watermark()
+    shop.run(again=True)
+    assert (shop.rows("t"), shop.condition("t")) == (None, "dropped")

@@ -31,7 +31,7 @@ from ticdc_spark.replicate.plan.evolve import (
     Truncate,
     names,
 )
-from ticdc_spark.replicate.plan.names import tables_of
+from ticdc_spark.replicate.plan.names import tables_before_and_after, tables_of
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl
 from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.sinks.base import ColumnChanges
@@ -127,8 +127,12 @@ def _skip(work: TimelineWork, ddl: Ddl) -> None:
         for name in names(ddl.action, {**work.promised, **work.known}):
             _keep(work, name, ddl.mark, change.commit_ts)
         return
+    _, after = tables_before_and_after(change)
     for name in sorted(tables_of(change) | set(names(ddl.action, work.promised))):
         state = work.state(name) or TableState(schema=name[0], name=name[1])
+        if state.dropped and not state.kept and name in after:
+            # The source has a table of this name again.
+            state = TableState(schema=name[0], name=name[1], applied=state.applied, topics=state.topics)
         if OLD_VALUES in (work.batch.sink.columns(name) if work.mark(name) != NO_MARK else ()):
             _undo(work, state, ddl)
         if not state.dropped or state.kept:
