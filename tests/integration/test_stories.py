@@ -1,6 +1,6 @@
 """Stories of the simulator through real Kafka, Spark and Iceberg, judged by the same verdict.
 
-A story is chosen for what happens in it: the shortest of some that the laboratory in memory has told first. All moves
+A story is chosen for what happens in it: the shortest of some that the laboratory in memory has found first. All moves
 are possible here; only time and the lease are the simulator's (``tests.simulator.spark_lab``).
 """
 
@@ -46,7 +46,7 @@ MORE = sorted(
 
 
 @cache
-def told() -> tuple[tuple[int, Outcome], ...]:
+def stories() -> tuple[tuple[int, Outcome], ...]:
     """Stories in memory, the shortest first, without those in which little happens, and long ones."""
     with quietly():
         outcomes = [(seed, run(draw(seed, STEPS), JobLab)) for seed in range(LOOKED_AT)]
@@ -55,7 +55,7 @@ def told() -> tuple[tuple[int, Outcome], ...]:
 
 
 def story_about(what: str) -> tuple[int, Outcome]:
-    for seed, outcome in told():
+    for seed, outcome in stories():
         if outcome.moves[what] or outcome.faults[what]:
             return seed, outcome
     pytest.skip(f"no story of the first {LOOKED_AT} is about {what}")

@@ -49,11 +49,11 @@ def test_events_stay_what_they_are(source: str, target: str, form: str, tmp_path
     found = shown(run("inspect", "--json", "--source-timezone", "+05:30", tmp_path / "out"))
     before = shown(run("inspect", "--json", "--source-timezone", ZONE, path))
 
-    def told(events: list[dict[str, object]]) -> list[tuple[object, ...]]:
+    def contents(events: list[dict[str, object]]) -> list[tuple[object, ...]]:
         names = ("commit_ts", "schema", "table", "before", "after", "query")
         return [tuple(event[name] for name in names) for event in events if event["kind"] != "bootstrap"]
 
-    assert told(found) == told(before)
+    assert contents(found) == contents(before)
 
 
 def test_what_cannot_be_read_or_written_is_counted_and_fails(tmp_path: Path) -> None:
@@ -215,10 +215,10 @@ def test_avro_registers_its_schemas(source: str, registry: str, tmp_path: Path) 
     assert result.stdout.endswith("; no message for 1 DDL and 1 watermark\n"), "Avro has neither"
     assert RegistryHandler.subjects == {"shop_t-key", "shop_t-value"}
     found = shown(run("inspect", "--json", "--protocol", "avro", "--source-timezone", "UTC", out, *known))
-    told = [(event["kind"], event["table"], event["before"] or event["after"]) for event in found]
+    events = [(event["kind"], event["table"], event["before"] or event["after"]) for event in found]
     # an update has no old values, a delete nothing but its key; DDL and watermarks are not sent
     shown_new = {**SHOWN, "e": "a", "b": None}
-    assert told == [("insert", "t", SHOWN), ("update", "t", shown_new), ("delete", "t", {"id": "1"})]
+    assert events == [("insert", "t", SHOWN), ("update", "t", shown_new), ("delete", "t", {"id": "1"})]
 
 
 def test_avro_needs_a_registry(tmp_path: Path) -> None:

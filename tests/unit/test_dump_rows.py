@@ -88,8 +88,8 @@ def rows_of(reader: DumpReader) -> list[dict[str, object]]:
     [
         ("s.t.000000000.sql", SQL),
         ("s.t.000000000.csv", CSV),
-        ("s.t.000000000.sql.gz", gzip.compress(SQL)),
-        ("s.t.0000000000000.csv.gz", gzip.compress(CSV)),
+        ("s.t.000000000.sql.gz", gzip.compress(SQL, mtime=0)),
+        ("s.t.0000000000000.csv.gz", gzip.compress(CSV, mtime=0)),
         ("s.t.000000000.sql.zst", pa.compress(SQL, "zstd", asbytes=True)),
     ],
 )

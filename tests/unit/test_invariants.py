@@ -15,8 +15,8 @@ from tests.unit.test_advance import BOUNDED, EMPTY, commit, ddl, fold, rows, wat
 from tests.unit.test_land import CONFIG, ENCODERS
 from tests.unit.test_read_rows import read
 from tests.unit.test_timeline import ddl as queued
+from tests.unit.test_timeline import described, states
 from tests.unit.test_timeline import rows as pending
-from tests.unit.test_timeline import states, told
 from ticdc_spark.errors import LeaseHeld
 from ticdc_spark.model import Envelope, Rejected
 from ticdc_spark.protocols.base import ReadOptions
@@ -46,7 +46,7 @@ def i2_a_ddl_at_the_watermark_is_still_to_come() -> None:
 
 def i2_rows_are_cut_at_the_ddl_of_their_table() -> None:
     lines = timelines(states("a"), [pending("a")], [queued(50, "TRUNCATE TABLE a")], 100)
-    assert told(lines) == [["a<=50", "ddl@50", "a<=100"]]
+    assert described(lines) == [["a<=50", "ddl@50", "a<=100"]]
 
 
 def i2_a_ddl_waits_for_every_partition() -> None:

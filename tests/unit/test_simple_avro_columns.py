@@ -24,7 +24,7 @@ OPTIONS = ReadOptions(source_timezone="UTC")
 MANY = avro_images._MANY
 
 
-def told(columns: Columns, at: int, names: Sequence[str]) -> object:
+def values_at(columns: Columns, at: int, names: Sequence[str]) -> object:
     absent = {name for name in names if at in columns.absent.get(name, ())}
     return [cells[at] for cells in columns.values], absent, columns.bad.get(at)
 
@@ -35,7 +35,7 @@ def assert_the_same(read: RowReader, table: Table, images: Sequence[bytes | None
     images = [*images, *([images[0]] * (MANY - len(images)))]
     together = read(images)
     for at, single in enumerate(images):
-        assert told(together, at, names) == told(read([single]), 0, names), (at, single)
+        assert values_at(together, at, names) == values_at(read([single]), 0, names), (at, single)
     return together
 
 

@@ -39,7 +39,7 @@ def ddl(ts: int, query: str, table: Table | None, before: Table | None = None) -
 ADD = ddl(20, "ALTER TABLE t ADD COLUMN b INT FIRST", SECOND, FIRST)
 
 
-def told(table: Table) -> list[tuple[str, bool | None, bool | None]]:
+def generated(table: Table) -> list[tuple[str, bool | None, bool | None]]:
     return [(column.name, column.virtual, column.stored) for column in table.columns]
 
 
@@ -50,8 +50,8 @@ def test_ddl_gives_the_order_of_columns_and_which_are_generated() -> None:
     details = SqlDetails()
     details.follow(ddl(10, CREATE, FIRST))
     details.follow(ADD)
-    assert told(details.complete(FIRST)) == GENERATED
-    assert told(details.complete(SECOND)) == [("b", False, False), *GENERATED]
+    assert generated(details.complete(FIRST)) == GENERATED
+    assert generated(details.complete(SECOND)) == [("b", False, False), *GENERATED]
 
 
 def test_a_ddl_that_comes_again_in_another_partition_changes_nothing() -> None:
@@ -59,8 +59,8 @@ def test_a_ddl_that_comes_again_in_another_partition_changes_nothing() -> None:
     create, drop = ddl(10, CREATE, FIRST), ddl(30, "ALTER TABLE t DROP COLUMN b", replace(FIRST, version=3), SECOND)
     for change in (create, ADD, create, drop, ADD, drop):
         details.follow(change)
-    assert told(details.complete(SECOND)) == [("b", False, False), *GENERATED]
-    assert told(details.complete(replace(FIRST, version=3))) == GENERATED
+    assert generated(details.complete(SECOND)) == [("b", False, False), *GENERATED]
+    assert generated(details.complete(replace(FIRST, version=3))) == GENERATED
 
 
 def test_a_table_whose_ddl_was_not_seen_stays_as_its_schema_has_it() -> None:
@@ -92,7 +92,7 @@ def test_hidden_columns_of_an_index_stand_where_they_were_made() -> None:
     details.follow(ddl(10, CREATE, FIRST))
     details.follow(ddl(20, "ALTER TABLE t ADD INDEX i ((a + 1))", indexed, FIRST))
     details.follow(ddl(30, "ALTER TABLE t ADD COLUMN b INT", later, indexed))
-    assert told(details.complete(later)) == [*GENERATED, ("_V$_i_0", True, None), ("b", False, False)]
+    assert generated(details.complete(later)) == [*GENERATED, ("_V$_i_0", True, None), ("b", False, False)]
 
 
 def found(event: SchemaChange | Bootstrap | RowChange) -> Found:

@@ -35,7 +35,7 @@ def states(*names: str, schema: str = "s") -> dict[TableName, TableState]:
     return {(schema, name): TableState(schema=schema, name=name, table=table(name, schema)) for name in names}
 
 
-def told(lines: list[list[Step]]) -> list[list[str]]:
+def described(lines: list[list[Step]]) -> list[list[str]]:
     """Each timeline as words; the timelines in an order of their own."""
     found = [
         [
@@ -49,30 +49,30 @@ def told(lines: list[list[Step]]) -> list[list[str]]:
 
 def test_tables_without_ddl_have_timelines_of_their_own() -> None:
     lines = timelines(states("a", "b", "c"), [rows("a"), rows("b")], [], RESOLVED)
-    assert told(lines) == [["a<=100"], ["b<=100"]]
+    assert described(lines) == [["a<=100"], ["b<=100"]]
 
 
 def test_rows_above_resolved_wait() -> None:
     assert timelines(states("a"), [rows("a", low=101, high=120)], [], RESOLVED) == []
-    assert told(timelines(states("a"), [rows("a", low=100, high=120)], [], RESOLVED)) == [["a<=100"]]
+    assert described(timelines(states("a"), [rows("a", low=100, high=120)], [], RESOLVED)) == [["a<=100"]]
 
 
 def test_a_tables_rows_are_cut_at_its_ddls_and_no_others() -> None:
     ddls = [ddl(30, "ALTER TABLE a ADD COLUMN x INT"), ddl(60, "TRUNCATE TABLE a")]
     lines = timelines(states("a", "b"), [rows("a"), rows("b")], ddls, RESOLVED)
-    assert told(lines) == [["a<=30", "ddl@30", "a<=60", "ddl@60", "a<=100"], ["b<=100"]]
+    assert described(lines) == [["a<=30", "ddl@30", "a<=60", "ddl@60", "a<=100"], ["b<=100"]]
 
 
 def test_a_ddl_that_skip_ddl_leaves_out_stands_among_the_rows_of_its_table() -> None:
     exchange = ddl(50, "ALTER TABLE a EXCHANGE PARTITION p WITH TABLE c")
     lines = timelines(states("a", "b"), [rows("a"), rows("b")], [exchange], RESOLVED)
-    assert told(lines) == [["a<=50", "ddl@50", "a<=100"], ["b<=100"]]
-    assert told(timelines(states("b"), [rows("b")], [exchange], RESOLVED)) == [["b<=100"], ["ddl@50"]]
+    assert described(lines) == [["a<=50", "ddl@50", "a<=100"], ["b<=100"]]
+    assert described(timelines(states("b"), [rows("b")], [exchange], RESOLVED)) == [["b<=100"], ["ddl@50"]]
 
 
 def test_a_rename_binds_both_names() -> None:
     lines = timelines(states("a"), [rows("a"), rows("b")], [ddl(50, "RENAME TABLE a TO b", "b", "a")], RESOLVED)
-    (line,) = told(lines)
+    (line,) = described(lines)
     assert line[:3] == ["a<=50", "b<=50", "ddl@50"]
     assert sorted(line[3:]) == ["a<=100", "b<=100"]
 
@@ -81,7 +81,7 @@ def test_a_chain_of_renames_is_one_timeline() -> None:
     ddls = [ddl(40, "RENAME TABLE b TO c", "c", "b"), ddl(50, "RENAME TABLE a TO b", "b", "a")]
     lines = timelines(states("a", "b", "d"), [rows("a"), rows("b"), rows("c"), rows("d")], ddls, RESOLVED)
     assert len(lines) == 2
-    line = next(line for line in told(lines) if len(line) > 1)
+    line = next(line for line in described(lines) if len(line) > 1)
     assert line.index("b<=40") < line.index("ddl@40") < line.index("b<=50") < line.index("ddl@50")
     assert line.index("a<=50") < line.index("ddl@50")
 
@@ -99,7 +99,7 @@ def test_groups_that_a_later_rename_joins_keep_every_step_in_order() -> None:
     at = [step.queued.change.commit_ts if isinstance(step, Ddl) else step.upto for step in long]
     assert at == sorted(at)
     assert [ts for step, ts in zip(long, at, strict=True) if isinstance(step, Ddl)] == [10, 20, 40, 50]
-    assert told([line for line in lines if line is not long]) == [["ddl@30"]]
+    assert described([line for line in lines if line is not long]) == [["ddl@30"]]
 
 
 def test_a_drop_of_a_database_binds_its_tables_only() -> None:
@@ -107,7 +107,7 @@ def test_a_drop_of_a_database_binds_its_tables_only() -> None:
     waiting = [rows("a"), rows("b"), rows("a", schema="other"), rows("new")]
     lines = timelines(known, waiting, [ddl(50, "DROP DATABASE s")], RESOLVED)
     assert len(lines) == 2
-    line = max(told(lines), key=len)
+    line = max(described(lines), key=len)
     assert sorted(line[:3]) == ["a<=50", "b<=50", "new<=50"]
     assert line[3] == "ddl@50"
 
@@ -115,12 +115,12 @@ def test_a_drop_of_a_database_binds_its_tables_only() -> None:
 def test_a_table_that_comes_and_goes_with_its_database_is_bound() -> None:
     ddls = [ddl(20, "CREATE TABLE a (id INT)"), ddl(50, "DROP DATABASE s")]
     (line,) = timelines({}, [rows("a", 21, 40)], ddls, RESOLVED)
-    assert told([line])[0][:4] == ["a<=20", "ddl@20", "a<=50", "ddl@50"]
+    assert described([line])[0][:4] == ["a<=20", "ddl@20", "a<=50", "ddl@50"]
 
 
 def test_creating_a_database_binds_nothing() -> None:
     lines = timelines(states("a"), [rows("a")], [ddl(50, "CREATE DATABASE s")], RESOLVED)
-    assert told(lines) == [["a<=100"], ["ddl@50"]]
+    assert described(lines) == [["a<=100"], ["ddl@50"]]
 
 
 def test_ddls_of_one_commit_ts_have_steps_of_their_own() -> None:

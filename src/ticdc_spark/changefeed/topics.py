@@ -186,9 +186,9 @@ class Topics:
             return question()
         except self._error as error:
             self._admin.poll(0)
-            told = error.args[0].str() if hasattr(error.args[0], "str") else str(error)
+            reason = error.args[0].str() if hasattr(error.args[0], "str") else str(error)
             heard = f": {self._heard or 'does this listener want TLS, or a login?'}"
-            raise SinkFault(f"Kafka at {self._where}: {told}{heard}") from error
+            raise SinkFault(f"Kafka at {self._where}: {reason}{heard}") from error
 
     def _hear(self, error: Any) -> None:
         if error.code() != self._down:  # which has no cause in it

@@ -114,10 +114,10 @@ class _ReadFiles:
 
     def _file(self, path: Path, zeros: Counter) -> Iterator[pa.RecordBatch]:
         of = {column.name: column for column in self.table.columns}
-        told = tuple(column.name for column in self.table.columns if not (column.virtual or column.stored))
+        listed = tuple(column.name for column in self.table.columns if not (column.virtual or column.stored))
         try:
             for names, rows in read_file(path):
-                have = names or told
+                have = names or listed
                 if rows and len(rows[0]) != len(have):
                     raise MessageError(f"{path}: a row has {len(rows[0])} values; expected: {len(have)}")
                 columns = list(zip(*rows, strict=True))

@@ -1,10 +1,12 @@
 """Fetches Maven packages once, with the resolver that Spark brings, and remembers which jars they came to."""
 
+import fcntl
 import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -42,19 +44,46 @@ def resolve_jars(packages: Sequence[str], settings: Mapping[str, str]) -> list[s
     rules = {k: v for k, v in settings.items() if k.startswith("spark.jars.") and k != "spark.jars.packages"}
     request = msgspec.json.encode([wanted, rules, pyspark.__version__], order="sorted")
     record = folder / "resolved" / f"{hashlib.sha256(request).hexdigest()[:20]}.json"
-    if record.is_file():
-        known = msgspec.json.decode(record.read_bytes(), type=list[str])
-        if all(Path(jar).is_file() for jar in known):
+    known = _known(record)
+    if known is not None:
+        return known
+    with locked(folder):
+        known = _known(record)  # another process may have fetched them meanwhile
+        if known is not None:
             return known
-    jars = [jar for jar in _ask_repositories(wanted, folder, rules) if not _is_in_spark(jar)]
-    record.parent.mkdir(parents=True, exist_ok=True)
-    partial = record.with_suffix(f".{os.getpid()}")
-    partial.write_bytes(msgspec.json.encode(jars))
-    partial.replace(record)
+        jars = [jar for jar in _fetch(wanted, folder, rules) if not _is_in_spark(jar)]
+        record.parent.mkdir(parents=True, exist_ok=True)
+        partial = record.with_suffix(f".{os.getpid()}")
+        partial.write_bytes(msgspec.json.encode(jars))
+        partial.replace(record)
     return jars
 
 
-def _ask_repositories(packages: Sequence[str], folder: Path, rules: Mapping[str, str]) -> list[str]:
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Alone with the cache: two processes that fill it at once read each other's half-written files.
+
+    Raises: EnvironmentFault for a folder that cannot be written to.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / "lock").open("ab")
+    except OSError as error:
+        raise EnvironmentFault(f"the cache of fetched jars, {folder}: {error.strerror or error}") from error
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _known(record: Path) -> list[str] | None:
+    """The jars of an earlier call, if they are all there."""
+    if not record.is_file():
+        return None
+    jars = msgspec.json.decode(record.read_bytes(), type=list[str])
+    return jars if all(Path(jar).is_file() for jar in jars) else None
+
+
+def _fetch(packages: Sequence[str], folder: Path, rules: Mapping[str, str]) -> list[str]:
     """Start a JVM whose only work is to fetch: its messages name what cannot be had."""
     conf = SparkConf(loadDefaults=False)
     conf.setAll([*rules.items(), ("spark.jars.ivy", str(folder)), ("spark.jars.packages", ",".join(packages))])
@@ -83,4 +112,4 @@ def _is_in_spark(jar: str) -> bool:
     return (shipped / Path(jar).name.partition("_")[2]).is_file()
 
 
-__all__ = ["ivy_folder", "resolve_jars"]
+__all__ = ["ivy_folder", "locked", "resolve_jars"]

@@ -17,7 +17,7 @@ from ticdc_spark.protocols.shared.avro_names import sanitized
 from ticdc_spark.streams.sql_tables import SqlTables
 
 
-class Told:
+class Described:
     """Reads as ``decoder`` does, and gives a DDL the tables that ``changes`` have for it, if any."""
 
     def __init__(self, decoder: Decoder, changes: Iterable[SchemaChange]) -> None:
@@ -27,14 +27,14 @@ class Told:
 
     def open_message(self, key: bytes | None, value: bytes | None) -> Sequence[Event]:
         return [
-            self._told(event) if isinstance(event, SchemaChange) else event
+            self._described(event) if isinstance(event, SchemaChange) else event
             for event in self.decoder.open_message(key, value)
         ]
 
     def row_reader(self, table: Table, options: ReadOptions, only: frozenset[str] | None = None) -> RowReader:
         return self.decoder.row_reader(table, options, only)
 
-    def _told(self, change: SchemaChange) -> SchemaChange:
+    def _described(self, change: SchemaChange) -> SchemaChange:
         known = self._changes.get((change.commit_ts, change.query), change)
         return replace(change, table=known.table, pre_table=known.pre_table)
 
@@ -86,9 +86,9 @@ class Sanitised:
         return self._decoder.row_reader(table, options, only or frozenset(column.name for column in table.columns))
 
     def open_message(self, key: bytes | None, value: bytes | None) -> Sequence[Event]:
-        return [self._told(event) for event in self._decoder.open_message(key, value)]
+        return [self._described(event) for event in self._decoder.open_message(key, value)]
 
-    def _told(self, change: Event) -> Event:
+    def _described(self, change: Event) -> Event:
         if isinstance(change, Envelope):
             return replace(change, schema_key="")  # images name their schemas themselves
         if not isinstance(change, SchemaChange):
