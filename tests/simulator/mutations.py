@@ -6,6 +6,9 @@ from tests.simulator.mutate import Edit, Mutation, one
 
 _APPLY, _PLAN, _MODES = "replicate.apply", "replicate.plan", "replicate.modes"
 _RARE = "tests/unit/test_holes/test_combinations.py"
+_FILTER = "tests/unit/test_holes/test_filter.py"
+_TOPICS = "tests/unit/test_holes/test_topics.py"
+_SET_BACK = "tests/unit/test_holes/test_set_back.py"
 _SKIP_DDL = "tests/unit/test_holes/test_skip_ddl.py"
 _SKIPS = "tests/unit/test_skip_messages.py"
 _READS = "tests/unit/test_read_rows.py"
@@ -120,7 +123,7 @@ STEPS = (
     Mutation(
         "where a run from the latest offsets begins is not kept",
         (
-            Edit("replicate.start:_partitions", "in sorted(offsets.items())", "in ()"),
+            Edit("replicate.plan.reach:partitions_at", "in sorted(offsets.items())", "in ()"),
             Edit("replicate.plan.offsets:first_offsets", "source.beginning_offsets()", "source.starting()"),
         ),
     ),
@@ -157,9 +160,58 @@ STEPS = (
     one(
         "a table that a DDL has passed is redone from the log alone",
         "replicate.start:_redo",
-        "elif table.ddl_ts > mark or (table.ddl_ts == mark and table.ddl_step > looked.stamp.mark[1]):",
+        "elif (ddl := _last_ddl(table, was, looked)) > looked.stamp.mark:",
         "elif False:",
         "rollback",
+    ),
+    one(
+        "a RENAME that was begun is what the job file makes of it now",
+        f"{_APPLY}.ddl:apply_ddl",
+        "and _finish_rename(work, ddl):",
+        "and False:",
+        found_by=f"{_FILTER}::test_a_rename_that_was_begun_comes_to_its_end_whatever_is_left_out_then",
+    ),
+    one(
+        "a table that is gone already is kept",
+        f"{_APPLY}.ddl:_keep",
+        "work.put(_gone(state, ts))",
+        "work.put(msgspec.structs.replace(_gone(state, ts), kept=True, mark=state.mark))",
+        found_by=f"{_SKIP_DDL}::test_a_drop_that_was_done_before_it_is_skipped_does_not_stop_the_job",
+    ),
+    one(
+        "a table counts as whole though first messages of its topic are gone",
+        f"{_PLAN}.reach:_may_lack",
+        "if one.reaches <= since + 1:",
+        "if one.reaches > 0:",
+        found_by=f"{_TOPICS}::test_a_table_is_clean_only_if_no_row_of_it_can_have_been_removed_before_the_job_began",
+    ),
+    one(
+        "a batch that is landed a second time is not noted",
+        "replicate.step:Steps._plan",
+        "anew=same",
+        "anew=False",
+        found_by=f"{_SET_BACK}::test_a_log_restored_from_between_two_tries_of_a_batch_stops_the_job",
+    ),
+    one(
+        "a table that the job went on without is taken for what it was",
+        f"{_APPLY}.look:look_at",
+        "stamp.job_applied < job_applied",
+        "stamp.job_applied < 0",
+        found_by=f"{_FILTER}::test_a_table_that_a_batch_made_before_it_was_interrupted_and_left_out_is_marked",
+    ),
+    one(
+        "what is left out of a table that waits to be made is forgotten",
+        "replicate.unread:with_left_out",
+        "if not patterns:",
+        "if patterns:",
+        found_by=f"{_FILTER}::test_a_table_that_was_left_out_for_a_while_is_marked_whatever_waited_for_it",
+    ),
+    one(
+        "a DDL of a batch that was interrupted is forgotten when its table is set back",
+        "replicate.start:_last_ddl",
+        "if furthest is not None and DDL_STEPS",
+        "if furthest is not None and 0 > DDL_STEPS",
+        found_by=f"{_SET_BACK}::test_a_table_rolled_back_beyond_a_ddl_of_an_interrupted_batch_stops_the_job",
     ),
     one(
         "a table that stood still counts as applied once the state was lost",
@@ -333,7 +385,7 @@ DDL = (
     ),
     one(
         "a new column's default is not given to the rows that are there",
-        f"{_PLAN}.evolve:_fill",
+        f"{_PLAN}.evolution:_fill",
         "if value is None:",
         "if True:",
     ),

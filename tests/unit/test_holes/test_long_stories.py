@@ -10,7 +10,7 @@ import pytest
 from tests.simulator.faults import Died
 from tests.unit.test_holes.shop import SCHEMA, Shop
 from ticdc_spark.config.job import SchemaFiles
-from ticdc_spark.config.values import SkipDdl
+from ticdc_spark.config.values import MessagePlace, SkipDdl
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.protocols.base import Encoded
 
@@ -189,7 +189,7 @@ def test_a_table_rolled_back_amid_a_type_change_stops_the_job_with_a_way_out() -
     shop.watermark()
     shop.dies("set column")
     shop.rollback("t", 1)
-    with pytest.raises(DecisionNeeded, match=r"_ticdc_old.*Roll it forward again"):
+    with pytest.raises(DecisionNeeded, match=r"a DDL at \d+ is among what it lacks.*Roll the table forward again"):
         shop.run()
 
 
@@ -273,6 +273,32 @@ def test_an_unreadable_message_of_the_topic_of_a_new_name_marks_the_renamed_tabl
     assert shop.condition("u") == "diverged"
 
 
+@pytest.mark.parametrize("readable", [False, True])
+@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize("ddl", ["TRUNCATE TABLE t", "DROP TABLE t; CREATE TABLE t (id INT PRIMARY KEY)"])
+def test_a_message_that_is_skipped_marks_its_table_whatever_waited_for_it(
+    ddl: str, split: bool, readable: bool
+) -> None:
+    """It stands behind what is done to the table once a watermark comes, which takes no mark of it away."""
+    shop = table()
+    for statement in ddl.split(";"):
+        shop.sql(statement.strip())
+    shop.configure(skip_messages=(MessagePlace("cdc", 0, shop.broker.end_offsets()["cdc", 0]),))
+    if readable:
+        shop.insert("t", id="5")
+    else:
+        unreadable(shop)
+    if split:
+        shop.run()
+    shop.watermark()
+    shop.run()
+    assert (shop.rows("t"), shop.condition("t")) == ([], "diverged")
+    shop.sql("TRUNCATE TABLE t")
+    shop.watermark()
+    shop.run()
+    assert shop.condition("t") == "clean"
+
+
 # ---- schemas
 
 
@@ -314,6 +340,23 @@ def test_rows_wait_for_their_schema_until_the_drop_of_their_table_is_due() -> No
     assert (shop.rows("t"), shop.condition("t")) == ([(2, 5)], "clean")
 
 
+@pytest.mark.parametrize("protocol", ["open", "canal-json"])
+def test_rows_before_a_rename_to_and_fro_wait_for_the_file_with_their_schema(protocol: str, tmp_path: Path) -> None:
+    """The name is one that a DDL leaves behind, and the first DDL needs the schema that the rows do."""
+    shop = Shop(protocol)
+    shop.change("CREATE TABLE t (id INT PRIMARY KEY)")
+    shop.insert("t", id="1")
+    shop.sql("RENAME TABLE t TO u")
+    shop.sql("RENAME TABLE u TO t")
+    shop.insert("t", id="2")
+    shop.watermark()
+    shop.run()
+    assert "waits for the schema" in shop.lab.view().hold
+    shop.configure(schema=SchemaFiles(file=(Path(create(tmp_path / "t.sql")),)))
+    shop.run(again=True)
+    assert (shop.rows("t"), shop.condition("t")) == ([(1,), (2,)], "unverified")
+
+
 def test_a_table_that_waits_to_be_made_like_another_keeps_its_columns_when_that_one_is_dropped() -> None:
     """It shares a DDL with a table that stands still."""
     shop = Shop("open", on_reject="quarantine", topic_per_table=True)
@@ -347,3 +390,24 @@ def test_rows_before_a_truncate_wait_for_the_file_with_their_schema(tmp_path: Pa
     shop.configure(schema=SchemaFiles(file=(Path(create(tmp_path / "t.sql")),)))
     shop.run(again=True)
     assert (shop.rows("t"), shop.condition("t")) == ([], "clean")
+
+
+def test_a_ddl_of_an_interrupted_batch_is_done_again_where_full_reads_are_configured(tmp_path: Path) -> None:
+    """Before the batch is done again a full read looks at the table, which has been through the DDL already."""
+    shop = Shop("canal-json", snapshot="now")
+    shop.change("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))")
+    file = tmp_path / "t.sql"
+    file.write_text(f"CREATE TABLE `{SCHEMA}`.`t` (id INT PRIMARY KEY, v VARCHAR(9));\n")
+    shop.configure(schema=SchemaFiles(file=(file,)))
+    shop.sql("ALTER TABLE t DROP COLUMN v")
+    shop.insert("t", id="1")
+    shop.broker.add_partition("cdc")
+    shop.watermark()
+    shop.run()
+    assert not shop.applied, "the second partition has no watermark yet"
+    shop.clock.advance(3600.0)
+    shop.dies("apply rows", after=True)
+    for _ in range(4):
+        shop.run()
+        shop.watermark()
+    assert (shop.columns("t"), shop.rows("t")) == (("id",), [(1,)])
