@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.test_holes.shop import SCHEMA, Shop
+from tests.unit.test_holes.test_long_stories import unreadable
 from ticdc_spark.config.job import SchemaFiles
 
 
