@@ -120,6 +120,8 @@ VALUES: dict[str, Any] = {
     "changefeed-error-stuck-duration": "45m",
     f"{OURS}.time-zone": "Asia/Shanghai",
     f"{OURS}.schema-registry": {"timeout": 9},
+    f"{OURS}.snapshot": "initial",
+    f"{OURS}.spark": {"spark.master": "local[1]"},
 }
 BESIDE: dict[str, dict[str, Any]] = {
     f"{EVENTS}.": EVENT,

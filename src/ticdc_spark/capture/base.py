@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
-from ticdc_spark.model import RowChange, SchemaChange, Table
+from ticdc_spark.model import RowChange, SchemaChange, Table, TableName
 
 
 class Transaction(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +60,8 @@ class CaptureState(msgspec.Struct, frozen=True, kw_only=True):
     """The largest that was given; what comes is above it."""
     tables: tuple[Table, ...] = ()
     """Schemas at ``position``, of all tables that the source can capture."""
+    unread: tuple[TableName, ...] = ()
+    """Tables whose rows from before are still to be read, in this order; a rename takes its table along."""
 
 
 class Capture(Protocol):
@@ -83,13 +85,15 @@ class Capture(Protocol):
 
 def follow(state: CaptureState, captured: Captured) -> CaptureState:
     """The state after an element has been given."""
-    tables = state.tables
+    tables, unread = state.tables, state.unread
     if isinstance(captured, CapturedDdl):
         tables = _changed(tables, captured.changes)
+        unread = _moved(unread, captured.changes) if unread else ()
     elif isinstance(captured, Resolved) and captured.tables:
         learnt = {(table.schema, table.name): table for table in (*tables, *captured.tables)}
         tables = tuple(learnt.values())
-    return CaptureState(position=captured.position, commit_ts=max(state.commit_ts, captured.commit_ts), tables=tables)
+    reached = max(state.commit_ts, captured.commit_ts)
+    return CaptureState(position=captured.position, commit_ts=reached, tables=tables, unread=unread)
 
 
 def _changed(tables: tuple[Table, ...], changes: tuple[SchemaChange, ...]) -> tuple[Table, ...]:
@@ -104,6 +108,18 @@ def _changed(tables: tuple[Table, ...], changes: tuple[SchemaChange, ...]) -> tu
         if change.table is not None:
             by_name[change.table.schema, change.table.name] = change.table
     return tuple(by_name.values())
+
+
+def _moved(unread: tuple[TableName, ...], changes: tuple[SchemaChange, ...]) -> tuple[TableName, ...]:
+    """Dropped tables have nothing to read any more; renamed ones, which may swap names, have it under the new name."""
+    now: dict[TableName, TableName | None] = {}
+    gone = {change.schema for change in changes if change.kind == "drop database"}
+    for change in changes:
+        before, after = change.pre_table, change.table
+        if before is not None:
+            now[before.schema, before.name] = None if after is None else (after.schema, after.name)
+    found = (now.get(name, name) for name in unread if name[0] not in gone or name in now)
+    return tuple(dict.fromkeys(name for name in found if name is not None))
 
 
 __all__ = [

@@ -24,6 +24,11 @@ def open_capture(source: str, wanted: Wanted | None = None) -> Capture:
     return open_stream(source)
 
 
+def has_tables(source: str) -> bool:
+    """Whether a source is a server, whose tables can be read."""
+    return source.startswith(_SERVERS)
+
+
 def source_kind(source: str) -> str:
     """What a position belongs to: it can be used with another address of the same kind only."""
     if source.startswith(_SERVERS):
@@ -33,4 +38,4 @@ def source_kind(source: str) -> str:
     return "recorded topic"
 
 
-__all__ = ["open_capture", "source_kind"]
+__all__ = ["has_tables", "open_capture", "source_kind"]

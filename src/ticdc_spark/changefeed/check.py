@@ -5,16 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ticdc_spark.capture.base import Capture, CaptureState, follow
+from ticdc_spark.capture.snapshot.present import PresentTables
 from ticdc_spark.capture.stream import StreamCapture
 from ticdc_spark.changefeed.config.settings import Changefeed
 from ticdc_spark.changefeed.dispatch.partitions import dispatch_columns
 from ticdc_spark.changefeed.dispatch.router import Route, Router
+from ticdc_spark.changefeed.snapshot.plan import why_never
 from ticdc_spark.changefeed.topics import Topics
 from ticdc_spark.model import Table
 
 
-def lines(changefeed: Changefeed, capture: Capture) -> Iterator[str]:
-    """Say it, a line a table, then a line a topic. Raises: what the source and Kafka raise."""
+def lines(changefeed: Changefeed, capture: Capture, present: PresentTables | None = None) -> Iterator[str]:
+    """Say it, a line a table, then a line a topic.
+
+    ``present``: the tables as they are, where a new changefeed begins with them.
+
+    Raises: what the source and Kafka raise.
+    """
     kafka = changefeed.kafka
     topics = Topics(kafka, create=False)
     router = Router(changefeed)
@@ -28,6 +35,8 @@ def lines(changefeed: Changefeed, capture: Capture) -> Iterator[str]:
             continue
         used[route.topic] = None
         yield f"  {name}: topic {route.topic}, partition by {_rule(route)}, columns {', '.join(route.columns)}"
+    if present is not None:
+        yield from _reads(changefeed, router, tables, present)
     if not tables:
         yield "  no tables: the source has none yet, or shows them only as they come"
     for topic in used:
@@ -37,6 +46,26 @@ def lines(changefeed: Changefeed, capture: Capture) -> Iterator[str]:
         limit = facts.max_message_bytes
         yield f"  topic {topic}: {made}{facts.partitions}{of} partitions, messages up to {limit} bytes"
     yield "watermarks: " + ("each second, to every partition" if changefeed.watermarks else "none")
+
+
+def _reads(changefeed: Changefeed, router: Router, tables: list[Table], present: PresentTables) -> Iterator[str]:
+    """Which tables a new changefeed would begin with."""
+    snapshot, total, all_ranges, count = changefeed.snapshot, 0, 0, 0
+    for table in tables:
+        if router.route(table).left_out:
+            continue
+        name = f"{table.schema}.{table.name}"
+        if why := why_never(table, router.tables.why_left_out):
+            yield f"  read first, {name}: no: {why}"
+            continue
+        rows = present.estimate((table.schema, table.name))
+        ranges = rows // snapshot.chunk_rows + 1
+        total, all_ranges, count = total + rows, all_ranges + ranges, count + 1
+        yield f"  read first, {name}: about {rows:,} rows in {ranges:,} {'ranges' if ranges > 1 else 'range'}"
+    yield (
+        f"  a new changefeed begins with {count} tables, about {total:,} rows in {all_ranges:,} ranges, "
+        f"{snapshot.parallelism} at a time"
+    )
 
 
 def _rule(route: Route) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import closing, contextmanager
+from functools import partial
 from typing import TypeAlias
 
 import msgspec
@@ -31,23 +32,28 @@ def cadence(changefeed: Changefeed) -> Cadence:
 
 
 @contextmanager
+def opened_registry(changefeed: Changefeed) -> Iterator[Registry | None]:
+    """The registry of a changefeed; ``None`` where its protocol has none."""
+    where = changefeed.schema_registry if protocol(changefeed.protocol).traits.registry else None
+    if where is None:
+        yield None
+        return
+    with closing(open_registry(where, changefeed.schema_registry_options, create=True)) as opened:
+        yield opened
+
+
+@contextmanager
 def encoders(changefeed: Changefeed, topic: TopicOf) -> Iterator[EncoderFor]:
     """What makes the encoders of a changefeed, with its registry open.
 
     ``topic``: from the names of a schema and a table to the topic.
     """
-    with ExitStack() as stack:
-        where = changefeed.schema_registry if protocol(changefeed.protocol).traits.registry else None
-        registry: Registry | None = None
-        if where is not None:
-            opened = open_registry(where, changefeed.schema_registry_options, create=True)
-            stack.callback(opened.close)
-            registry = opened
-
-        yield lambda limit: _encoder(changefeed, registry, limit, topic)
+    with opened_registry(changefeed) as registry:
+        yield partial(encoder, changefeed, registry, topic)
 
 
-def _encoder(changefeed: Changefeed, registry: Registry | None, limit: int, topic: TopicOf) -> Encoder:
+def encoder(changefeed: Changefeed, registry: Registry | None, topic: TopicOf, limit: int) -> Encoder:
+    """The encoder of a changefeed whose messages take at most ``limit`` bytes. ``registry``: where it needs one."""
     fields = {field.name for field in msgspec.structs.fields(protocol(changefeed.protocol).config_type())}
     options = dict(changefeed.encoder)
     if "max_message_bytes" in fields:
@@ -57,4 +63,4 @@ def _encoder(changefeed: Changefeed, registry: Registry | None, limit: int, topi
     return target_encoder(changefeed.protocol, options, registry, topic)
 
 
-__all__ = ["EncoderFor", "cadence", "encoders"]
+__all__ = ["EncoderFor", "cadence", "encoder", "encoders", "opened_registry"]

@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from ticdc_spark.capture.base import Capture, Captured, CaptureState, Resolved
 from ticdc_spark.changefeed.actions import Save
@@ -18,16 +17,17 @@ from ticdc_spark.changefeed.config.settings import Changefeed
 from ticdc_spark.changefeed.encoders import cadence, encoders
 from ticdc_spark.changefeed.feed import End, Feed
 from ticdc_spark.changefeed.outbox import Outbox
-from ticdc_spark.changefeed.producer import KafkaProducer, ProducerLost
+from ticdc_spark.changefeed.producer import STUCK, KafkaProducer, ProducerLost
 from ticdc_spark.changefeed.progress import StateFolder
+from ticdc_spark.changefeed.report import Report, Show
 from ticdc_spark.changefeed.route import Placer
 from ticdc_spark.changefeed.sequence import Sequencer
+from ticdc_spark.changefeed.snapshot.note import ReadNote
+from ticdc_spark.changefeed.snapshot.reads import TableReads
 from ticdc_spark.changefeed.topics import Topics
 from ticdc_spark.errors import SinkFault, TicdcSparkError, UsageError
 from ticdc_spark.mysql import tso_time
 
-STUCK = 1800.0
-"""Seconds without an acknowledgement after which a run gives up, as TiCDC's changefeed-error-stuck-duration."""
 _POLL = 0.05
 _CHUNK = 512
 """Elements of the source that are handed over at once, and taken before actions are done."""
@@ -35,26 +35,6 @@ _REPORT = 1.0
 _BACK_OFF = (1.0, 2.0, 5.0, 10.0, 30.0)
 _LOOK_AT_TOPICS = 60.0
 _LOG = logging.getLogger(__name__)
-
-
-class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run stands."""
-
-    rows: int
-    """Sent by this process."""
-    messages: int
-    waiting: int
-    """Rows that are not acknowledged."""
-    rows_per_second: float
-    saved: int
-    """commitTs up to which all is acknowledged and stored."""
-    outage: str = ""
-    """What the broker's connections say, while nothing is acknowledged."""
-    finished: bool = False
-    """The source has ended, or ``target-ts`` is reached."""
-
-
-Show: TypeAlias = Callable[[Report], None]
 
 
 def run(
@@ -65,11 +45,14 @@ def run(
     source: str,
     stop: threading.Event,
     show: Show = lambda _: None,
+    reads: TableReads | None = None,
 ) -> Report:
     """Send what the source gives until it ends, ``target_ts`` is reached, or ``stop`` is set.
 
     ``source`` names the source in the state folder; no secrets in it. What is taken when ``stop`` is set is still sent
-    and stored. Raises: every error of the tree; started again, it goes on from what is stored.
+    and stored. ``reads``: of tables that exist already, for a source that has such.
+
+    Raises: every error of the tree; started again, it goes on from what is stored.
     """
     totals = _Totals()
     target = changefeed.kafka.topic
@@ -77,8 +60,19 @@ def run(
         failures = 0
         while True:
             try:
-                with _Run(changefeed, capture, folder, totals, stop, show) as once:
-                    return once.work()
+                topics = Topics(changefeed.kafka)
+                # before anything is stored: a target that cannot be used is no beginning
+                topics.facts(target)
+                begun = begin(capture, folder, changefeed.start_ts, reads)
+                if reads is not None:
+                    totals.add(*reads.finish_round(folder, topics, stop, lambda one: show(totals.added_to(one))))
+                if folder.reading.base:  # stopped within a round, to go on with it
+                    return totals.report(begun.commit_ts)
+                with _Run(changefeed, capture, folder, topics, totals, stop, show, reads) as once:
+                    report = once.work()
+                if not once.is_paused or reads is None:
+                    return report
+                reads.begin_round(folder, topics)
             except ProducerLost as error:
                 failures = 0 if totals.acknowledged_since_start else failures + 1
                 pause = _BACK_OFF[min(failures, len(_BACK_OFF) - 1)]
@@ -87,7 +81,9 @@ def run(
                     raise
 
 
-def begin(capture: Capture, folder: StateFolder, start_ts: int | None = None) -> CaptureState:
+def begin(
+    capture: Capture, folder: StateFolder, start_ts: int | None = None, reads: TableReads | None = None
+) -> CaptureState:
     """The stored state, or a new one, which is stored at once: a changefeed begins in one place only.
 
     Raises: UsageError for a source that does not have what comes after ``start_ts``.
@@ -102,7 +98,10 @@ def begin(capture: Capture, folder: StateFolder, start_ts: int | None = None) ->
             f"({tso_time.utc(state.commit_ts)}), where the source is now: what lies between would be missing. Leave "
             "start-ts out, or go on from the state folder that has this point"
         )
-    folder.save(state, {}, 0)
+    note = ReadNote()
+    if reads is not None:
+        state, note = reads.first(state)
+    folder.save(state, {}, 0, note)
     return state
 
 
@@ -114,6 +113,16 @@ class _Totals:
         self.messages = 0
         self.acknowledged_since_start = False
 
+    def add(self, rows: int, messages: int) -> None:
+        self.rows += rows
+        self.messages += messages
+
+    def added_to(self, report: Report) -> Report:
+        return replace(report, rows=self.rows + report.rows, messages=self.messages + report.messages)
+
+    def report(self, saved: int) -> Report:
+        return Report(rows=self.rows, messages=self.messages, waiting=0, rows_per_second=0.0, saved=saved)
+
 
 class _Run:
     """The work with one producer."""
@@ -123,13 +132,17 @@ class _Run:
         changefeed: Changefeed,
         capture: Capture,
         folder: StateFolder,
+        topics: Topics,
         totals: _Totals,
         stop: threading.Event,
         show: Show,
+        reads: TableReads | None,
     ) -> None:
         self._changefeed, self._folder, self._totals = changefeed, folder, totals
         self._stop, self._show = stop, show
-        self._capture = capture
+        self._capture, self._topics, self._reads = capture, topics, reads
+        self.is_paused = False
+        """It has ended so that tables are read."""
         self._stack = ExitStack()
         self._broken: TicdcSparkError | None = None
 
@@ -138,10 +151,12 @@ class _Run:
         totals.acknowledged_since_start = False
         changefeed = self._changefeed
         with ExitStack() as stack:
-            self._topics = Topics(changefeed.kafka)
-            # before anything is stored: a target that cannot be used is no beginning
-            self._topics.facts(changefeed.kafka.topic)
             state = begin(self._capture, self._folder, changefeed.start_ts)
+            reading = self._folder.reading
+            self._target = changefeed.target_ts
+            if self._target is not None and self._target < reading.settles:
+                _LOG.warning("target-ts is passed until %d: tables were read as they were then", reading.settles)
+                self._target = reading.settles
             self._router = Placer(changefeed, self._topics)
             encoder_for = stack.enter_context(encoders(changefeed, self._router.rules.topic))
             self._producer = KafkaProducer(changefeed.kafka)
@@ -152,7 +167,9 @@ class _Run:
                 lambda topic: self._topics.facts(topic).max_message_bytes,
                 self._producer,
             )
-            self._sequencer = Sequencer(state, self._router, cadence(changefeed), time.monotonic())
+            self._sequencer = Sequencer(
+                state, self._router, cadence(changefeed), time.monotonic(), consistent_from=reading.settles
+            )
             self._feed = stack.enter_context(Feed(self._capture, state))
             self._stack = stack.pop_all()
         self._rows_before, self._messages_before = totals.rows, totals.messages
@@ -168,7 +185,7 @@ class _Run:
         What was given before an error of the source is sent and stored before the error is raised.
         """
         sequencer = self._sequencer
-        next_report = next_look = time.monotonic()
+        next_report = next_look = next_read = time.monotonic()
         shown_rows, shown_at = self._totals.rows, time.monotonic()
         ended = False
         while not sequencer.done:
@@ -186,6 +203,11 @@ class _Run:
             if now - next_look > _LOOK_AT_TOPICS:
                 next_look = now
                 self._look_at_topics()
+            if self._reads is not None and not ended and now >= next_read:
+                next_read = now + _REPORT
+                if self._reads.is_due(sequencer.saved_state, self._folder):
+                    self.is_paused = ended = True
+                    sequencer.end()
         if self._broken is not None:
             raise self._broken
         return self._report(0.0, finished=not self._stop.is_set())
@@ -213,7 +235,7 @@ class _Run:
 
     def _is_beyond(self, captured: Captured) -> bool:
         """Whether ``target_ts`` is reached: all up to it has been given when something above it comes."""
-        target = self._changefeed.target_ts
+        target = self._target
         if target is None or captured.commit_ts < target:
             return False
         state = self._sequencer.state
@@ -271,4 +293,4 @@ class _Run:
         )
 
 
-__all__ = ["Report", "begin", "run"]
+__all__ = ["Report", "Show", "begin", "run"]

@@ -11,6 +11,8 @@ from ticdc_spark.changefeed.clients import producing
 from ticdc_spark.changefeed.config.settings import KafkaTarget
 from ticdc_spark.errors import SinkFault, UnsendableChange, UsageError
 
+STUCK = 1800.0
+"""Seconds without an acknowledgement after which a run gives up, as TiCDC's changefeed-error-stuck-duration."""
 Delivered: TypeAlias = Callable[[Any, Any], None]
 _LOG = logging.getLogger(__name__)
 _CLIENT = _LOG.getChild("client")
@@ -126,4 +128,4 @@ def _text(error: Exception) -> str:
     return first.str() if hasattr(first, "str") else str(first)
 
 
-__all__ = ["KafkaProducer", "ProducerLost", "Receipt"]
+__all__ = ["STUCK", "KafkaProducer", "ProducerLost", "Receipt"]

@@ -21,8 +21,9 @@ import msgspec
 
 from ticdc_spark import failpoints
 from ticdc_spark.capture.base import CaptureState
+from ticdc_spark.changefeed.snapshot.note import ReadNote
 from ticdc_spark.errors import DecisionNeeded, EnvironmentFault, LeaseHeld
-from ticdc_spark.model import Table
+from ticdc_spark.model import Table, TableName
 
 _FORMAT = 1
 T = TypeVar("T")
@@ -46,6 +47,9 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds since the epoch."""
     rows: int = 0
     """Sent since the changefeed was made, repetitions included."""
+    unread: tuple[TableName, ...] = ()
+    """Tables that are still to be read, wholly or in part."""
+    reading: ReadNote = ReadNote()
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +72,8 @@ class StateFolder:
         self._schemas = ""
         self._number = 0
         self._rows = 0
+        self.reading = ReadNote()
+        """As it is stored."""
 
     def __enter__(self) -> Self:
         """Own it. Raises: LeaseHeld naming who does; EnvironmentFault."""
@@ -118,10 +124,19 @@ class StateFolder:
         tables = _read(self.path / stored.schemas, tuple[Table, ...])
         self._tables, self._schemas, self._rows = tables, stored.schemas, stored.rows
         self._number = int(stored.schemas.removeprefix("schemas-").removesuffix(".json"))
-        return CaptureState(position=stored.position, commit_ts=stored.commit_ts, tables=tables), stored
+        self.reading = stored.reading
+        state = CaptureState(
+            position=stored.position, commit_ts=stored.commit_ts, tables=tables, unread=tuple(stored.unread)
+        )
+        return state, stored
 
-    def save(self, state: CaptureState, partitions: Mapping[str, int], rows: int) -> None:
-        """Store progress; ``rows``: sent by this process. Raises: EnvironmentFault"""
+    def save(
+        self, state: CaptureState, partitions: Mapping[str, int], rows: int, reading: ReadNote | None = None
+    ) -> None:
+        """Store progress.
+
+        ``rows``: sent by this process. ``reading``: of tables; ``None``: as it was. Raises: EnvironmentFault
+        """
         assert self._lock is not None, "the folder is owned"
         failpoints.point("save")
         old = self._schemas
@@ -141,8 +156,11 @@ class StateFolder:
                 partitions=partitions,
                 saved_at=time.time(),
                 rows=self._rows + rows,
+                unread=state.unread,
+                reading=reading or self.reading,
             )
             _replace(self.path / "progress.json", msgspec.json.encode(stored))
+            self.reading = stored.reading
             if old and old != self._schemas:
                 (self.path / old).unlink(missing_ok=True)
         except OSError as error:

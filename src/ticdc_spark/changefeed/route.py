@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -11,21 +12,27 @@ from ticdc_spark.capture.base import Captured, CapturedDdl, Transaction
 from ticdc_spark.changefeed.actions import Place, Routed
 from ticdc_spark.changefeed.config.settings import Changefeed
 from ticdc_spark.changefeed.dispatch.router import Route, Router
-from ticdc_spark.changefeed.topics import Topics
 from ticdc_spark.errors import MessageError, UnsendableChange
-from ticdc_spark.model import RowChange, Table
+from ticdc_spark.model import Row, RowChange, Table
 from ticdc_spark.mysql import NO_CONSTANT, default_value
 from ticdc_spark.protocols import protocol
 
 _LOG = logging.getLogger(__name__)
 
 
+class Partitions(Protocol):
+    """What is known of topics."""
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions of a topic are used."""
+
+
 class Placer:
     """Routes elements; a ``Layout`` for the sequence."""
 
-    def __init__(self, changefeed: Changefeed, topics: Topics) -> None:
-        """Raises: UsageError for rules that are wrong."""
-        self.rules = Router(changefeed)
+    def __init__(self, changefeed: Changefeed, topics: Partitions, rules: Router | None = None) -> None:
+        """``rules``: of the changefeed, where they are compiled. Raises: UsageError for rules that are wrong."""
+        self.rules = rules or Router(changefeed)
         self._topics = topics
         self._start = changefeed.start_ts or 0
         # messages that carry whole tables carry them with all columns, as TiCDC sends them
@@ -96,6 +103,16 @@ class Placer:
     def partitions(self, topic: str) -> int:
         """See ``Layout``."""
         return self._topics.partitions(topic)
+
+    def inserts(self, table: Table, rows: Iterable[Row], commit_ts: int) -> Iterator[tuple[Place, RowChange]]:
+        """What is sent of rows that a table has, and where. Raises: UsageError, UnsendableChange"""
+        route = self.rules.route(table)
+        for row in rows:
+            try:
+                for change in route.events(RowChange(op="insert", table=table, commit_ts=commit_ts, after=row)):
+                    yield self._placed(route, change)
+            except MessageError as error:
+                raise UnsendableChange(f"a row of `{table.schema}`.`{table.name}`: {error}") from error
 
     def _rows(self, transaction: Transaction) -> list[tuple[Place, RowChange]]:
         try:

@@ -6,7 +6,8 @@ The rules, whose source is TiCDC's documents:
 - A DDL is sent when every row before it is acknowledged, wherever it went, and what follows when the DDL is.
 - A WATERMARK W says that everything with a commitTs below W has been sent. It goes to every partition of the topics of
   all tables, and of the default topic, each second. It never passes what is acknowledged, and never what is saved: so
-  what is repeated after a restart lies above every watermark that was sent, and watermarks do not go back.
+  what is repeated after a restart lies above every watermark that was sent, and watermarks do not go back. After tables
+  were read as they are now, none goes before the progress has passed that now.
 - A BOOTSTRAP goes before the first row of a table in this process, and of a version that no DDL announced; then by
   interval or count, until the table has had no rows for half an hour.
 - Progress is what may be saved: the state after the last element before which everything is acknowledged.
@@ -52,8 +53,12 @@ class _Told(msgspec.Struct):
 class Sequencer:
     """Takes routed elements, the time and acknowledgements; gives actions, to be done in their order."""
 
-    def __init__(self, state: CaptureState, layout: Layout, cadence: Cadence, now: float) -> None:
-        """``state``: as stored; nothing up to it is sent again."""
+    def __init__(
+        self, state: CaptureState, layout: Layout, cadence: Cadence, now: float, *, consistent_from: int = 0
+    ) -> None:
+        """``state``: as stored; nothing up to it is sent again. ``consistent_from``: no watermark goes before the
+        progress is there."""
+        self._consistent_from = consistent_from
         self._layout = layout
         self._cadence = cadence
         self._state = state
@@ -304,11 +309,14 @@ class Sequencer:
             self._saving = True
             out.append(Save(covered))
 
+    def _may_mark(self) -> bool:
+        return self._cadence.watermarks and self._saved.commit_ts >= max(self._consistent_from, 1)
+
     def _owes_watermark(self) -> bool:
-        return self._cadence.watermarks and self._saved.commit_ts > 0 and self._last_watermark <= self._saved.commit_ts
+        return self._may_mark() and self._last_watermark <= self._saved.commit_ts
 
     def _mark(self, out: list[Action], now: float) -> None:
-        if not self._cadence.watermarks or self._saved.commit_ts <= 0 or self._watermark_ticket is not None:
+        if not self._may_mark() or self._watermark_ticket is not None:
             return
         if self._saving:
             return  # it is about to be higher

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
@@ -20,12 +20,16 @@ from ticdc_spark.errors import UsageError
 from ticdc_spark.mysql import tso_time
 
 if TYPE_CHECKING:
+    from ticdc_spark.capture.snapshot.present import PresentTables
     from ticdc_spark.changefeed.config.settings import Changefeed
-    from ticdc_spark.changefeed.loop import Report, Show
+    from ticdc_spark.changefeed.progress import Stored
+    from ticdc_spark.changefeed.report import Report, Show
+    from ticdc_spark.changefeed.snapshot.reads import TableReads
 
 log = logging.getLogger(__name__)
 _LINE_SECONDS = 5.0
 _QUIET_SECONDS = 60.0
+_TABLES_SHOWN = 8
 
 
 @click.command("changefeed")
@@ -39,6 +43,18 @@ _QUIET_SECONDS = 60.0
     help="mysql://user:password@host:port, kafka://host:port/topic[?protocol=…], or the path of a recorded topic.",
 )
 @click.option("--state", type=click.Path(path_type=Path, file_okay=False), help="Folder of the progress.")
+@click.option(
+    "--snapshot",
+    type=click.Choice(["never", "initial"]),
+    help="initial: a new changefeed begins with the rows that its tables have.",
+)
+@click.option(
+    "--snapshot-table",
+    "read_tables",
+    metavar="SCHEMA.TABLE",
+    multiple=True,
+    help="Only let the changefeed, which may be running, send the rows that a table has.",
+)
 @click.option("--check", is_flag=True, help="Only say what would be sent where; send and create nothing.")
 @click.option("--status", "show_status", is_flag=True, help="Only say how far it is, also while it runs.")
 def command(
@@ -46,6 +62,8 @@ def command(
     sink_uri: str | None,
     source: str | None,
     state: Path | None,
+    snapshot: str | None,
+    read_tables: tuple[str, ...],
     check: bool,
     show_status: bool,
 ) -> None:
@@ -57,13 +75,16 @@ def command(
     """
     from ticdc_spark.changefeed.config.load import load_changefeed
 
-    overrides = {"source": source, "state": str(state.absolute()) if state else None}
+    overrides = {"source": source, "state": str(state.absolute()) if state else None, "snapshot": snapshot}
     changefeed = load_changefeed(changefeed_file, sink_uri, overrides)
     for warning in changefeed.warnings:
         log.warning("%s", warning)
     folder = changefeed.state or _default_state(changefeed)
     if show_status:
         _status(changefeed, folder)
+        return
+    if read_tables:
+        _request(changefeed, folder, read_tables)
         return
     if changefeed.source is None:
         raise UsageError("there is no source: give --source, or source in [ticdc-spark] of the file")
@@ -74,15 +95,18 @@ def command(
     if check:
         from ticdc_spark.changefeed.check import lines
 
-        for line in lines(changefeed, capture):
-            click.echo(redact(line))
+        with _present(changefeed) as present:
+            for line in lines(changefeed, capture, present):
+                click.echo(redact(line))
         return
     from ticdc_spark.changefeed.loop import run
 
     stop = Event()
     kind = source_kind(changefeed.source)
-    with redacted_children(), _shown(changefeed.id) as show:
-        report = stoppable(lambda: run(changefeed, capture, folder, source=kind, stop=stop, show=show), stop)
+    with redacted_children(), _table_reads(changefeed) as reads, _shown(changefeed.id) as show:
+        report = stoppable(
+            lambda: run(changefeed, capture, folder, source=kind, stop=stop, show=show, reads=reads), stop
+        )
     log.info("%s", _last_line(report))
 
 
@@ -90,6 +114,40 @@ def _default_state(changefeed: Changefeed) -> Path:
     """Beside the changefeed's file, or in the working directory."""
     folder = Path(changefeed.file).parent if changefeed.file else Path.cwd()
     return folder / f"{changefeed.id}.state"
+
+
+@contextmanager
+def _table_reads(changefeed: Changefeed) -> Iterator[TableReads | None]:
+    """The reading of tables, for a source that has tables. Spark is not needed before there is something to read."""
+    from ticdc_spark.capture.open import has_tables
+
+    assert changefeed.source is not None, "it was checked"
+    if not has_tables(changefeed.source):
+        if changefeed.snapshot.mode != "never":
+            raise UsageError("snapshot = 'initial': only a server has tables to read (mysql://user:password@host:port)")
+        yield None
+        return
+    from ticdc_spark.changefeed.snapshot.reads import TableReads
+
+    reads = TableReads(changefeed, changefeed.source)
+    try:
+        yield reads
+    finally:
+        reads.close()
+
+
+@contextmanager
+def _present(changefeed: Changefeed) -> Iterator[PresentTables | None]:
+    """The tables as they are, where a new changefeed begins with them."""
+    from ticdc_spark.capture.open import has_tables
+
+    if changefeed.source is None or changefeed.snapshot.mode == "never" or not has_tables(changefeed.source):
+        yield None
+        return
+    from ticdc_spark.capture.snapshot.present import ServerTables
+
+    with closing(ServerTables(changefeed.source)) as present:
+        yield present
 
 
 @contextmanager
@@ -117,6 +175,8 @@ class _LogLines:
 
 def _line(report: Report) -> str:
     parts = [f"{noun(report.rows, 'row')} sent", f"{count(round(report.rows_per_second))} rows/s"]
+    if report.reading:
+        parts.append(f"reads {report.reading}")
     if report.waiting:
         parts.append(f"{count(report.waiting)} not acknowledged")
     parts.append(f"up to {tso_time.utc(report.saved)}")
@@ -131,6 +191,31 @@ def _last_line(report: Report) -> str:
     ended = "finished" if report.finished else "stopped"
     sent = f"{noun(report.rows, 'row')} in {noun(report.messages, 'message')} sent"
     return f"{ended}: {sent}; all is sent up to commitTs {report.saved} ({tso_time.utc(report.saved)})"
+
+
+def _request(changefeed: Changefeed, folder: Path, names: Sequence[str]) -> None:
+    from ticdc_spark.capture.open import has_tables
+    from ticdc_spark.changefeed.filter.tables import table_rules
+    from ticdc_spark.changefeed.progress import read_stored
+    from ticdc_spark.changefeed.snapshot.requests import request_tables
+
+    if changefeed.source is not None and not has_tables(changefeed.source):
+        raise UsageError("--snapshot-table: only a server has tables to read, and the source is none")
+    if read_stored(folder) is None:
+        raise UsageError(
+            f"--snapshot-table: changefeed {changefeed.id} has not begun ({folder}); begin it with --snapshot initial"
+        )
+    rules, wanted = table_rules(changefeed), []
+    for name in names:
+        schema, dot, table = name.partition(".")
+        if not (schema and dot and table):
+            raise UsageError(f"--snapshot-table: found {name!r}; allowed: SCHEMA.TABLE")
+        if why := rules.why_not_named(schema, table):
+            raise UsageError(f"--snapshot-table {name}: {why}")
+        wanted.append((schema, table))
+    request_tables(folder, wanted)
+    for name in names:
+        click.echo(f"{name} will be read by the changefeed, at once if it is running")
 
 
 def _status(changefeed: Changefeed, folder: Path) -> None:
@@ -151,9 +236,21 @@ def _status(changefeed: Changefeed, folder: Path) -> None:
         ("stored", f"{duration(time.time() - stored.saved_at)} ago"),
         ("rows", f"{count(stored.rows)} sent, repetitions included"),
         ("topics", ", ".join(f"{topic} ({noun(n, 'partition')})" for topic, n in stored.partitions.items())),
+        ("unread", _unread(stored)),
         ("position", stored.position if len(stored.position) < 300 else stored.position[:300] + "…"),
     ):
-        click.echo(redact(f"{name:<12} {value}"))
+        if value:
+            click.echo(redact(f"{name:<12} {value}"))
+
+
+def _unread(stored: Stored) -> str:
+    """Tables that are still to be read, and how far the first of them is."""
+    names = [".".join(name) for name in stored.unread]
+    there = stored.reading.table
+    if there in stored.unread:
+        names[stored.unread.index(there)] += f" ({noun(stored.reading.rows, 'row')} sent)"
+    more = f" and {len(names) - _TABLES_SHOWN} more" if len(names) > _TABLES_SHOWN else ""
+    return ", ".join(names[:_TABLES_SHOWN]) + more
 
 
 __all__ = ["command"]

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeAlias
 
 from ticdc_spark.clients.mysql import HIDDEN, MISSING, TOO_OLD, connect, connection_options, driver, quoted, selected
 from ticdc_spark.errors import MessageError, SourceFault
@@ -144,7 +144,7 @@ class _Query:
         self._keys = handle_key(table)
         if not self._keys:
             raise MessageError(f"`{table.schema}`.`{table.name}` has no handle key to look rows up by")
-        self._reads = [_reader(column.type) for column in columns]
+        self._reads = [cell_reader(column.type) for column in columns]
         self._writes = [(name, _writer(types[name])) for name in self._keys]
         chosen = ", ".join(selected(column.name, column.type) for column in columns)
         source = f"{quoted(table.schema)}.{quoted(table.name)}"
@@ -167,14 +167,15 @@ class _Query:
         return tuple(row[name] for name in self._keys)
 
 
-_Read = Callable[[Any], Value]
+CellReader: TypeAlias = Callable[[Any], Value]
+"""From what PyMySQL gives, text or bytes, to the canonical value."""
 
 
-def _reader(column_type: ColumnType) -> _Read:
+def cell_reader(column_type: ColumnType) -> CellReader:
     """From what PyMySQL gives, text or bytes, to the canonical value."""
     if is_bytes(column_type):
         return lambda cell: cell if isinstance(cell, bytes) else cell.encode()
-    readers: Mapping[str, _Read] = {
+    readers: Mapping[str, CellReader] = {
         "decimal": lambda cell: canonical_decimal(cell, column_type.decimal or 0),
         "float": lambda cell: canonical_float(cell, 32),
         "double": lambda cell: canonical_float(cell, 64),
@@ -199,4 +200,4 @@ def _writer(column_type: ColumnType) -> Callable[[Any], Any]:
     return float if column_type.name in ("float", "double") else lambda value: value
 
 
-__all__ = ["Upstream"]
+__all__ = ["CellReader", "Upstream", "cell_reader"]

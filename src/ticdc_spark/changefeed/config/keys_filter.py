@@ -1,7 +1,18 @@
 """Keys of the filter, and those that only this project has."""
 
 from ticdc_spark.changefeed.config.key import EVENTS, FILTER, OURS, Key, url_key
-from ticdc_spark.changefeed.config.kinds import Kind, annotated, integer, path, table, text, texts, timestamps
+from ticdc_spark.changefeed.config.kinds import (
+    Kind,
+    annotated,
+    integer,
+    path,
+    spark_options,
+    table,
+    text,
+    texts,
+    timestamps,
+    words,
+)
 from ticdc_spark.config.values import Zone
 
 
@@ -65,6 +76,23 @@ OUR_KEYS = (
         integer(1, 2**63 - 1),
         None,
         "commitTs up to which changes are sent; then the changefeed ends.",
+    ),
+    _key(
+        "snapshot",
+        OURS,
+        words("never initial"),
+        "never",
+        "`initial`: a new changefeed begins with the rows that its tables have ([tables that exist already]"
+        "(changefeed.md#tables-that-exist-already)).",
+    ),
+    _key("snapshot-parallelism", OURS, integer(1, 1024), 4, "Ranges of keys that are read side by side."),
+    _key("snapshot-chunk-rows", OURS, integer(1, 10**9), 50_000, "Rows of a range, about."),
+    _key(
+        "spark",
+        OURS,
+        spark_options(),
+        None,
+        'A table of Spark\'s own options, for reading tables: `"spark.master" = "local[2]"` …',
     ),
     _key(
         "schema-registry",

@@ -3,7 +3,7 @@
 import base64
 import binascii
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -228,6 +228,32 @@ def table() -> Kind:
         return value
 
     return Kind(read, "a table", _parse_nothing)
+
+
+def spark_options() -> Kind:
+    """A table of Spark's options, whose names begin with ``spark.``; values are text, numbers and booleans as Spark
+    writes them."""
+
+    def read(value: object) -> dict[str, str]:
+        if not isinstance(value, Mapping):
+            raise ValueError
+        found = {}
+        for name, option in _flat(value):
+            if not name.startswith("spark.") or not isinstance(option, str | int | float):
+                raise ValueError
+            found[name] = str(option).lower() if isinstance(option, bool) else str(option)
+        return found
+
+    return Kind(read, "a table of options whose names begin with `spark.`", _parse_nothing)
+
+
+def _flat(options: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, object]]:
+    """Options by their whole names: TOML makes tables of names with dots that are not quoted."""
+    for name, value in options.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", value
 
 
 def _parse_integer(value: str) -> int:

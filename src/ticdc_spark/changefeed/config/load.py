@@ -11,7 +11,7 @@ from ticdc_spark.changefeed.config.given import Given
 from ticdc_spark.changefeed.config.kafka import read_kafka
 from ticdc_spark.changefeed.config.key import KAFKA, OURS
 from ticdc_spark.changefeed.config.keys import key
-from ticdc_spark.changefeed.config.settings import BootstrapCadence, Changefeed
+from ticdc_spark.changefeed.config.settings import BootstrapCadence, Changefeed, SnapshotSettings
 from ticdc_spark.changefeed.config.sink_uri import WHERE, SinkUri, parse_sink_uri
 from ticdc_spark.changefeed.config.tables import read_dispatchers, read_filter, read_selectors
 from ticdc_spark.config.paths import absolute, location
@@ -20,6 +20,8 @@ from ticdc_spark.config.toml import Mistakes, read_toml
 from ticdc_spark.protocols import PROTOCOLS
 
 _NONE: Mapping[str, object] = {}
+SERVERS = ("mysql://", "mariadb://")
+"""How sources begin that have tables to read."""
 
 
 def load_changefeed(
@@ -72,6 +74,7 @@ def _changefeed(given: Given, path: Path | None, uri: SinkUri) -> Changefeed | N
     start, target = given.get(f"{OURS}.start-ts"), given.get(f"{OURS}.target-ts")
     if start is not None and target is not None and target <= start:
         given.mistake(f"{OURS}.target-ts", f"found {target}, which is not after start-ts {start}")
+    snapshot = _snapshot(given, start)
     parts: dict[str, Any] = {
         "kafka": read_kafka(given, uri, name),
         "filter": read_filter(given),
@@ -98,6 +101,7 @@ def _changefeed(given: Given, path: Path | None, uri: SinkUri) -> Changefeed | N
         state=None if state is None else absolute(given.folder / "any", str(state)),
         start_ts=start,
         target_ts=target,
+        snapshot=snapshot,
         warnings=tuple(map(redact, given.all_warnings())),
         **parts,
     )
@@ -115,6 +119,21 @@ def _name(given: Given, path: Path | None, uri: SinkUri) -> str:
 def _registry(given: Given) -> str | None:
     found: str | None = given.get("sink.schema-registry")
     return location(given.folder / "any", found) if found is not None else None
+
+
+def _snapshot(given: Given, start: int | None) -> SnapshotSettings:
+    mode = given.get(f"{OURS}.snapshot")
+    source = given.get(f"{OURS}.source")
+    if mode == "initial" and start is not None:
+        given.mistake(f"{OURS}.snapshot", "found 'initial'; not with start-ts: tables are read as they are now")
+    if mode == "initial" and source is not None and not source.startswith(SERVERS):
+        given.mistake(f"{OURS}.snapshot", f"found 'initial'; only where source is one of {', '.join(SERVERS)}")
+    return SnapshotSettings(
+        mode=mode,
+        parallelism=given.get(f"{OURS}.snapshot-parallelism"),
+        chunk_rows=given.get(f"{OURS}.snapshot-chunk-rows"),
+        spark=given.get(f"{OURS}.spark") or {},
+    )
 
 
 def _bootstrap(given: Given) -> BootstrapCadence:

@@ -111,6 +111,19 @@ class BootstrapCadence(msgspec.Struct, frozen=True, kw_only=True):
     all_at_start: bool = False
 
 
+class SnapshotSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How tables are read that exist already: ``snapshot…`` and ``spark`` of ``[ticdc-spark]``."""
+
+    mode: Literal["never", "initial"] = "never"
+    """``initial``: a new changefeed begins with the rows that its tables have."""
+    parallelism: int = 4
+    """Ranges of keys that are read side by side."""
+    chunk_rows: int = 50_000
+    """Of a range, about."""
+    spark: Mapping[str, str] = {}
+    """Spark's options, by its own names."""
+
+
 class Changefeed(msgspec.Struct, frozen=True, kw_only=True):
     """A changefeed whose configuration has been checked."""
 
@@ -145,6 +158,7 @@ class Changefeed(msgspec.Struct, frozen=True, kw_only=True):
     """commitTs from which changes are sent; ``None``: from now on."""
     target_ts: int | None = None
     """The changefeed ends once all up to it has been sent."""
+    snapshot: SnapshotSettings = SnapshotSettings()
     warnings: tuple[str, ...] = ()
     """Keys that are accepted and have no meaning here, and the like: one sentence each."""
 
@@ -163,5 +177,6 @@ __all__ = [
     "Filter",
     "KafkaTarget",
     "Sasl",
+    "SnapshotSettings",
     "Tls",
 ]

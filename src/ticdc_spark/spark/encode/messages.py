@@ -14,7 +14,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ticdc_spark.errors import MessageError, RegistryFault
+from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Row, RowChange, Table
 from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.protocols.base import Columns, Encoder, ReadOptions
@@ -23,6 +23,7 @@ from ticdc_spark.spark.decode.rows import BadRow
 from ticdc_spark.spark.encode.typed_images import image_reader
 from ticdc_spark.spark.tasks import ArrowTask, in_worker
 from ticdc_spark.spark.types import LakeColumn
+from ticdc_spark.streams.registering import KnownIds
 from ticdc_spark.streams.write_changes import write_changes
 
 CHANGE_COLUMNS = (
@@ -81,7 +82,7 @@ def encode_rows(plan: EncodePlan) -> ArrowTask:
     """Return the function for ``mapInArrow``: ``CHANGE_COLUMNS`` to ``ENCODED_SCHEMA``."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        registry = _Ids(plan.ids) if PROTOCOLS[plan.protocol].traits.registry else None
+        registry = KnownIds(plan.ids) if PROTOCOLS[plan.protocol].traits.registry else None
         encoder = target_encoder(plan.protocol, plan.options, registry)
         versions: dict[_Name, _Version] = {}
         for batch in batches:
@@ -93,19 +94,6 @@ def encode_rows(plan: EncodePlan) -> ArrowTask:
 
 _Name: TypeAlias = tuple[str, str, str]
 _Bad: TypeAlias = dict[int, str]
-
-
-class _Ids:
-    """The registry of a task: what the driver registered."""
-
-    def __init__(self, ids: Mapping[tuple[str, str], int]) -> None:
-        self._ids = ids
-
-    def register(self, subject: str, schema: str) -> int:
-        try:
-            return self._ids[subject, schema]
-        except KeyError as error:
-            raise RegistryFault(f"subject {subject}: the driver has not registered the schema {schema}") from error
 
 
 class _Version:

@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
-from ticdc_spark.errors import MessageError, UsageError
-from ticdc_spark.model import RowChange, Table
-from ticdc_spark.mysql import implicit_value
+from ticdc_spark.errors import UsageError
+from ticdc_spark.model import Table
 from ticdc_spark.protocols import protocol as protocol_of
-from ticdc_spark.protocols.base import Encoder, Registry, Tables
+from ticdc_spark.protocols.base import Registry, Tables
 from ticdc_spark.protocols.encoder_options import target_encoder
 from ticdc_spark.spark.encode.messages import (
     CHANGE_COLUMNS,
@@ -22,6 +21,7 @@ from ticdc_spark.spark.encode.messages import (
     encode_rows,
 )
 from ticdc_spark.spark.types import LakeColumn
+from ticdc_spark.streams.registering import Registering, register_table
 
 
 def plan_encoding(
@@ -45,11 +45,11 @@ def plan_encoding(
     for table in tables.values():
         if target.traits.versioned_tables and table.version is None:
             raise UsageError(f"{target.name} names the version of each table; `{table.schema}`.`{table.name}` has none")
-    registering = None if registry is None else _Registering(registry)
+    registering = None if registry is None else Registering(registry)
     encoder = target_encoder(target.name, options, registering)
     if registering is not None and target.traits.registry:
         for table in tables.values():
-            _register(encoder, table)
+            register_table(encoder, table)
     return EncodePlan(
         protocol=target.name,
         options=dict(options),
@@ -99,31 +99,6 @@ def inserts(rows: DataFrame, table: Table, columns: Sequence[LakeColumn], commit
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
-
-
-class _Registering:
-    """A registry that remembers what it was asked."""
-
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
-        self.ids: dict[tuple[str, str], int] = {}
-
-    def register(self, subject: str, schema: str) -> int:
-        number = self.ids[subject, schema] = self._registry.register(subject, schema)
-        return number
-
-
-def _register(encoder: Encoder, table: Table) -> None:
-    """Register a table's schemas by encoding a row of it, which goes nowhere."""
-    row = {
-        column.name: None if column.nullable else implicit_value(column.type)
-        for column in table.columns
-        if not column.virtual
-    }
-    try:
-        list(encoder.rows([RowChange(op="insert", table=table, commit_ts=0, after=row)]))
-    except MessageError:
-        return  # each of its rows is rejected with its place
 
 
 __all__ = ["encoded", "inserts", "plan_encoding"]

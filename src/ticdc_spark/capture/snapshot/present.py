@@ -1,0 +1,260 @@
+"""Tables of a server whose binlog is read, as they are now: their schemas, ranges of their keys, the rows of a range.
+
+A range is read by one SELECT in a transaction of its own, and its rows come as the binlog would give them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from ticdc_spark.capture.binlog.connection import Connection, pymysql, wrapped
+from ticdc_spark.capture.binlog.schemas import presented
+from ticdc_spark.capture.binlog.server import now_ms
+from ticdc_spark.capture.binlog.uri import ServerUri, parse_uri
+from ticdc_spark.capture.snapshot.keys import Range, condition, key_text, read_key
+from ticdc_spark.clients.mysql import quoted, selected
+from ticdc_spark.clients.upstream import CellReader, cell_reader
+from ticdc_spark.ddl import parse_create
+from ticdc_spark.errors import MessageError, SourceFault
+from ticdc_spark.model import Column, ColumnType, Row, Table, TableName
+from ticdc_spark.mysql import INTEGER_BITS, handle_key, is_bytes, tso
+from ticdc_spark.spark.tasks import SourceMoved
+
+_COUNTER = re.compile(r" AUTO_INCREMENT=\d+")
+_VERSIONED = re.compile(r"\bWITH SYSTEM VERSIONING\b")
+_GONE = frozenset({1049, 1146})
+_ALTERED = frozenset({1054, 1412})
+_AT_ONCE = 2000
+_MARGIN_MS = 1000
+"""Added to the server's clock: a binlog has the time of commit in whole seconds."""
+_LONG = "SET SESSION net_write_timeout = 3600, SESSION net_read_timeout = 3600"
+"""Who reads may wait for Kafka."""
+
+
+class Present(msgspec.Struct, frozen=True):
+    """A table as it is now."""
+
+    table: Table
+    create: str
+    """Its CREATE statement, without what INSERT changes in it."""
+
+
+class PresentTables(Protocol):
+    """What is known of tables as they are now. For one thread."""
+
+    def look(self, name: TableName) -> Present | None:
+        """A table; ``None``: there is none. Raises: SourceFault; MessageError for a CREATE that cannot be read"""
+
+    def estimate(self, name: TableName) -> int:
+        """About how many rows it has; 0: not known. Raises: SourceFault"""
+
+    def now(self) -> int:
+        """A commit_ts that everything which can be read now is at or below. Raises: SourceFault"""
+
+    def ranges(self, found: Present, upto: str, rows: int, count: int) -> Sequence[Range]:
+        """The next ranges behind the key ``upto`` (text of ``keys``; ``""``: from the first), each of about so many
+        rows; the last one of all has no end. Raises: SourceFault; SourceMoved"""
+
+    def close(self) -> None:
+        """Give up connections."""
+
+
+class ServerTables:
+    """See ``PresentTables``; of a server."""
+
+    def __init__(self, uri: str) -> None:
+        """Connects to nothing yet. Raises: UsageError"""
+        self._server = parse_uri(uri)
+        self._connection: Connection | None = None
+        self._mariadb = False
+
+    def look(self, name: TableName) -> Present | None:
+        """See ``PresentTables``."""
+        connection = self._connected()
+        try:
+            found = connection.rows(f"SHOW CREATE TABLE {_sql_name(name)}")
+        except SourceFault as fault:
+            if _code(fault) in _GONE:
+                return None
+            raise
+        return _present(str(found[0][1]), name, self._mariadb)
+
+    def estimate(self, name: TableName) -> int:
+        """See ``PresentTables``."""
+        found = self._connected().rows(
+            "SELECT table_rows FROM information_schema.tables WHERE table_schema = %s AND table_name = %s", name
+        )
+        return int(found[0][0] or 0) if found else 0
+
+    def now(self) -> int:
+        """See ``PresentTables``."""
+        return tso(now_ms(self._connected()) + _MARGIN_MS)
+
+    def ranges(self, found: Present, upto: str, rows: int, count: int) -> Sequence[Range]:
+        """See ``PresentTables``."""
+        names, types = _keys(found.table)
+        if not names:
+            return [Range(None, None)]
+        connection = self._connected()
+        chosen = ", ".join(selected(name, kind) for name, kind in zip(names, types, strict=True))
+        ordered = ", ".join(map(quoted, names))
+        source = _sql_name((found.table.schema, found.table.name))
+        above, ranges = read_key(upto), []
+        for _ in range(count):
+            where = condition(names, types, Range(above, None), connection.raw.escape)
+            try:
+                cells = connection.rows(
+                    f"SELECT {chosen} FROM {source} WHERE {where} ORDER BY {ordered} LIMIT 1 OFFSET {rows - 1}"
+                )
+            except SourceFault as fault:
+                if _code(fault) in _GONE | _ALTERED:
+                    raise SourceMoved(str(fault)) from fault
+                raise
+            end = tuple(cells[0]) if cells else None
+            ranges.append(Range(above, end))
+            if end is None:
+                break
+            above = end
+        return ranges
+
+    def close(self) -> None:
+        """See ``PresentTables``."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _connected(self) -> Connection:
+        if self._connection is None or not self._connection.raw.open:
+            self._connection = Connection(self._server)
+            self._mariadb = "mariadb" in str(self._connection.rows("SELECT VERSION()")[0][0]).lower()
+        return self._connection
+
+
+def read_range(server: ServerUri, found: Present, of: Range) -> Iterator[list[Row]]:
+    """The rows of a range, some at a time, without virtual columns.
+
+    The table is locked against DDL, and nothing else, until the last of them is read.
+
+    Raises: SourceMoved, before the first row, where the table is not what was found; SourceFault; MessageError for a
+    value that cannot be read
+    """
+    table, library = found.table, pymysql()
+    columns = [column for column in table.columns if not column.virtual]
+    connection = Connection(server)
+    try:
+        with wrapped(server):
+            cursor = connection.raw.cursor(library.cursors.SSCursor)
+            cursor.execute(_LONG)
+            cursor.execute("START TRANSACTION READ ONLY")
+            _check(cursor, found, library)
+            names, types = _keys(table)
+            where = condition(names, types, of, connection.raw.escape)
+            chosen = ", ".join(selected(column.name, column.type) for column in columns)
+            cursor.execute(f"SELECT {chosen} FROM {_sql_name((table.schema, table.name))} WHERE {where}")
+        row_of = _row_reader(columns)
+        while True:
+            with wrapped(server):
+                cells = cursor.fetchmany(_AT_ONCE)
+            if not cells:
+                break
+            yield [row_of(one) for one in cells]
+        cursor.close()
+    except UnicodeDecodeError as error:
+        raise MessageError(f"`{table.schema}`.`{table.name}` has text that is no UTF-8: {error}") from error
+    finally:
+        _abandon(connection.raw)
+
+
+def same_rows(known: Table, found: Table) -> bool:
+    """Whether rows of two versions of a table look alike: names, order and types of the columns, and the key."""
+    return list(map(_look, known.columns)) == list(map(_look, found.columns)) and handle_key(known) == handle_key(found)
+
+
+def end_text(of: Range) -> str:
+    """Where a range ends, as ``ranges`` takes it; ``""``: at the end."""
+    return "" if of.upto is None else key_text(of.upto)
+
+
+def _abandon(raw: Any) -> None:
+    """Close a connection of PyMySQL without reading first what was not read."""
+    if raw._result is not None:
+        raw._result.unbuffered_active = False
+    if raw.open:
+        raw._force_close()
+
+
+def _check(cursor: Any, found: Present, library: Any) -> None:
+    """Take the lock that keeps a table from being altered until the transaction ends, then look at the table."""
+    name = _sql_name((found.table.schema, found.table.name))
+    try:
+        cursor.execute(f"SELECT 1 FROM {name} LIMIT 0")
+        cursor.fetchall()
+        cursor.execute(f"SHOW CREATE TABLE {name}")
+        (shown,) = cursor.fetchall()
+    except library.MySQLError as error:
+        if error.args and error.args[0] in _GONE | _ALTERED:
+            raise SourceMoved(str(error.args[-1])) from error
+        raise
+    if _plain(str(shown[1])) != found.create:
+        raise SourceMoved("it was altered")
+
+
+def _present(create: str, name: TableName, mariadb: bool) -> Present:
+    plain = _plain(create)
+    return Present(presented(parse_create(_VERSIONED.sub("", plain), name[0], "escape"), mariadb=mariadb), plain)
+
+
+def _plain(create: str) -> str:
+    return _COUNTER.sub("", create)
+
+
+def _keys(table: Table) -> tuple[list[str], list[ColumnType]]:
+    """The handle key, by which ranges are; none where it is generated, as rows do not have it then."""
+    by_name = {column.name: column for column in table.columns}
+    names = list(handle_key(table))
+    if any(by_name[name].virtual for name in names):
+        return [], []
+    return names, [by_name[name].type for name in names]
+
+
+def _row_reader(columns: Sequence[Column]) -> Any:
+    names = [column.name for column in columns]
+    readers = [_cell_reader(column.type) for column in columns]
+    pairs = [*zip(names, readers, strict=True)]
+
+    def row_of(cells: Sequence[Any]) -> Row:
+        return {
+            name: cell if cell is None or read is None else read(cell)
+            for (name, read), cell in zip(pairs, cells, strict=True)
+        }
+
+    return row_of
+
+
+def _cell_reader(kind: ColumnType) -> CellReader | None:
+    """``None``: the server's text is the canonical one."""
+    plain = (kind.name in INTEGER_BITS and not kind.zerofill) or kind.name in ("enum", "set", "bit")
+    return None if plain else cell_reader(kind)
+
+
+def _look(column: Column) -> tuple[object, ...]:
+    kind = column.type
+    length = None if kind.name in INTEGER_BITS or kind.name in ("year", "enum", "set") else kind.length
+    fine = (length, kind.decimal, kind.unsigned, kind.elements, is_bytes(kind))
+    return column.name, kind.name, bool(column.virtual), *fine
+
+
+def _sql_name(name: TableName) -> str:
+    return f"{quoted(name[0])}.{quoted(name[1])}"
+
+
+def _code(fault: SourceFault) -> int:
+    code = getattr(fault.__cause__, "args", (0,))[0]
+    return code if isinstance(code, int) else 0
+
+
+__all__ = ["Present", "PresentTables", "ServerTables", "end_text", "read_range", "same_rows"]

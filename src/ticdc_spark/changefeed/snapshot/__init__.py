@@ -1,0 +1,1 @@
+"""Full reads of tables, whose rows go to Kafka before their changes do."""

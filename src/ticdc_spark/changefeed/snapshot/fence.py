@@ -1,0 +1,64 @@
+"""Which process's tasks may send: what is left of one that was killed must not send behind its successor.
+
+A file in the state folder has a token of the process. A task sends while it holds the file's lock, shared, and only if
+the token is its own process's; who takes over waits until nobody holds the lock, then writes another token. The lock
+goes with the process that holds it, also after ``kill -9``.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ticdc_spark.errors import EnvironmentFault, SinkFault
+
+_FILE = "sending"
+_POLL = 0.1
+_LONGEST = 120.0
+
+
+def take_over(folder: Path, stopped: Callable[[], bool] = lambda: False) -> str:
+    """Wait until no task of an earlier process sends; gives the token for ours.
+
+    Raises: EnvironmentFault where one does not end.
+    """
+    token, end = uuid.uuid4().hex, time.monotonic() + _LONGEST
+    try:
+        with (folder / _FILE).open("a+") as file:
+            while True:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError as error:
+                    if time.monotonic() > end or stopped():
+                        raise EnvironmentFault(
+                            f"tasks of an earlier process still send (they hold {folder / _FILE}); end them"
+                        ) from error
+                time.sleep(_POLL)
+            file.truncate(0)
+            file.write(token)
+            file.flush()
+    except OSError as error:
+        raise EnvironmentFault(f"state folder {folder}: {error.strerror or error}") from error
+    return token
+
+
+@contextmanager
+def sending(folder: Path, token: str) -> Iterator[None]:
+    """Let a task send while this lasts. Raises: SinkFault where another process has taken over"""
+    try:
+        file = (folder / _FILE).open()
+    except OSError as error:
+        raise SinkFault(f"state folder {folder}, as a task sees it: {error.strerror or error}") from error
+    with file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        if file.read() != token:
+            raise SinkFault("another process has taken over the changefeed")
+        yield
+
+
+__all__ = ["sending", "take_over"]

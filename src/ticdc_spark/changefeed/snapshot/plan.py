@@ -1,0 +1,173 @@
+"""Which ranges of which tables are read next, and what comes of it. Decided here, without Kafka, Spark or files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from hashlib import sha256
+
+import msgspec
+from msgspec.structs import replace
+
+from ticdc_spark.capture.base import CaptureState
+from ticdc_spark.capture.snapshot.keys import Range
+from ticdc_spark.capture.snapshot.present import Present, PresentTables, end_text, same_rows
+from ticdc_spark.changefeed.snapshot.note import ReadNote
+from ticdc_spark.errors import MessageError, UsageError
+from ticdc_spark.model import Table, TableName
+from ticdc_spark.mysql import handle_key
+from ticdc_spark.spark.tasks import SourceMoved
+
+WhyNot = Callable[[Table], str]
+"""Why a table is not sent, as one sentence; ``""``: it is."""
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A range of a table, for one task."""
+
+    found: Present
+    of: Range
+
+
+class PartSent(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a part."""
+
+    rows: int = 0
+    """Sent, and acknowledged."""
+    messages: int = 0
+    moved: str = ""
+    """Why nothing was read: the table is not what it was."""
+    fault: str = ""
+    """The name of an error's class."""
+    text: str = ""
+
+
+class Stretch(msgspec.Struct, frozen=True, kw_only=True):
+    """What a wave reads of one table."""
+
+    name: TableName
+    shape: str
+    parts: int
+    upto: str
+    """Where the next wave goes on; ``""``: the table is read to its end."""
+    goes_on: bool
+    """It was read in part before."""
+
+
+class Wave(msgspec.Struct, frozen=True, kw_only=True):
+    """Parts that are read side by side, in the order of the stretches."""
+
+    parts: tuple[Part, ...] = ()
+    stretches: tuple[Stretch, ...] = ()
+    over: Mapping[TableName, str] = {}
+    """Tables that are not to be read any more, and why."""
+    later: Mapping[TableName, str] = {}
+    """Tables that cannot be read before the changefeed has sent more, and why."""
+
+
+def plan_wave(
+    state: CaptureState, note: ReadNote, skip: Collection[TableName], tables: PresentTables, why_not: WhyNot,
+    *, parts: int, chunk_rows: int,
+) -> Wave:  # fmt: skip
+    """The next ranges: at most ``parts``, each of about ``chunk_rows`` rows. ``skip``: tables that are not looked at.
+
+    Raises: SourceFault
+    """
+    known = {(table.schema, table.name): table for table in state.tables}
+    planned: list[Part] = []
+    stretches: list[Stretch] = []
+    over: dict[TableName, str] = {}
+    later: dict[TableName, str] = {}
+    for name in state.unread:
+        if name in skip:
+            continue
+        if len(planned) >= parts:
+            break
+        if why := why_never(known.get(name), why_not):
+            over[name] = why
+            continue
+        found, why = readable(name, known[name], tables)
+        if found is None:
+            later[name] = why
+            continue
+        shape = sha256(found.create.encode()).hexdigest()[:16]
+        goes_on = note.table == name and note.shape == shape
+        try:
+            ranges = tables.ranges(found, note.upto if goes_on else "", chunk_rows, parts - len(planned))
+        except (SourceMoved, UsageError) as error:
+            later[name] = str(error)
+            continue
+        planned += [Part(found, of) for of in ranges]
+        upto = end_text(ranges[-1])
+        stretches.append(Stretch(name=name, shape=shape, parts=len(ranges), upto=upto, goes_on=goes_on))
+    return Wave(parts=tuple(planned), stretches=tuple(stretches), over=over, later=later)
+
+
+def why_never(known: Table | None, why_not: WhyNot) -> str:
+    """Why a table has nothing to read, as one sentence; ``""``: it may have."""
+    if known is None:
+        return "there is no such table"
+    if why := why_not(known):
+        return why
+    # read as they are now, rows without a key would come twice: once here, once with the changes
+    return "" if handle_key(known) else "it has no key by which rows that also changed meanwhile could be told apart"
+
+
+def readable(name: TableName, known: Table, tables: PresentTables) -> tuple[Present | None, str]:
+    """A table as it is now, if its rows look as those of ``known``; else why not. Raises: SourceFault"""
+    try:
+        found = tables.look(name)
+    except (MessageError, UsageError) as error:
+        return None, str(error)
+    if found is None:
+        return None, "it is gone or has another name now"
+    if not same_rows(known, found.table):
+        return None, "it was altered"
+    return found, ""
+
+
+def without(state: CaptureState, names: Collection[TableName]) -> CaptureState:
+    """The state with tables that need no reading any more."""
+    return replace(state, unread=tuple(name for name in state.unread if name not in names)) if names else state
+
+
+def fold_wave(
+    state: CaptureState, note: ReadNote, wave: Wave, sent: Sequence[PartSent], now: int
+) -> tuple[CaptureState, ReadNote, dict[TableName, str]]:
+    """The state and note after a wave whose parts have no faults, and tables that are not what they were.
+
+    ``now``: nothing that was read is above it.
+    """
+    moved: dict[TableName, str] = {}
+    done: list[TableName] = []
+    at = 0
+    for stretch in wave.stretches:
+        results = sent[at : at + stretch.parts]
+        at += stretch.parts
+        rows = sum(one.rows for one in results)
+        if why := next((one.moved for one in results if one.moved), ""):
+            moved[stretch.name] = why
+        elif not stretch.upto:
+            done.append(stretch.name)
+        else:
+            before = note.rows if stretch.goes_on else 0
+            note = replace(note, table=stretch.name, shape=stretch.shape, upto=stretch.upto, rows=before + rows)
+            continue
+        if note.table == stretch.name:
+            note = replace(note, table=("", ""), shape="", upto="", rows=0)
+    total = note.total + sum(one.rows for one in sent)
+    note = replace(note, settles=max(note.settles, now), total=total)
+    return without(state, done), note, moved
+
+
+__all__ = [
+    "Part",
+    "PartSent",
+    "Stretch",
+    "Wave",
+    "WhyNot",
+    "fold_wave",
+    "plan_wave",
+    "readable",
+    "why_never",
+    "without",
+]

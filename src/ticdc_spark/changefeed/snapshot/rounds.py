@@ -1,0 +1,160 @@
+"""One round of the reading of tables.
+
+A round stands at one commit_ts, its base, behind everything that was sent. It reads ranges of tables as they are now,
+wave by wave, and sends their rows with the base; then the changes go on from there. A row that changed between the base
+and now is newer than the base says, and each of its changes comes again, in order. So after the last of them it is what
+it is at the source; no watermark goes before that.
+
+The first round, of a new changefeed, lasts until all is read. Later ones end after some seconds, so that other tables
+do not wait for long.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from ticdc_spark import failpoints
+from ticdc_spark.capture.base import CaptureState
+from ticdc_spark.capture.binlog.uri import ServerUri
+from ticdc_spark.capture.snapshot.present import PresentTables
+from ticdc_spark.changefeed.config.settings import Changefeed
+from ticdc_spark.changefeed.dispatch.router import Router
+from ticdc_spark.changefeed.progress import StateFolder
+from ticdc_spark.changefeed.report import Report, Show
+from ticdc_spark.changefeed.snapshot.announce import Announcer
+from ticdc_spark.changefeed.snapshot.faults import raise_fault
+from ticdc_spark.changefeed.snapshot.note import ReadNote
+from ticdc_spark.changefeed.snapshot.plan import PartSent, Wave, fold_wave, plan_wave, without
+from ticdc_spark.changefeed.snapshot.send import SendJob
+from ticdc_spark.changefeed.topics import Topics
+from ticdc_spark.model import TableName
+
+PAUSE = 10.0
+"""Seconds after which a round ends that is not the first: other tables wait meanwhile."""
+_LOG = logging.getLogger(__name__)
+
+
+class Sender(Protocol):
+    """Sends the parts of waves."""
+
+    def __call__(self, job: SendJob) -> Sequence[PartSent]:
+        """Send them, and give what came of each, in their order. Raises: EnvironmentFault, UsageError"""
+
+    def close(self) -> None:
+        """Give up what it needs for that."""
+
+
+class Round:
+    """A round at the commit_ts of a stored state, to the end of which nothing else is sent."""
+
+    def __init__(
+        self, changefeed: Changefeed, rules: Router, server: ServerUri, state: CaptureState, folder: StateFolder, *,
+        sender: Sender, topics: Topics, tables: PresentTables, announcer: Announcer, token: str, show: Show,
+    ) -> None:  # fmt: skip
+        self._changefeed, self._rules, self._server = changefeed, rules, server
+        self._state, self._folder, self._note = state, folder, folder.reading
+        self._sender, self._topics, self._tables, self._announcer = sender, topics, tables, announcer
+        self._token, self._show = token, show
+        self._later: dict[TableName, str] = {}
+        self.rows = self.messages = 0
+        """Sent."""
+        self._expected: dict[TableName, int] = {}
+        self._rate = 0.0
+
+    def work(self, stopped: Callable[[], bool]) -> None:
+        """Read until all is read, or for ``PAUSE`` seconds where it is not the first round, or until it is stopped.
+
+        Raises: EnvironmentFault, UsageError, DecisionNeeded
+        """
+        end = None if self._note.first else time.monotonic() + PAUSE
+        while not stopped():
+            wave = self._planned()
+            if not wave.parts or (end is not None and time.monotonic() > end):
+                # what an earlier process read without storing it is not above this
+                settles = max(self._note.settles, self._tables.now())
+                self._save(replace(self._note, base=0, settles=settles))
+                return
+            self._do(wave)
+
+    @property
+    def unread(self) -> tuple[TableName, ...]:
+        """Tables that are still to be read."""
+        return self._state.unread
+
+    def _planned(self) -> Wave:
+        snapshot = self._changefeed.snapshot
+        wave = plan_wave(
+            self._state, self._note, self._later, self._tables, self._rules.tables.why_left_out,
+            parts=snapshot.parallelism, chunk_rows=snapshot.chunk_rows,
+        )  # fmt: skip
+        for name, why in wave.over.items():
+            _LOG.warning("`%s`.`%s`: the rows that it has are not sent: %s", *name, why)
+        self._wait(wave.later)
+        self._state = without(self._state, wave.over.keys())
+        return wave
+
+    def _do(self, wave: Wave) -> None:
+        began = time.monotonic()
+        base = self._note.base
+        self._report(wave)
+        found = {part.found.table: None for part in wave.parts}
+        ids = self._announcer.announce(found, base)
+        topics = [self._rules.route(table).topic for table in found]
+        job = SendJob(
+            self._changefeed, self._rules, self._server, wave.parts, base=base,
+            facts={topic: self._topics.facts(topic) for topic in topics}, ids=ids,
+            folder=self._folder.path.absolute(), token=self._token,
+        )  # fmt: skip
+        sent = self._sender(job)
+        for one in sent:
+            if one.fault:
+                raise_fault(one.fault, one.text)
+        rows = sum(one.rows for one in sent)
+        self.rows += rows
+        self.messages += sum(one.messages for one in sent)
+        self._rate = rows / max(time.monotonic() - began, 1e-3)
+        state, note, moved = fold_wave(self._state, self._note, wave, sent, self._tables.now())
+        self._wait(moved)
+        for stretch in wave.stretches:
+            if stretch.name not in state.unread:
+                _LOG.info("`%s`.`%s` is read", *stretch.name)
+        self._state = state
+        failpoints.point("wave")
+        self._save(note)
+        self._report(wave)
+
+    def _wait(self, later: Mapping[TableName, str]) -> None:
+        for name, why in later.items():
+            _LOG.warning("`%s`.`%s` is read later, once the changefeed has sent what changed it: %s", *name, why)
+        self._later |= later
+
+    def _save(self, note: ReadNote) -> None:
+        self._folder.save(self._state, self._topics.used(), self.rows, note)
+        self._note = note
+
+    def _report(self, wave: Wave) -> None:
+        name = wave.stretches[-1].name
+        if name not in self._expected:
+            self._expected[name] = self._tables.estimate(name)
+        expected, there = self._expected[name], self._note.rows if self._note.table == name else 0
+        of = f" of about {max(expected, there):,}" if expected else ""
+        left = len(self._state.unread) - 1
+        more = f", then {left} more" if left > 0 else ""
+        self._show(
+            Report(
+                rows=self.rows,
+                messages=self.messages,
+                waiting=0,
+                rows_per_second=self._rate,
+                saved=self._state.commit_ts,
+                reading=f"{name[0]}.{name[1]}, {there:,}{of} rows{more}",
+            )
+        )
+
+
+__all__ = ["PAUSE", "Round", "Sender"]
