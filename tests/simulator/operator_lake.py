@@ -44,6 +44,8 @@ def _lake_table(world: World, rand: Random) -> tuple[tuple[str, str], Live | Non
     world.left_alone.pop(name, None)
     live = world.database.now.get(name)
     world.excuses.unsettled.update(uid for uid, sent in world.ticdc.sent.items() if name in sent.names)
+    if world.setup.job.snapshot:
+        world.excuses.unsettled.update(world.named(name))  # also one of which no message was sent yet
     world.note(f"{name}")
     return name, live
 

@@ -81,7 +81,7 @@ def _judge(
     world: World, view: JobView, name: Name, live: Live, table: LakeTable | None, *, final: bool
 ) -> Finding | None:
     uid, seen = live.uid, view.tables.get(name)
-    if not final and (uid in world.excuses.unsettled or _is_ahead(world, table, view) or _is_read(world, view, uid)):
+    if not final and (uid in world.excuses.unsettled or _is_ahead(world, table, view) or _is_read(world, view, live)):
         return None
     if _is_behind(world, view, live, final=final):
         return None
@@ -229,9 +229,12 @@ def _is_ahead(world: World, table: LakeTable | None, view: JobView) -> bool:
     return table is not None and table.mark_ts is not None and table.mark_ts > view.applied
 
 
-def _is_read(world: World, view: JobView, uid: Uid) -> bool:
-    """Whether status says that a table, under a name that it has or had, is not read in full yet."""
-    return any(is_under_way(view.tables.get(name)) for name in world.database.names[uid])
+def _is_read(world: World, view: JobView, live: Live) -> bool:
+    """Whether status says that a table, under a name that it has or had, is not read in full yet; or it was renamed to
+    and fro since the source's tables were listed, and comes to its name again by a DDL that waits."""
+    names = world.database.names[live.uid]
+    renamed = bool(world.setup.job.snapshot) and len(names) > 1 and live.name not in view.tables
+    return renamed or any(is_under_way(view.tables.get(name)) for name in names)
 
 
 def _is_behind(world: World, view: JobView, live: Live, *, final: bool) -> bool:

@@ -301,7 +301,7 @@ def _wanted(table: TableStatus) -> TableStatus:
 
 _UNVERIFIED = {
     "create": "rows came late, or were applied again, so that it is no longer known to equal the source",
-    "bootstrap": "the job did not see it created: rows from before its first message may be missing",
+    "bootstrap": "the job did not see it created, or its topics lost their first messages: older rows may be missing",
     "adopted": "the lake had it before this job",
     "snapshot": "rows came late since its full read, so that it is no longer known to equal the source",
 }

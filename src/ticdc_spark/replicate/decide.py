@@ -28,7 +28,7 @@ from ticdc_spark.replicate.schemas.upstream import add_upstream_schemas
 from ticdc_spark.replicate.skips import STAGE, mark, skip_line, skipped_of
 from ticdc_spark.replicate.state.notes import UnreadNote
 from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl, TableState
-from ticdc_spark.replicate.unread import names_in
+from ticdc_spark.replicate.unread import names_in, with_left_out
 from ticdc_spark.sinks.changelog_base import ChangeLog
 from ticdc_spark.spark.decode.control import ControlEvent, MessageSkipped, WatermarkRead, reject_of
 
@@ -89,6 +89,7 @@ class Decider:
         # Also in the queue: once it is due, `tables` may have changed, and rows beyond it were left out.
         ddls = self._judge_queue(advanced.progress)
         judged = msgspec.structs.replace(advanced.progress, tables=tables, ddls=ddls)
+        judged = with_left_out(judged, self.job.tables)
         advanced = msgspec.structs.replace(advanced, progress=judged)
         if landed.controls:
             noted = msgspec.structs.replace(advanced.progress, logged=landed.number)

@@ -10,8 +10,9 @@ from ticdc_spark.config.values import MessagePlace, skip_messages_line
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.columns import diverged
 from ticdc_spark.replicate.apply.rejects import LOGGED
-from ticdc_spark.replicate.state.notes import SkippedRow
+from ticdc_spark.replicate.state.notes import SkippedRow, UnreadNote
 from ticdc_spark.replicate.state.progress import Progress, TableState
+from ticdc_spark.replicate.unread import last_of, names_in
 from ticdc_spark.spark.decode.control import ControlEvent, MessageSkipped
 
 log = logging.getLogger(__name__)
@@ -26,7 +27,10 @@ def skipped_of(controls: Sequence[ControlEvent]) -> tuple[list[ControlEvent], li
 
 
 def mark(progress: Progress, skipped: Sequence[MessageSkipped]) -> Progress:
-    """Mark the known tables that lack messages, and note those of tables that are not known yet."""
+    """Mark the known tables that lack messages, and note those of tables that are not known yet, or that become others
+    by what waits: a TRUNCATE that stands before such a message takes no mark away."""
+    becoming = {} if progress.mode == "arrival" else last_of(progress)
+    notes: dict[TableName, UnreadNote] = {}
     tables = {(table.schema, table.name): table for table in progress.tables}
     waiting = list(progress.skipped)
     for at, event in enumerate(skipped):
@@ -34,16 +38,23 @@ def mark(progress: Progress, skipped: Sequence[MessageSkipped]) -> Progress:
         if at < LOGGED:
             log.warning("%s", why)
         for name in event.tables:
-            if name not in tables:
+            if name not in tables or name in becoming:
                 new = SkippedRow(schema=name[0], name=name[1], commit_ts=event.commit_ts, why=why)
                 waiting += [new] if new not in waiting else []
+        if not event.tables and becoming:
+            notes |= {
+                name: UnreadNote(schema=name[0], name=name[1], until=until, why=why, quarantine=False)
+                for name, until in names_in(progress, {event.topic})[0].items()
+            }
         for name, table in tables.items():
             if name in event.tables or (not event.tables and _is_of(event, table)):
                 tables[name] = diverged(table, event.commit_ts or table.applied, why)
     if len(skipped) > LOGGED:
         log.warning("and %d more messages of this batch are left out by skip-messages", len(skipped) - LOGGED)
     rejected = progress.rejected + len(skipped)
-    return msgspec.structs.replace(progress, tables=tuple(tables.values()), skipped=tuple(waiting), rejected=rejected)
+    unread = (*progress.unread, *notes.values())
+    found = msgspec.structs.replace(progress, tables=tuple(tables.values()), skipped=tuple(waiting), rejected=rejected)
+    return msgspec.structs.replace(found, unread=unread)
 
 
 def mark_new(
@@ -51,6 +62,8 @@ def mark_new(
     known: Iterable[TableState],
     skipped: Sequence[MessageSkipped],
     waiting: Sequence[SkippedRow],
+    *,
+    arrival: bool,
 ) -> tuple[dict[TableName, TableState], tuple[SkippedRow, ...]]:
     """Mark tables that have come since, with a batch itself or after it; returns what still waits for its table.
 
@@ -64,10 +77,12 @@ def mark_new(
     left = []
     for row in waiting:
         name = (row.schema, row.name)
-        if name not in marked or marked[name].table is None:
+        state = marked.get(name)
+        behind = state is not None and not arrival and state.applied < row.commit_ts
+        if state is None or behind or (state.table is None and not state.dropped):
             left.append(row)
-        elif marked[name].emptied < row.commit_ts:  # else it was emptied after that
-            marked[name] = diverged(marked[name], row.commit_ts, row.why)
+        if state is not None and state.table is not None and state.emptied < row.commit_ts:  # else it was emptied since
+            marked[name] = diverged(state, row.commit_ts, row.why)
     return marked, tuple(left)
 
 

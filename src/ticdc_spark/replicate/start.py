@@ -13,7 +13,10 @@ from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.columns import columns_gone, diverged
 from ticdc_spark.replicate.apply.look import Looked, look_at
 from ticdc_spark.replicate.apply.rows import vanished
+from ticdc_spark.replicate.plan.reach import partitions_at
+from ticdc_spark.replicate.plan.timeline import DDL_STEPS
 from ticdc_spark.replicate.schemas.files import with_schema_files
+from ticdc_spark.replicate.snapshot.steps import LOAD_STEP
 from ticdc_spark.replicate.state.progress import (
     CatchUp,
     PartitionState,
@@ -25,7 +28,7 @@ from ticdc_spark.replicate.state.progress import (
 )
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.changelog_base import ChangeLog
-from ticdc_spark.sinks.mark import NO_MARK
+from ticdc_spark.sinks.mark import NO_MARK, Mark
 from ticdc_spark.spark.sources.base import Source
 
 log = logging.getLogger(__name__)
@@ -62,11 +65,11 @@ def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: Pr
     plan, newest = store.load_plan(), changelog.newest_generation()
     if plan is not None and plan.batch == 1 and plan.generation >= newest:
         # Its first batch was interrupted; tables may be ahead already.
-        return Progress(job=job.name, generation=plan.generation, partitions=_partitions(source.starting()))
+        return Progress(job=job.name, generation=plan.generation, partitions=partitions_at(source.starting()))
     tables = _recovered(job, sink)
     if not tables:
         starting = source.starting() if newest == 0 else source.beginning_offsets()
-        return Progress(job=job.name, generation=newest + 1, partitions=_partitions(starting))
+        return Progress(job=job.name, generation=newest + 1, partitions=partitions_at(starting))
     beginning = source.beginning_offsets()
     applied = max(table.job_applied for table in tables)
     log.warning(
@@ -88,7 +91,10 @@ def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: Pr
         generation=newest + 1,
         applied=applied,
         replay_below=applied,
-        partitions=_partitions(beginning),
+        partitions=tuple(
+            PartitionState(topic=topic, partition=partition, offset=offset)
+            for (topic, partition), offset in sorted(beginning.items())
+        ),
         tables=tuple(promised),
         catching_up=tuple(
             CatchUp(schema=table.schema, name=table.name, needs=needs)
@@ -101,13 +107,6 @@ def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: Pr
         ),
         unproven=tuple(sorted(place for place, first in beginning.items() if first > 0)),
         whole=() if any(beginning.values()) else tuple(sorted(beginning)),
-    )
-
-
-def _partitions(offsets: dict[tuple[str, int], int]) -> tuple[PartitionState, ...]:
-    return tuple(
-        PartitionState(topic=topic, partition=partition, offset=offset)
-        for (topic, partition), offset in sorted(offsets.items())
     )
 
 
@@ -192,12 +191,24 @@ def _to_be_read(sink: Sink, table: TableState, looked: Looked) -> TableState:
     """A table that is not what it was, and of which a person wants a full read: whatever it is now will do."""
     if looked.stamp is None:
         return TableState(schema=table.schema, name=table.name, applied=table.applied, topics=table.topics)
-    sink.stamp((table.schema, table.name), looked.stamp)
-    back, since, why = _set_back(table, looked), looked.stamp.mark[0], "it was set back; a full read of it is wanted"
-    if back.load is None:
-        return diverged(back, since, why)
+    stamp, since = looked.stamp, looked.stamp.mark[0]
+    back = _lacking(_set_back(table, looked), since)
+    if looked.furthest is not None and looked.state is not None:
+        # Its columns are still those of before, and DDLs go on from there: it does not matter what its rows are.
+        about = msgspec.json.encode(_lacking(looked.state, since)).decode()
+        stamp = msgspec.structs.replace(stamp, mark=looked.furthest, about=about)
+        back = msgspec.structs.replace(back, mark=min(table.mark, looked.furthest))
+    sink.stamp((table.schema, table.name), stamp)
+    return back
+
+
+def _lacking(table: TableState, since: int) -> TableState:
+    """A table that was set back, and will be read in full."""
+    why = "it was set back; a full read of it is wanted"
+    if table.load is None:
+        return diverged(table, since, why)
     return msgspec.structs.replace(
-        back, load=msgspec.structs.replace(back.load, diverged_since=since, diverged_why=why)
+        table, load=msgspec.structs.replace(table.load, diverged_since=since, diverged_why=why)
     )
 
 
@@ -224,19 +235,21 @@ def _redo(job: Job, changelog: ChangeLog, progress: Progress, table: TableState,
     Raises: DecisionNeeded
     """
     assert looked.stamp is not None, "it is in the lake"
-    mark = looked.stamp.mark[0]
+    mark, was = looked.stamp.mark[0], looked.state or table
     batches = changelog.batches(progress.generation)
     why = ""
     if progress.mode == "arrival":
         why = "without watermarks it is not known which rows it lacks"
-    elif table.origin == "snapshot" and mark <= table.emptied:
-        why = f"it was read in full at {table.emptied}. `ticdc-spark resnapshot` reads it anew"
-    elif table.ddl_ts > mark or (table.ddl_ts == mark and table.ddl_step > looked.stamp.mark[1]):
-        why = f"a DDL at {table.ddl_ts} is among what it lacks"
+    elif (read := max(_read_in_full(table), _read_in_full(was))) >= mark:
+        why = f"it was read in full at {read}. `ticdc-spark resnapshot` reads it anew"
+    elif (ddl := _last_ddl(table, was, looked)) > looked.stamp.mark:
+        why = f"a DDL at {ddl[0]} is among what it lacks"
     elif mark < progress.forgotten or mark < progress.replay_below:
         why = "the change log does not reach back so far (log-retention)"
     elif progress.logged and progress.logged not in batches:
         why = "the change log is an older copy, too"
+    elif progress.logged and progress.logged == progress.landed_anew and _is_restored(table, looked):
+        why = "the change log may be an older copy, too, from between two tries of its last batch"
     if why:
         raise DecisionNeeded(
             f"{looked.behind}. It cannot be brought forward from the change log: {why}. Roll the table forward again, "
@@ -259,6 +272,23 @@ def _redo(job: Job, changelog: ChangeLog, progress: Progress, table: TableState,
         topic=topic,
         partition=0,
     )
+
+
+def _is_restored(table: TableState, looked: Looked) -> bool:
+    """Whether a table was replaced by an older copy, and not only rolled back."""
+    return looked.furthest is None or looked.furthest < table.mark
+
+
+def _read_in_full(table: TableState) -> int:
+    return table.emptied if table.origin == "snapshot" else -1
+
+
+def _last_ddl(table: TableState, was: TableState, looked: Looked) -> Mark:
+    """The last commit of a DDL to a table that was set back. ``was``: what it was before; a batch that was interrupted
+    may have brought it beyond the progress, and into the midst of a DDL."""
+    found = max((table.ddl_ts, table.ddl_step), (was.ddl_ts, was.ddl_step))
+    furthest = looked.furthest
+    return max(found, furthest) if furthest is not None and DDL_STEPS <= furthest[1] < LOAD_STEP else found
 
 
 __all__ = ["begin"]

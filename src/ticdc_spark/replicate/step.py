@@ -23,6 +23,7 @@ from ticdc_spark.replicate.modes.commit import counted_off, forget_before, forgo
 from ticdc_spark.replicate.plan.catch_up import bounds_behind
 from ticdc_spark.replicate.plan.holds import bounds_of
 from ticdc_spark.replicate.plan.offsets import choose_offsets, first_offsets, lagging, may_advance
+from ticdc_spark.replicate.plan.reach import with_new_partitions, without_beginning
 from ticdc_spark.replicate.plan.source_check import check_source, source_notes
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.report import BatchReport
@@ -125,7 +126,10 @@ class Steps:
             landed = LandedBatch(
                 number=number, controls=controls, end_offsets=end_offsets, latest_offsets=latest_offsets
             )
-            decided = self.decider.decide(self.progress, self.mode, landed, plan, self.clock())
+            begun = with_new_partitions(self.progress, starts, end_offsets)
+            if plan.anew:
+                begun = msgspec.structs.replace(begun, landed_anew=number)
+            decided = self.decider.decide(begun, self.mode, landed, plan, self.clock())
         self.mode = decided.mode
         self.store.save_plan(msgspec.structs.replace(plan, resolved=decided.resolved, mode=self.mode or ""))
         failpoints.point("advance")
@@ -189,7 +193,8 @@ class Steps:
         if old is not None and same and old.resolved is not None:
             self.mode = old.mode or self.mode
             return old, False  # Tables may be there already; before that point nothing but the log was written.
-        return choose_offsets(self.job, self.source, self.progress, number, targets), True
+        plan = choose_offsets(self.job, self.source, self.progress, number, targets)
+        return msgspec.structs.replace(plan, anew=same), True
 
     def _may_advance(self) -> bool:
         """Whether something else than messages moves the resolved ts: a changed job file, or time."""
@@ -236,7 +241,9 @@ class Steps:
         states = with_settled(result.states, decided.resolved, bounds)
         states = self._touch_new(with_topics(states, progress), decided.advanced)
         states, _ = mark_unread(states, progress, decided.resolved, arrival=batch.arrival)
-        states, _ = mark_new(states, progress.tables, decided.skipped, progress.skipped)
+        states, _ = mark_new(states, progress.tables, decided.skipped, progress.skipped, arrival=batch.arrival)
+        if not batch.arrival:
+            states = without_beginning(self.progress, states, progress.partitions)
         before = {(table.schema, table.name): table for table in self.progress.tables}
         changed = [name for name, state in states.items() if _is_judged(before.get(name), state)]
         changed += [name for name, state in states.items() if result.states.get(name) != state]
@@ -271,7 +278,7 @@ class Steps:
         counted = msgspec.structs.replace(
             before,
             mode=self.mode or "",
-            skipped=mark_new(states, (), (), before.skipped)[1],
+            skipped=mark_new(states, (), (), before.skipped, arrival=arrival)[1],
             unread=unread,
             pending=counted_off(before.pending, result.taken, result.uncounted, decided.resolved),
             rows=before.rows + result.rows,

@@ -1,14 +1,17 @@
-"""Messages that cannot be read, and may be of tables that wait to be made: which, and what becomes of them. Pure."""
+"""Messages that are not read, and may be of tables that wait to be made: which, and what becomes of them. Pure."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
+from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.columns import diverged
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.state.notes import UnreadNote
 from ticdc_spark.replicate.state.progress import Progress, TableState
+
+LEFT_OUT = "`tables` under [job] leaves it out, or did: what changed meanwhile was not read"
 
 
 def topics_of(progress: Progress) -> dict[TableName, set[str]]:
@@ -28,6 +31,12 @@ def names_in(progress: Progress, topics: Collection[str]) -> tuple[dict[TableNam
     waiting = topics_of(progress)
     known = {topic for table in progress.tables for topic in table.topics}.union(*waiting.values())
     strange = bool(set(topics) - known)
+    until = last_of(progress)
+    return {name: ts for name, ts in until.items() if strange or waiting[name] & set(topics)}, strange
+
+
+def last_of(progress: Progress) -> dict[TableName, int]:
+    """The names that rows or DDLs wait for, each with the commit_ts of the last of these."""
     until: dict[TableName, int] = {}
     for rows in progress.pending:
         name = (rows.schema, rows.name)
@@ -35,7 +44,22 @@ def names_in(progress: Progress, topics: Collection[str]) -> tuple[dict[TableNam
     for ddl in progress.ddls:
         for name in tables_of(ddl.change):
             until[name] = max(until.get(name, 0), ddl.change.commit_ts)
-    return {name: ts for name, ts in until.items() if strange or waiting[name] & set(topics)}, strange
+    return until
+
+
+def with_left_out(progress: Progress, patterns: Sequence[str]) -> Progress:
+    """Note the names that something waits for and that ``tables`` under [job] does not name any more: what comes of
+    them now is not read, and the tables that they are by then lack it."""
+    if not patterns:
+        return progress
+    is_included = table_filter(patterns)
+    notes = {
+        (schema, name): UnreadNote(schema=schema, name=name, until=ts, why=LEFT_OUT, quarantine=False)
+        for (schema, name), ts in sorted(last_of(progress).items())
+        if not is_included(schema, name)
+    }
+    kept = [one for one in progress.unread if one.why != LEFT_OUT or (one.schema, one.name) not in notes]
+    return msgspec.structs.replace(progress, unread=(*kept, *notes.values()))
 
 
 def with_topics(states: Mapping[TableName, TableState], progress: Progress) -> dict[TableName, TableState]:
@@ -71,4 +95,4 @@ def mark_unread(
     return marked, tuple(left)
 
 
-__all__ = ["mark_unread", "names_in", "topics_of", "with_topics"]
+__all__ = ["LEFT_OUT", "last_of", "mark_unread", "names_in", "topics_of", "with_left_out", "with_topics"]

@@ -49,6 +49,8 @@ class TableFound(msgspec.Struct, frozen=True, kw_only=True):
     """The newest one; ``None``: no job has written to the table, or nothing of it is left."""
     rolled_back: bool = False
     """The table was set back to a state before one that a job committed; ``stamp`` has the mark of that state."""
+    furthest: Mark | None = None
+    """Where ``rolled_back``: the mark that it had before. Its columns, and ``stamp.about``, are still of then."""
     changed_by: str = ""
     """How other writers changed rows since a job last read the table and wrote to it; ``""``: they did not."""
     snapshot: int | None = None

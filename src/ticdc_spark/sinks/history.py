@@ -74,11 +74,16 @@ def judge(note: Note | None, current: int | None, lookup: Lookup) -> TableFound:
             others |= {EXPIRED} if lost else set()
             return TableFound(stamp=_whole(at.stamp, note), changed_by=_text(others), snapshot=current)
         if stamp.job == note.stamp.job:
-            return TableFound(stamp=stamp, rolled_back=True, changed_by=_text(others), snapshot=current)
+            return _set_back(stamp, note, others, current)
     since = [commit for commit in commits if commit.sequence > note.sequence]
     others = _others(since) | note.changed_by
     zero = Stamp(note.stamp.job, *_NOWHERE, note.stamp.about)
-    return TableFound(stamp=zero, rolled_back=True, changed_by=_text(others), snapshot=current)
+    return _set_back(zero, note, others, current)
+
+
+def _set_back(stamp: Stamp, note: Note, others: set[str] | frozenset[str], current: int | None) -> TableFound:
+    furthest, changed_by = note.stamp.mark, _text(others)
+    return TableFound(stamp=stamp, rolled_back=True, furthest=furthest, changed_by=changed_by, snapshot=current)
 
 
 def unseen_changes(note: Note | None, current: int | None, seen: int | None, lookup: Lookup) -> frozenset[str]:

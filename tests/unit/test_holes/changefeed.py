@@ -115,11 +115,12 @@ class Changefeed:
         """Simple: send a table's schema."""
         self.send(self.encoder.bootstrap(self.tables[schema, table]), self.topic((schema, table)))
 
-    def watermark(self, *topics: str) -> int:
-        """Everything until now was sent, to all topics or to some. Returns: the watermark"""
+    def watermark(self, *topics: str, partitions: int = 1) -> int:
+        """Everything until now was sent, to all topics or to some, and to as many partitions. Returns: the watermark"""
         ts = self.tick()
         for topic in topics or sorted(self.broker.topics):
-            self.send(self.encoder.watermark(ts), topic)
+            for partition in range(partitions):
+                self.send(self.encoder.watermark(ts), topic, partition)
         return ts
 
     def send(self, message: Encoded | None, topic: str, partition: int = 0) -> None:

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pytest
 
+from tests.simulator.database import Database, Live
 from tests.simulator.faults import Died, Fault
 from tests.simulator.job_lab import BrokerSource, Fence, JobLab, StateOfProcess
 from tests.simulator.seams import Clock, Copy, LakeTable, TableView
 from tests.simulator.setup import JobSetup, job_of
+from tests.simulator.snapshots import DatabaseView
 from tests.unit.test_holes.changefeed import SCHEMA, Changefeed
 from tests.unit.test_holes.faults import Faults
+from ticdc_spark.mysql import handle_key
+from ticdc_spark.operate.resnapshot import want
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.memory.sink import MemorySink
 
@@ -59,6 +64,7 @@ class Shop(Changefeed):
                 bounded=False,
                 until_ts=None,
                 clock=lambda: self.clock.now,
+                reader=self.reader(),
             )
         except BaseException:
             self.stop()
@@ -72,6 +78,7 @@ class Shop(Changefeed):
         self.steps.job = msgspec.structs.replace(self.steps.job, batch_rows=rows)
         self.clock.advance(1.0)
         try:
+            self.steps.load(lambda _phase, _batch: None)
             self.steps.batch(None, lambda _phase, _batch: None)
         except BaseException:
             self.stop()
@@ -88,6 +95,28 @@ class Shop(Changefeed):
             if all(known.get(at) == end for at, end in self.steps.source.end_offsets().items()):
                 return
         raise AssertionError("the job does not come to an end")
+
+    def reader(self) -> DatabaseView | None:
+        """Of whole tables, as they are now."""
+        live = {
+            name: Live(
+                uid=1,
+                table=table,
+                specs=(),
+                keys=handle_key(table),
+                rows={(key,): row for (at, key), row in self.held.items() if at == name},
+            )
+            for name, table in self.tables.items()
+        }
+        database = cast(Database, SimpleNamespace(now=live, events=[SimpleNamespace(ts=self.ts)]))
+        return DatabaseView(database, "now", 0) if self.setup.snapshot else None
+
+    def resnapshot(self, table: str) -> None:
+        """``ticdc-spark resnapshot`` of a table."""
+        self.stop()
+        reader = self.reader()
+        assert reader is not None, "the job has a section [snapshot]"
+        want(job_of(self.setup, _FOLDER), self.lab.state, [f"{SCHEMA}.{table}"], reader)
 
     def stop(self) -> None:
         if self.fence is not None:

@@ -155,3 +155,101 @@ def test_a_swap_with_a_table_that_is_left_out_is_marked_or_exact(rows: int, tabl
     assert shop.rows("t") == [*([(1, "t_new")] if exact else []), (2, "later")]
     assert shop.condition("t") == ("clean" if exact else "diverged")
     assert shop.rows("t_old") == ([(1, "t"), (2, "old")] if "shop.t_old" in tables else None)
+
+
+# ---- `tables` is changed while something waits
+
+
+WAITING = {
+    "it is new": "CREATE TABLE u (id INT PRIMARY KEY)",
+    "it is emptied": "TRUNCATE TABLE t",
+    "it is another": "DROP TABLE t; CREATE TABLE t (id INT PRIMARY KEY)",
+}
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+@pytest.mark.parametrize("ddl", WAITING.values(), ids=WAITING)
+def test_a_table_that_was_left_out_for_a_while_is_marked_whatever_waited_for_it(ddl: str, earlier: bool) -> None:
+    """What is done to it once a watermark comes lies before the row that was not read, and takes no mark away."""
+    shop = Shop()
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    shop.insert("t", id="1")
+    shop.watermark()
+    shop.run()
+    for statement in ddl.split(";"):
+        shop.sql(statement.strip())
+    shop.run()
+    name = "u" if " u " in ddl else "t"
+    shop.configure(tables=("shop.others",))
+    shop.insert(name, id="5")
+    if earlier:
+        shop.watermark()
+    shop.run()
+    shop.configure(tables=())
+    shop.insert(name, id="6")
+    shop.watermark()
+    shop.run()
+    assert shop.rows(name) == [(6,)]
+    assert shop.condition(name) == "diverged"
+
+
+@pytest.mark.parametrize(("point", "after"), [("create", True), ("apply rows", True), ("save the progress", False)])
+def test_a_table_that_a_batch_made_before_it_was_interrupted_and_left_out_is_marked(point: str, after: bool) -> None:
+    """The lake has it, and the progress does not: the batch was done again without it."""
+    shop = Shop()
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    shop.watermark()
+    shop.run()
+    shop.sql("CREATE TABLE u (id INT PRIMARY KEY)")
+    shop.insert("u", id="1")
+    shop.watermark()
+    shop.dies(point, after=after)
+    shop.configure(tables=("shop.t",))
+    shop.insert("u", id="2")
+    shop.watermark()
+    shop.run()
+    shop.configure(tables=())
+    shop.bootstrap("u")
+    for number in "34":
+        shop.insert("u", id=number)
+        shop.watermark()
+        shop.run()
+    rows = shop.rows("u")
+    assert rows is not None
+    assert (2,) not in rows
+    assert (4,) in rows
+    assert shop.condition("u") == "diverged"
+
+
+@pytest.mark.parametrize("tables", [("shop.t",), ("shop.x",)], ids=["out", "in"])
+@pytest.mark.parametrize(
+    ("point", "after"), [("stamp", True), ("rename", False), ("rename", True), ("save the progress", False)]
+)
+def test_a_rename_that_was_begun_comes_to_its_end_whatever_is_left_out_then(
+    point: str, after: bool, tables: tuple[str, ...]
+) -> None:
+    """It would be a table that goes out of the filter, or comes into it. What is in the lake already stays so."""
+    shop = Shop()
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    shop.insert("t", id="1")
+    shop.watermark()
+    shop.run()
+    shop.sql("RENAME TABLE t TO x")
+    shop.insert("x", id="2")
+    shop.watermark()
+    shop.dies(point, after=after)
+    shop.configure(tables=tables)
+    shop.run()
+    shop.insert("x", id="3")
+    shop.watermark()
+    shop.run(again=True)
+    shop.configure(tables=())
+    shop.insert("x", id="4")
+    shop.watermark()
+    shop.run()
+    rows = shop.rows("x")
+    assert rows is not None
+    assert {(1,), (4,)} <= set(rows)
+    whole = rows == [(1,), (2,), (3,), (4,)]
+    assert (shop.rows("t"), shop.condition("x")) == (None, "clean" if whole else "diverged")
+    assert whole == ("shop.x" in tables)

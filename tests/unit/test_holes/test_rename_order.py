@@ -125,3 +125,40 @@ def test_a_swap_by_way_of_a_third_name_is_applied_with_a_topic_per_table(busy: s
     shop.watermark()
     shop.run(rows)
     assert (shop.rows("a"), shop.rows("b"), shop.rows("x")) == ([(1, "b"), (2, "later")], [(1, "a")], None)
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        "DROP TABLE u; CREATE TABLE u (id INT PRIMARY KEY)",
+        "RENAME TABLE u TO w; CREATE TABLE u (id INT PRIMARY KEY)",
+        "DROP TABLE u; CREATE TABLE u (id INT PRIMARY KEY); DROP TABLE u; CREATE TABLE u (id INT PRIMARY KEY)",
+        "DROP TABLE u; RENAME TABLE s TO u",
+    ],
+)
+def test_a_name_that_a_batch_gave_to_one_table_after_the_other_survives_every_death(later: str) -> None:
+    """All of it is done again: the first table is made again, and its new name is a later table's by then."""
+
+    def story() -> Shop:
+        shop = Shop()
+        shop.sql("CREATE TABLE s (id INT PRIMARY KEY)")
+        shop.insert("s", id="5")
+        shop.watermark()
+        shop.run()
+        shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+        shop.insert("t", id="1")
+        shop.sql("RENAME TABLE t TO u")
+        for statement in later.split("; "):
+            shop.sql(statement)
+        shop.insert("u", id="2")
+        shop.watermark()
+        return shop
+
+    def judge(shop: Shop) -> None:
+        moved, kept = "TO u" in later, "TO w" in later
+        assert shop.rows("u") == ([(2,), (5,)] if moved else [(2,)])
+        assert shop.rows("w") == ([(1,)] if kept else None)
+        assert shop.rows("s") == (None if moved else [(5,)])
+        assert (shop.rows("t"), shop.condition("u")) == (None, "clean")
+
+    assert after_every_death(story, judge) >= 10

@@ -211,3 +211,93 @@ def test_a_table_set_back_to_the_end_of_a_ddl_gets_its_rows_again() -> None:
     shop.rollback("t", 1)
     shop.run(again=True)
     assert shop.rows("t") == [(1, 5), (2, 6)]
+
+
+@pytest.mark.parametrize("point", ["change columns", "set column", "save the progress"])
+@pytest.mark.parametrize(
+    "ddl", ["ADD COLUMN n INT DEFAULT 5", "MODIFY COLUMN d DATETIME", "DROP COLUMN d, ADD COLUMN n INT DEFAULT 5"]
+)
+def test_a_table_rolled_back_beyond_a_ddl_of_an_interrupted_batch_stops_the_job(ddl: str, point: str) -> None:
+    """The progress does not know of the DDL, and no rollback undoes the columns that it has made."""
+    shop = Shop()
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, d DATE)")
+    shop.insert("t", id="1", d="2024-01-01")
+    shop.watermark()
+    shop.run()
+    shop.sql(f"ALTER TABLE t {ddl}")
+    shop.watermark()
+    shop.dies(point, after=point != "save the progress")
+    newest = shop.saved()
+    shop.rollback("t", 1)
+    with pytest.raises(DecisionNeeded, match=r"a DDL at \d+ is among what it lacks.*Roll the table forward again"):
+        shop.run()
+    shop.lab.lake.restore_table((SCHEMA, "t"), newest)
+    shop.run()
+    (row,) = shop.rows("t") or ()
+    day = "2024-01-01"
+    assert " ".join(map(str, row)) == {"ADD": f"1 {day} 5", "MOD": f"1 {day} 00:00:00", "DRO": "1 5"}[ddl[:3]]
+    assert shop.condition("t") == "clean"
+
+
+@pytest.mark.parametrize("point", ["change columns", "set column"])
+@pytest.mark.parametrize(
+    ("ddl", "row"),
+    [
+        ("ADD COLUMN n INT DEFAULT 5", {"d": "2024-01-01", "n": "5"}),
+        ("MODIFY COLUMN d DATETIME", {"d": "2024-01-01 00:00:00"}),
+        ("RENAME COLUMN d TO e, ADD COLUMN n INT DEFAULT 5", {"e": "2024-01-01", "n": "5"}),
+    ],
+)
+def test_a_full_read_mends_a_table_that_was_rolled_back_beyond_a_ddl(ddl: str, row: dict[str, str], point: str) -> None:
+    """It is the way out that the stop names. Until it begins, the DDL must not be begun again."""
+    shop = Shop(snapshot="now")
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, d DATE)")
+    shop.insert("t", id="1", d="2024-01-01")
+    shop.watermark()
+    shop.run()
+    shop.sql(f"ALTER TABLE t {ddl}")
+    shop.held = {at: {"id": "1", **row} for at in shop.held}
+    shop.watermark()
+    shop.dies(point, after=True)
+    shop.rollback("t", 1)
+    with pytest.raises(DecisionNeeded, match=r"a DDL at \d+ is among what it lacks.*ticdc-spark resnapshot"):
+        shop.run()
+    shop.resnapshot("t")
+    shop.run()
+    assert shop.condition("t") in ("diverged", "snapshot")
+    for _ in range(3):
+        shop.watermark()
+        shop.run()
+    assert shop.columns("t") == ("id", *row)
+    assert [tuple(map(str, found)) for found in shop.rows("t") or ()] == [("1", *row.values())]
+    assert "diverged" not in shop.condition("t")
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("messages", [0, 2])
+def test_a_log_restored_from_between_two_tries_of_a_batch_stops_the_job(messages: int, again: bool) -> None:
+    """A batch is landed, the job dies, the lake is backed up, and the batch is done with more messages: the copy of the
+    log has the batch, and not all of it."""
+    shop = written()
+    shop.update("t", id="0", v="5")
+    shop.watermark()
+    shop.dies("land", after=True)
+    backup = shop.saved()
+    for number in range(messages):
+        shop.insert("t", id=str(5 + number), v="x")
+    shop.watermark()
+    if again:
+        shop.dies("apply rows", after=True)
+    shop.run()
+    whole, newest = shop.rows("t"), shop.saved()
+    shop.stop()
+    shop.lab.lake.restore(backup)
+    with pytest.raises(DecisionNeeded, match=r"the change log may be an older copy, too.*delete the state folder"):
+        shop.run()
+    shop.lab.lake.restore(newest)
+    shop.run()
+    assert (shop.rows("t"), shop.condition("t")) == (whole, "clean")
+    shop.stop()
+    shop.rollback("t", 1)
+    shop.run()
+    assert shop.rows("t") == whole, "the log has all that a table lacks which is only rolled back"

@@ -131,3 +131,73 @@ def test_a_death_while_a_kept_table_makes_room_for_a_new_one_does_not_stick(key:
         assert [shop.rows(name) for name in kept] == [[(1,), (2,)]]
 
     assert after_every_death(make, judge) >= 12
+
+
+@pytest.mark.parametrize("keys", [{"drop_table": "keep"}, {}], ids=["kept", "skipped"])
+@pytest.mark.parametrize(("point", "after"), [("drop", False), ("drop", True), ("save the progress", False)])
+def test_a_drop_that_was_done_before_it_is_skipped_does_not_stop_the_job(
+    point: str, after: bool, keys: dict[str, str]
+) -> None:
+    """The batch was interrupted behind it; what is gone is not kept, and no later start looks for it."""
+    shop = Shop()
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))")
+    shop.insert("t", id="1", v="a")
+    shop.watermark()
+    shop.run()
+    ts = shop.sql("DROP TABLE t")
+    shop.watermark()
+    shop.dies(point, after=after)
+    there = point == "drop" and not after
+    shop.configure(**(keys or {"skip_ddl": (SkipDdl(ts, "*"),)}))
+    shop.run()
+    shop.watermark()
+    shop.run(again=True)
+    assert (shop.rows("t"), shop.condition("t")) == (([(1, "a")], "kept") if there else (None, "dropped"))
+
+
+@pytest.mark.parametrize(
+    ("point", "after"), [("stamp", True), ("rename", False), ("rename", True), ("save the progress", False)]
+)
+def test_a_rename_that_was_begun_before_it_is_skipped_comes_to_its_end(point: str, after: bool) -> None:
+    shop = Shop()
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    shop.insert("t", id="1")
+    shop.watermark()
+    shop.run()
+    ts = shop.sql("RENAME TABLE t TO x")
+    shop.insert("x", id="2")
+    shop.watermark()
+    shop.dies(point, after=after)
+    shop.configure(skip_ddl=(SkipDdl(ts, "*"),))
+    shop.run()
+    shop.insert("x", id="3")
+    shop.watermark()
+    shop.run(again=True)
+    assert (shop.rows("t"), shop.rows("x"), shop.condition("x")) == (None, [(1,), (2,), (3,)], "clean")
+
+
+@pytest.mark.parametrize("ddl", ["RENAME TABLE s TO t", "CREATE TABLE t (id INT PRIMARY KEY)"])
+def test_a_name_that_was_dropped_and_that_a_skipped_ddl_brings_back_is_marked(ddl: str) -> None:
+    """The source has such a table, and the lake has not: it is not shown as dropped."""
+    shop = Shop()
+    for name in "st":
+        shop.sql(f"CREATE TABLE {name} (id INT PRIMARY KEY)")
+        shop.insert(name, id="1")
+    shop.sql("DROP TABLE t")
+    shop.watermark()
+    shop.run()
+    ts = shop.sql(ddl)
+    shop.configure(skip_ddl=(SkipDdl(ts, "*"),))
+    shop.watermark()
+    shop.run()
+    assert (shop.rows("t"), shop.condition("t")) == (None, "diverged")
+    shop.run(again=True)
+    shop.bootstrap("t")
+    shop.insert("t", id="2")
+    shop.watermark()
+    shop.run()
+    assert (shop.rows("t"), shop.condition("t")) == ([(2,)], "diverged")
+    shop.sql("DROP TABLE t")
+    shop.watermark()
+    shop.run(again=True)
+    assert (shop.rows("t"), shop.condition("t")) == (None, "dropped")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.test_holes.shop import Shop, after_every_death
+from tests.unit.test_holes.shop import SCHEMA, Shop, after_every_death
 from ticdc_spark.errors import LateRow
 
 BATCHES = pytest.mark.parametrize("rows", [1, 3, 1000])
@@ -114,3 +114,68 @@ def test_a_new_topic_with_older_rows_of_a_known_table_stops_the_job_or_is_applie
     shop.run()
     assert shop.rows("b") == [(1,), (2,)]
     assert shop.condition("b") == "unverified"
+
+
+# ---- what was removed before the job began
+
+
+@BATCHES
+@pytest.mark.parametrize(
+    ("ddl", "gone", "condition"),
+    [
+        ("CREATE TABLE u (id INT PRIMARY KEY)", 0, "clean"),
+        ("CREATE TABLE u (id INT PRIMARY KEY)", 1, "unverified"),
+        ("CREATE TABLE u (id INT PRIMARY KEY)", 3, "unverified"),
+        ("TRUNCATE TABLE t", 1, "clean"),
+        ("TRUNCATE TABLE t", 2, "unverified"),
+        ("TRUNCATE TABLE t", 3, "unverified"),
+        ("TRUNCATE TABLE t", 6, "unverified"),
+        ("RENAME TABLE t TO v", 0, "clean"),
+        ("RENAME TABLE t TO v", 3, "unverified"),
+    ],
+)
+def test_a_table_is_clean_only_if_no_row_of_it_can_have_been_removed_before_the_job_began(
+    ddl: str, gone: int, condition: str, rows: int
+) -> None:
+    """The job sees its CREATE or TRUNCATE in one partition, and retention has removed messages of another. A watermark
+    that is left from before that moment shows that none of them was of the table."""
+    shop = Shop("canal-json")
+    shop.send(shop.encoder.watermark(shop.tick()), "cdc")
+    shop.broker.add_partition("cdc")
+    shop.watermark(partitions=2)
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    shop.insert("t", id="1")
+    shop.watermark(partitions=2)
+    shop.sql(ddl)
+    name = "v" if "RENAME" in ddl else "t"
+    for number in "23":
+        change = shop.row("insert", (SCHEMA, name), {"id": number})
+        (encoded,) = shop.encoder.rows([change])
+        shop.send(encoded, "cdc", 1)
+        shop.watermark(partitions=2)
+    shop.broker.trim(("cdc", 1), gone)
+    shop.run(rows)
+    shop.watermark(partitions=2)
+    shop.run(rows)
+    found = shop.rows(name)
+    assert found is not None
+    assert ((2,) in found, (3,) in found) == (gone < 3, gone < 5)
+    assert shop.condition(name) == condition
+    shop.sql(f"TRUNCATE TABLE {name}")
+    shop.watermark(partitions=2)
+    shop.run(rows)
+    assert (shop.rows(name), shop.condition(name)) == ([], "clean")
+
+
+@BATCHES
+def test_a_job_that_begins_at_the_latest_messages_knows_the_tables_that_are_created_then(rows: int) -> None:
+    shop = Shop("canal-json", starting="latest")
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    shop.watermark()
+    shop.start()
+    shop.watermark()
+    shop.sql("CREATE TABLE u (id INT PRIMARY KEY)")
+    shop.insert("u", id="1")
+    shop.watermark()
+    shop.run(rows)
+    assert (shop.rows("u"), shop.condition("u")) == ([(1,)], "clean")

@@ -231,7 +231,8 @@ class TimelineWork:
 
     def _look_at(self, table: TableName) -> None:
         batch = self.batch
-        looked = look_at(batch.sink, batch.job, table, self.promised.get(table), arrival=batch.arrival)
+        promise = self.promised.get(table)
+        looked = look_at(batch.sink, batch.job, table, promise, arrival=batch.arrival, job_applied=batch.job_applied)
         if looked.behind:
             raise SinkFault(f"{looked.behind}, while the job ran. Start the job again: it applies what the table lacks")
         self.stamps[table] = looked.stamp

@@ -16,7 +16,7 @@ from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import OLD_VALUES, diverged, stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.commits import commits_of
-from ticdc_spark.replicate.apply.rename import rename, set_aside
+from ticdc_spark.replicate.apply.rename import is_begun, rename, set_aside
 from ticdc_spark.replicate.plan.evolve import (
     Action,
     Alter,
@@ -31,7 +31,7 @@ from ticdc_spark.replicate.plan.evolve import (
     Truncate,
     names,
 )
-from ticdc_spark.replicate.plan.names import tables_of
+from ticdc_spark.replicate.plan.names import tables_before_and_after, tables_of
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl
 from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.sinks.base import ColumnChanges
@@ -48,7 +48,10 @@ def apply_ddl(work: TimelineWork, ddl: Ddl) -> None:
     change = ddl.queued.change
     ts, act = change.commit_ts, ddl.action
     mark = ddl.mark
-    if is_skipped(work.batch.job, change):
+    skipped = is_skipped(work.batch.job, change)
+    if (skipped or isinstance(act, Enter | Leave)) and _finish_rename(work, ddl):
+        return
+    if skipped:
         _skip(work, ddl)
         return
     log.info("DDL at %d: %s", ts, change.query)
@@ -65,6 +68,19 @@ def apply_ddl(work: TimelineWork, ddl: Ddl) -> None:
         case _:
             _apply_to_tables(work, act, mark, ts, change.pre_table)
     work.ddls += 1
+
+
+def _finish_rename(work: TimelineWork, ddl: Ddl) -> bool:
+    """Bring a RENAME to its end that a batch had begun before it was interrupted, whatever the job file makes of it
+    now. Returns: whether it is one"""
+    act = ddl.action.rename if isinstance(ddl.action, Enter | Leave) else ddl.action
+    if not isinstance(act, Alter) or not is_begun(work, act.old, (act.table.schema, act.table.name), ddl.mark):
+        return False
+    change = ddl.queued.change
+    log.warning("it was begun before, and is brought to its end: %s", change.query)
+    alter(work, act, ddl.mark, change.commit_ts, change.pre_table)
+    work.ddls += 1
+    return True
 
 
 def _apply_to_tables(
@@ -84,9 +100,9 @@ def _apply_to_tables(
             _truncate(work, table, mark, ts)
         case Alter():
             alter(work, act, mark, ts, pre_table)
-        case Enter(table):
+        case Enter(table, _):
             _enter(work, table, mark, ts)
-        case Leave(name):
+        case Leave(name, _):
             _keep(work, name, mark, ts)
         case _:
             assert_never(act)
@@ -111,8 +127,12 @@ def _skip(work: TimelineWork, ddl: Ddl) -> None:
         for name in names(ddl.action, {**work.promised, **work.known}):
             _keep(work, name, ddl.mark, change.commit_ts)
         return
+    _, after = tables_before_and_after(change)
     for name in sorted(tables_of(change) | set(names(ddl.action, work.promised))):
         state = work.state(name) or TableState(schema=name[0], name=name[1])
+        if state.dropped and not state.kept and name in after:
+            # The source has a table of this name again.
+            state = TableState(schema=name[0], name=name[1], applied=state.applied, topics=state.topics)
         if OLD_VALUES in (work.batch.sink.columns(name) if work.mark(name) != NO_MARK else ()):
             _undo(work, state, ddl)
         if not state.dropped or state.kept:
@@ -188,16 +208,18 @@ def _drop(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> None:
         work.batch.sink.drop(name)
         work.gone(name)
         failpoints.point("ddl")
-    work.put(
-        TableState(
-            schema=name[0],
-            name=name[1],
-            applied=ts,
-            dropped=True,
-            ddl_ts=ts,
-            topics=state.topics,
-            rows=state.rows,
-        )
+    work.put(_gone(state, ts))
+
+
+def _gone(state: TableState, ts: int) -> TableState:
+    return TableState(
+        schema=state.schema,
+        name=state.name,
+        applied=ts,
+        dropped=True,
+        ddl_ts=ts,
+        topics=state.topics,
+        rows=state.rows,
     )
 
 
@@ -207,10 +229,10 @@ def _keep(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> None:
     now = work.mark(name)
     if now >= mark:
         return
-    kept = msgspec.structs.replace(state, dropped=True, kept=True, applied=ts, ddl_ts=ts)
     if now == NO_MARK:
-        work.put(kept)
+        work.put(_gone(state, ts))  # A batch that was interrupted had dropped it, perhaps.
         return
+    kept = msgspec.structs.replace(state, dropped=True, kept=True, applied=ts, ddl_ts=ts)
     work.commit(kept, mark, mark[0], lambda stamp: work.batch.sink.stamp(name, stamp))
     failpoints.point("stamp")
 

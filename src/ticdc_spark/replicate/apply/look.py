@@ -17,7 +17,7 @@ from ticdc_spark.replicate.state.lease import living
 from ticdc_spark.replicate.state.lease_store import lease_store
 from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.sinks.base import Sink, Stamp, TableFound
-from ticdc_spark.sinks.mark import NO_MARK
+from ticdc_spark.sinks.mark import NO_MARK, Mark
 
 log = logging.getLogger(__name__)
 
@@ -31,12 +31,17 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
     """``None``: it is not in the lake."""
     behind: str = ""
     """One sentence if the table is not as far as it was promised to be; ``""``: it is."""
+    furthest: Mark | None = None
+    """Where it was rolled back: the mark that it had before. Its columns, and ``state``, are still of then."""
     snapshot: int | None = None
     """The table's snapshot then."""
 
 
-def look_at(sink: Sink, job: Job, name: TableName, promise: TableState | None, *, arrival: bool = False) -> Looked:
-    """Read one table's stamp. ``arrival``: marks hold ordinals of batches, and no commit_ts.
+def look_at(
+    sink: Sink, job: Job, name: TableName, promise: TableState | None, *, arrival: bool = False, job_applied: int = 0
+) -> Looked:
+    """Read one table's stamp. ``arrival``: marks hold ordinals of batches, and no commit_ts. ``job_applied``: what all
+    tables had applied; 0: not known.
 
     Raises: DecisionNeeded when it is not this job's and ``adopt`` is not set; SinkFault
     """
@@ -54,8 +59,14 @@ def look_at(sink: Sink, job: Job, name: TableName, promise: TableState | None, *
     if arrival:
         state = msgspec.structs.replace(state, applied=0 if promise is None else promise.applied)
     if found.changed_by:
-        state = _touched(state, stamp, found.changed_by)
-    return Looked(state=state, stamp=stamp, behind=_behind(name, stamp, found, promise), snapshot=found.snapshot)
+        why = f"another writer changed its rows ({found.changed_by}) after {stamp.mark[0]}"
+        state = _diverged(state, stamp.mark[0], why)
+    if promise is None and stamp.job_applied < job_applied:
+        # A batch that was interrupted had made it, and the job has done without since: `tables` left it out, say.
+        why = f"the job went on without it after {stamp.mark[0]}: what changed meanwhile may be missing"
+        state = _diverged(state, stamp.mark[0], why)
+    behind = _behind(name, stamp, found, promise)
+    return Looked(state=state, stamp=stamp, behind=behind, furthest=found.furthest, snapshot=found.snapshot)
 
 
 def _merged(name: TableName, held: TableState, stamp: Stamp, promise: TableState | None) -> TableState:
@@ -117,10 +128,9 @@ def _cleared(state: TableState, promise: TableState | None) -> TableState:
     return msgspec.structs.replace(state, diverged_since=None, diverged_why="")
 
 
-def _touched(state: TableState, stamp: Stamp, operations: str) -> TableState:
-    why = f"another writer changed its rows ({operations}) after {stamp.mark[0]}"
+def _diverged(state: TableState, at: int, why: str) -> TableState:
     log.warning("`%s`.`%s`: %s", state.schema, state.name, why)
-    since = stamp.mark[0] if state.diverged_since is None else state.diverged_since
+    since = at if state.diverged_since is None else state.diverged_since
     return msgspec.structs.replace(state, clean=False, diverged_since=since, diverged_why=state.diverged_why or why)
 
 

@@ -25,7 +25,7 @@ def rename(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: i
     """
     at, step = mark
     before, taken = work.state(old), work.state(new)
-    if work.mark(new) >= mark and taken is not None and old in taken.was:
+    if work.mark(new) >= mark and taken is not None and (old in taken.was or _is_later(taken, at)):
         _forget_copy(work, old, mark)
     elif NO_MARK < work.mark(old) <= mark:  # beyond it: a later table stands under the old name
         _move(work, old, new, mark, ts)
@@ -49,6 +49,22 @@ def rename(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: i
     if work.mark(old) == NO_MARK:
         topics = () if before is None else before.topics
         work.put(TableState(schema=old[0], name=old[1], applied=ts, dropped=True, ddl_ts=ts, topics=topics))
+
+
+def is_begun(work: TimelineWork, old: TableName, new: TableName, mark: Mark) -> bool:
+    """Whether the lake has a commit of a RENAME already: its first stamp, or the table under its new name. Raises:
+    SinkFault"""
+    if old == new:
+        return False
+    for name in (old, new):
+        found = work.batch.sink.find(name)
+        stamp = None if found is None else found.stamp
+        if stamp is None or stamp.job != work.batch.job.name or not stamp.about:
+            continue
+        was = msgspec.json.decode(stamp.about.encode(), type=TableState).was
+        if (stamp.mark >= mark and old in was) if name == new else (stamp.mark == mark and was[-1:] == (old,)):
+            return True
+    return False
 
 
 def _move(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: int) -> None:
@@ -101,8 +117,14 @@ def _aside(name: TableName, mark: Mark) -> TableName:
     return name[0], f"{name[1]}_dropped_{mark[0]}"
 
 
+def _is_later(taken: TableState, at: int) -> bool:
+    """Whether a table that has passed ``at`` took its name after that: what had the name then is gone by now."""
+    return bool(taken.was) or taken.emptied > at
+
+
 def _forget_copy(work: TimelineWork, old: TableName, mark: Mark) -> None:
-    """The state was lost and the old name was built again from the log; its future is under the new name already."""
+    """The old name was built again from the log, since the state was lost or the batch was interrupted; its future is
+    under the new name already, or is over."""
     if NO_MARK < work.mark(old) < mark:
         work.batch.sink.drop(old)
         work.gone(old)
@@ -112,4 +134,4 @@ def _names(state: TableState, old: TableName) -> tuple[TableName, ...]:
     return state.was if state.was[-1:] == (old,) else (*state.was, old)
 
 
-__all__ = ["rename", "set_aside", "was_set_aside"]
+__all__ = ["is_begun", "rename", "set_aside", "was_set_aside"]

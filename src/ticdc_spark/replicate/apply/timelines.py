@@ -128,8 +128,10 @@ def _doomed(work: TimelineWork, name: TableName, later: Sequence[Step]) -> bool:
         if not isinstance(step, Ddl):
             continue
         match step.action:
-            case Drop() | DropDatabase() | Leave() if now in names(step.action, {now: None}):
-                kept = isinstance(step.action, Leave) or job.drop_table == "keep" or is_skipped(job, step.queued.change)
+            case Leave() if now == step.action.name:
+                return was_set_aside(work, name, step.mark)
+            case Drop() | DropDatabase() if now in names(step.action, {now: None}):
+                kept = job.drop_table == "keep" or is_skipped(job, step.queued.change)
                 return not kept or was_set_aside(work, name, step.mark)
             case Alter() if step.action.old == now != (step.action.table.schema, step.action.table.name):
                 if is_skipped(job, step.queued.change):

@@ -9,6 +9,7 @@ from ticdc_spark.replicate.apply.columns import diverged
 from ticdc_spark.replicate.plan.evolve import ENTERS, LEAVES, Alter, action
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.state.progress import QueuedDdl, TableState
+from ticdc_spark.replicate.unread import LEFT_OUT
 from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, table_of
 
 
@@ -33,11 +34,10 @@ def judge_left_out(tables: Sequence[TableState], patterns: Sequence[str]) -> tup
     if not patterns:
         return tuple(tables)
     is_included = table_filter(patterns)
-    why = "`tables` under [job] leaves it out, or did: what changed meanwhile was not read"
     return tuple(
         table
         if is_included(table.schema, table.name) or table.dropped or table.diverged_since is not None
-        else diverged(table, table.applied, why)
+        else diverged(table, table.applied, LEFT_OUT)
         for table in tables
     )
 

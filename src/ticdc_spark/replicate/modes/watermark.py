@@ -19,6 +19,7 @@ from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.order import in_order
 from ticdc_spark.replicate.plan.past import with_past
+from ticdc_spark.replicate.plan.reach import lowest
 from ticdc_spark.replicate.plan.timeline import Rows, Step, identity, timelines
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, effective, is_block, known_schemas
 from ticdc_spark.replicate.state.progress import Hold, PartitionState, PendingRows, Progress, QueuedDdl, TableState
@@ -135,12 +136,14 @@ def read_partitions(
             regressions += event.commit_ts < last.get(place, highest)
             last[place] = event.commit_ts
             marks[place] = max(highest, event.commit_ts)
+    reached = lowest(controls) if any(state.reaches for state in states.values()) else {}
     for place, state in states.items():
         watermark = marks.get(place, state.watermark)
         states[place] = msgspec.structs.replace(
             state,
             offset=end_offsets.get(place, state.offset),
             watermark=watermark,
+            reaches=min(state.reaches, reached.get(place, state.reaches)),
             behind_since=0.0 if watermark > state.watermark else state.behind_since,
         )
     return states, regressions

@@ -72,12 +72,16 @@ class Enter(msgspec.Struct, frozen=True):
     """A table comes under a name that the job replicates, with rows that the job has never read."""
 
     table: Table
+    rename: Alter
+    """What it is where the job replicates both names."""
 
 
 class Leave(msgspec.Struct, frozen=True):
     """A table goes on under a name that the job leaves out."""
 
     name: TableName
+    rename: Alter
+    """What it is where the job replicates both names."""
 
 
 class CreateDatabase(msgspec.Struct, frozen=True):
@@ -150,8 +154,8 @@ def _of(statement: Statement, change: SchemaChange) -> Action:
 def _at_the_filter(act: Action, kind: str) -> Action:
     """What a RENAME is to a job that replicates only one of its names."""
     if isinstance(act, Alter) and kind == ENTERS:
-        return Enter(act.table)
-    return Leave(act.old) if isinstance(act, Alter) and kind == LEAVES else act
+        return Enter(act.table, act)
+    return Leave(act.old, act) if isinstance(act, Alter) and kind == LEAVES else act
 
 
 def _alter(statement: RenameTables | AlterTable, change: SchemaChange) -> Action:
@@ -176,12 +180,12 @@ def _alter(statement: RenameTables | AlterTable, change: SchemaChange) -> Action
 def names(act: Action, tables: Mapping[TableName, object]) -> tuple[TableName, ...]:
     """The tables whose timelines an action binds together; ``tables`` are all that are known."""
     match act:
-        case Create(table) | Truncate(table) | Enter(table):
+        case Create(table) | Truncate(table):
             return ((table.schema, table.name),)
         case Drop(gone):
             return gone
-        case Leave(name):
-            return (name,)
+        case Enter() | Leave():
+            return names(act.rename, tables)
         case Alter():
             return tuple(dict.fromkeys((act.old, (act.table.schema, act.table.name))))
         case DropDatabase(schema):

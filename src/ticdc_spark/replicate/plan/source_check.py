@@ -2,7 +2,8 @@
 
 from ticdc_spark.errors import SourceChanged
 from ticdc_spark.model import Offsets
-from ticdc_spark.replicate.state.progress import Progress, SourceNote
+from ticdc_spark.replicate.state.notes import SourceNote
+from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.spark.sources.base import Source
 
 WAYS_OUT = (

@@ -9,7 +9,7 @@ import msgspec
 
 from ticdc_spark.ddl import apply_ddl, ddl_tables, fold
 from ticdc_spark.ddl.parse import parse
-from ticdc_spark.ddl.statements import AlterTable, CreateTable, TruncateTable
+from ticdc_spark.ddl.statements import AlterTable, CreateTable, RenameTables, TruncateTable
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.protocols.shared.avro_names import sanitized
@@ -116,7 +116,8 @@ def _filled(change: SchemaChange, tables: dict[TableName, Table]) -> tuple[Schem
 def named_after(ddls: Sequence[QueuedDdl]) -> frozenset[TableName]:
     """The tables that queued DDLs leave behind: rows of these need not wait for a schema.
 
-    One whose first DDL changes or empties it is not among them: that DDL needs the schema that the rows before it do.
+    One whose first DDL changes, renames or empties it is not among them: that DDL needs the schema that the rows before
+    it do.
     """
     names: set[TableName] = set()
     changed: set[TableName] = set()
@@ -124,7 +125,7 @@ def named_after(ddls: Sequence[QueuedDdl]) -> frozenset[TableName]:
     for ddl in sorted(ddls, key=lambda ddl: ddl.change.commit_ts):
         try:
             before, after = ddl_tables(ddl.change.query, ddl.change.schema)
-            alters = isinstance(parse(ddl.change.query), AlterTable | TruncateTable)
+            alters = isinstance(parse(ddl.change.query), AlterTable | RenameTables | TruncateTable)
         except MessageError:
             continue
         if alters:

@@ -109,6 +109,8 @@ class Loader:
                 over.add(name)
                 self._seen.pop(name, None)
                 under_way += 1
+        # What the others are in the lake may be of a batch that was interrupted, and does not belong in the progress.
+        work.known = {name: state for name, state in work.known.items() if state is not None and state.load is not None}
         return without(_with_states(progress, work), over)
 
     def _base(self, progress: Progress, state: TableState | None, work: TimelineWork, name: TableName) -> int | None:

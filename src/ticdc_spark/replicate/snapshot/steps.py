@@ -7,7 +7,7 @@ import msgspec
 from ticdc_spark import failpoints
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
-from ticdc_spark.replicate.apply.columns import diverged
+from ticdc_spark.replicate.apply.columns import OLD_VALUES, diverged
 from ticdc_spark.replicate.apply.rename import set_aside
 from ticdc_spark.replicate.state.progress import Load, TableState
 from ticdc_spark.sinks.base import ColumnChanges
@@ -42,7 +42,7 @@ def begin(
     drop = [
         column
         for folded, (column, kind) in live.items()
-        if (folded in wanted and wanted[folded] != kind) or (folded in mine and folded not in wanted)
+        if (folded in wanted and wanted[folded] != kind) or (folded in {*mine, OLD_VALUES} and folded not in wanted)
     ]
     add = [
         column for column in columns if column.name.casefold() not in live or live[column.name.casefold()][0] in drop

@@ -1,10 +1,10 @@
-"""What the progress notes of names: what may be missing in the tables that have them."""
+"""What the progress notes: of names, what may be missing in the tables that have them; of the source, what it was."""
 
 import msgspec
 
 
 class SkippedRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A message of a table that is not known yet, which ``skip-messages`` left out."""
+    """A message of a table that is not known yet, or not as far yet, which ``skip-messages`` left out."""
 
     schema: str
     name: str
@@ -13,7 +13,8 @@ class SkippedRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnreadNote(msgspec.Struct, frozen=True, kw_only=True):
-    """A name that waiting rows or DDLs have, of a topic with an unreadable message: which may be of that table."""
+    """A name that waiting rows or DDLs have, and a message that is not read: one that cannot be, of a topic of that
+    name; or any of a name that ``tables`` under [job] leaves out by now."""
 
     schema: str
     name: str
@@ -36,4 +37,11 @@ class PastName(msgspec.Struct, frozen=True, kw_only=True):
     """commit_ts of the last DDL that took it away; 0: none."""
 
 
-__all__ = ["PastName", "SkippedRow", "UnreadNote"]
+class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
+    """What must still be so when a source is read on: the id of a topic, or what a recording held."""
+
+    what: str
+    value: str
+
+
+__all__ = ["PastName", "SkippedRow", "SourceNote", "UnreadNote"]

@@ -14,7 +14,7 @@ import msgspec
 from ticdc_spark.config.values import ModeName
 from ticdc_spark.errors import EnvironmentFault
 from ticdc_spark.model import SchemaChange, Table, TopicPartition
-from ticdc_spark.replicate.state.notes import PastName, SkippedRow, UnreadNote
+from ticdc_spark.replicate.state.notes import PastName, SkippedRow, SourceNote, UnreadNote
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 
 T = TypeVar("T")
@@ -35,6 +35,8 @@ class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
     Not when its watermark last rose: after a batch that took long, every watermark is old."""
     idle: bool = False
     """It counted as the highest watermark because it was consumed to its end without a newer one."""
+    reaches: int = 0
+    """The lowest commit_ts of a watermark or DDL in it, where its first messages were not read; see ``plan.reach``."""
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
@@ -200,13 +202,6 @@ class BatchTime(msgspec.Struct, frozen=True, kw_only=True):
     """The highest commit_ts of a row that was read until then."""
 
 
-class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
-    """What must still be so when a source is read on: the id of a topic, or what a recording held."""
-
-    what: str
-    value: str
-
-
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
     """What keeps the resolved ts from rising."""
 
@@ -260,6 +255,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """The highest commit_ts of a row that was read."""
     logged: int = 0
     """The last batch that has anything in the change log."""
+    landed_anew: int = 0
+    """The last batch with offsets that were chosen anew: a copy of the change log may have what landed before."""
     forgotten: int = 0
     """Rows up to this commit_ts may be missing in the change log."""
     replay_below: int = 0
@@ -287,6 +284,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     resolved: int | None = None
     """Once decided: a restart does not go below it, since tables may already be there."""
     mode: ModeName | Literal[""] = ""
+    anew: bool = False
+    """The offsets were chosen again, after a try that may have landed others."""
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):

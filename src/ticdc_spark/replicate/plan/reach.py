@@ -1,0 +1,87 @@
+"""How far back partitions reach whose first messages were not read: retention had removed them, or the job began behind
+them. Pure.
+
+A table that begins empty, by its CREATE or a TRUNCATE, is known to equal the source only if no row of it can be among
+them: if every such partition has a watermark or a DDL up to that moment among what was read.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from ticdc_spark.model import Offsets, TableName
+from ticdc_spark.replicate.state.progress import PartitionState, Progress, TableState
+from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, WatermarkRead
+
+Place = tuple[str, int]
+NOT_YET = 2**63 - 1
+"""As far as a partition reaches back of which nothing was read so far; 0: one that was read from its beginning."""
+
+
+def partitions_at(offsets: Offsets) -> tuple[PartitionState, ...]:
+    """Partitions that are read from these offsets on."""
+    return tuple(
+        PartitionState(topic=topic, partition=partition, offset=offset, reaches=NOT_YET if offset > 0 else 0)
+        for (topic, partition), offset in sorted(offsets.items())
+    )
+
+
+def with_new_partitions(progress: Progress, starts: Offsets, end_offsets: Offsets) -> Progress:
+    """Note the partitions that a batch begins to read, and whose first messages are gone."""
+    known = {(state.topic, state.partition) for state in progress.partitions}
+    new = {place: starts[place] for place in end_offsets if place not in known and starts.get(place, 0) > 0}
+    if not new:
+        return progress
+    return msgspec.structs.replace(progress, partitions=(*progress.partitions, *partitions_at(new)))
+
+
+def lowest(controls: Sequence[ControlEvent]) -> dict[Place, int]:
+    """What shows how far back partitions reach, by partition. Rows do not: others may have overtaken them."""
+    found: dict[Place, int] = {}
+    for event in controls:
+        if isinstance(event, WatermarkRead | DdlRead):
+            ts = event.commit_ts if isinstance(event, WatermarkRead) else event.change.commit_ts
+            place = (event.topic, event.partition)
+            found[place] = min(ts, found.get(place, ts))
+    return found
+
+
+def without_beginning(
+    before: Progress, states: Mapping[TableName, TableState], partitions: Sequence[PartitionState]
+) -> dict[TableName, TableState]:
+    """Tables after a batch; those that may lack rows from before the first messages are as if they had begun with
+    these. ``before``: the progress before the batch; ``partitions``: after it."""
+    found, cut = dict(states), [state for state in partitions if state.reaches]
+    if not cut:
+        return found
+    known = {(table.schema, table.name): table for table in before.tables}
+    old = {(state.topic, state.partition) for state in before.partitions}
+    new = [state for state in cut if (state.topic, state.partition) not in old]
+    for name, state in states.items():
+        if not state.clean:
+            continue
+        if _is_same(known.get(name), state):
+            lacks = any(one.topic in state.topics and one.reaches > state.emptied + 1 for one in new)
+        else:
+            renamed = bool(state.was) and _is_same(known.get(state.was[-1]), state)
+            since = state.ddl_ts if renamed else state.emptied
+            lacks = any(_may_lack(state, since, one) for one in cut)
+        if lacks:
+            origin = "bootstrap" if state.origin == "create" else state.origin
+            found[name] = msgspec.structs.replace(state, clean=False, origin=origin)
+    return found
+
+
+def _is_same(was: TableState | None, state: TableState) -> bool:
+    """Whether a table was known to equal the source before, under this name or another."""
+    return was is not None and was.clean and was.emptied == state.emptied
+
+
+def _may_lack(state: TableState, since: int, one: PartitionState) -> bool:
+    if one.reaches <= since + 1:
+        return False  # A watermark comes before all that is not smaller.
+    # Its rows may have gone to any topic; one in which nothing at all is left may be of long ago.
+    return one.reaches != NOT_YET or not state.topics or one.topic in state.topics
+
+
+__all__ = ["lowest", "partitions_at", "with_new_partitions", "without_beginning"]

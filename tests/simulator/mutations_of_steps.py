@@ -1,0 +1,225 @@
+"""Mutations of marks, of the lease and of what a step does in which order."""
+
+from __future__ import annotations
+
+from tests.simulator.mutate import Edit, Mutation, one
+
+_APPLY, _PLAN = "replicate.apply", "replicate.plan"
+_RARE = "tests/unit/test_holes/test_combinations.py"
+_FILTER = "tests/unit/test_holes/test_filter.py"
+_TOPICS = "tests/unit/test_holes/test_topics.py"
+_SET_BACK = "tests/unit/test_holes/test_set_back.py"
+_SKIP_DDL = "tests/unit/test_holes/test_skip_ddl.py"
+_SKIPS = "tests/unit/test_skip_messages.py"
+
+MARKS = (
+    one(
+        "a commit carries the mark of the one before it",
+        f"{_APPLY}.batch:TimelineWork.commit",
+        "self.batch.stamp(state, mark, applied_before)",
+        "self.batch.stamp(state, self.mark(name) if self.stamps.get(name) else mark, applied_before)",
+    ),
+    one(
+        "a stamp does not have what the table is",
+        f"{_APPLY}.batch:Batch.stamp",
+        "mark, applied_before, about,",
+        'mark, applied_before, "",',
+    ),
+    one(
+        "what a batch decides of a table is not written with it",
+        f"{_APPLY}.batch:TimelineWork.settle",
+        "for name, stamp in list(self.stamps.items()):",
+        "for name, stamp in []:",
+        "lose_state",
+        "continue",
+        found_by=f"{_SKIPS}::test_a_message_that_can_be_read_marks_its_table_only",
+    ),
+    one("a CREATE is done again after a restart", f"{_APPLY}.ddl:_create", "if now >= mark:", "if False:"),
+    one(
+        "a RENAME leaves no stamp of what is meant before it",
+        f"{_APPLY}.rename:_move",
+        "if work.mark(old) < mark:",
+        "if False:",
+        "fault",
+        "ddl rename_table",
+    ),
+    Mutation(
+        "rows are appended though old ones may be there",
+        (
+            Edit(f"{_APPLY}.rows:apply_rows", "is_new = state.clean and not redo", "is_new = not redo"),
+            Edit(f"{_APPLY}.rows:apply_rows", "changes.new_keys and now.clean", "changes.new_keys"),
+        ),
+        ("mangle", "continue"),
+        found_by=f"{_RARE}::test_a_key_whose_delete_was_rejected_is_not_appended_a_second_time",
+    ),
+    Mutation(
+        "a table that was set back is not noticed",
+        (
+            Edit(f"{_APPLY}.look:_behind", "if found.rolled_back:", "if False:"),
+            Edit(f"{_APPLY}.look:_behind", "promise.mark > stamp.mark", "False"),
+        ),
+        ("rollback",),
+    ),
+    one(
+        "a table that is an older copy is not noticed",
+        f"{_APPLY}.look:_behind",
+        "promise.mark > stamp.mark",
+        "False",
+        "restore_table",
+        "save_lake",
+    ),
+    one("rows that others wrote are not noticed", f"{_APPLY}.look:look_at", "if found.changed_by:", "if False:"),
+    Mutation(
+        "a table that is gone is made anew",
+        (
+            Edit("replicate.start:_look", "if not interrupted:", "if False:"),
+            Edit(f"{_APPLY}.rows:_prepare_table", "if state.table is not None and not state.dropped:", "if False:"),
+        ),
+        ("drop_lake_table",),
+    ),
+    one(
+        "a table that others made is taken over unasked",
+        f"{_APPLY}.look:_not_ours",
+        "if job.adopt:",
+        "if True:",
+        "foreign_table",
+    ),
+)
+LEASE = (
+    one("the lease is not checked before a commit", "sinks.memory.sink:MemorySink._durable", "self.fence()", "pass"),
+    Mutation(
+        "the lease is not checked before the store is written",
+        (
+            Edit("replicate.state.lease:FencedStore.save", "self._fence.check()", "pass"),
+            Edit("replicate.state.lease:FencedStore.save_plan", "self._fence.check()", "pass"),
+            Edit("tests.simulator.job_lab:StateOfProcess._set", "self.fence.check()", "pass"),
+        ),
+        ("suspended",),
+    ),
+)
+STEPS = (
+    one(
+        "a batch is planned anew after a death",
+        "replicate.step:Steps._plan",
+        "old.resolved is not None",
+        "False",
+        "fault",
+    ),
+    one(
+        "the progress is saved before the batch is applied",
+        "replicate.step:Steps.batch",
+        'beat("apply", number)',
+        "self.store.save(msgspec.structs.replace(decided.advanced.progress, batch=number, applied=decided.resolved))",
+    ),
+    one(
+        "a resolved ts that a batch had before a death is not kept",
+        "replicate.decide:Decider.decide",
+        "max(advanced.resolved, plan.resolved or 0)",
+        "advanced.resolved",
+        "die_after",
+        "more_partitions",
+    ),
+    Mutation(
+        "where a run from the latest offsets begins is not kept",
+        (
+            Edit("replicate.plan.reach:partitions_at", "in sorted(offsets.items())", "in ()"),
+            Edit("replicate.plan.offsets:first_offsets", "source.beginning_offsets()", "source.starting()"),
+        ),
+    ),
+    one(
+        "a topic that was made anew is not noticed by its id",
+        f"{_PLAN}.source_check:check_source",
+        "now[note.what] != note.value",
+        "False",
+    ),
+    one(
+        "messages that retention removed are not missed",
+        f"{_PLAN}.source_check:check_source",
+        "elif beginning[place] > offset:",
+        "elif False:",
+        "trim_topic",
+    ),
+    one(
+        "first messages that are gone are not missed once the state was lost",
+        "replicate.proof:check_unproven",
+        "for topic, partition in progress.unproven:",
+        "for topic, partition in ():",
+        "lose_state",
+        "trim_topic",
+        found_by=f"{_RARE}::test_a_topic_that_lost_unread_messages_while_the_state_was_lost_stops_the_job",
+    ),
+    one(
+        "batches that the log lacks are not missed",
+        "replicate.start:_missing_batches",
+        "if waiting else",
+        "if False else",
+        "restore_lake",
+        "save_lake",
+    ),
+    one(
+        "a table that a DDL has passed is redone from the log alone",
+        "replicate.start:_redo",
+        "elif (ddl := _last_ddl(table, was, looked)) > looked.stamp.mark:",
+        "elif False:",
+        "rollback",
+    ),
+    one(
+        "a RENAME that was begun is what the job file makes of it now",
+        f"{_APPLY}.ddl:apply_ddl",
+        "and _finish_rename(work, ddl):",
+        "and False:",
+        found_by=f"{_FILTER}::test_a_rename_that_was_begun_comes_to_its_end_whatever_is_left_out_then",
+    ),
+    one(
+        "a table that is gone already is kept",
+        f"{_APPLY}.ddl:_keep",
+        "work.put(_gone(state, ts))",
+        "work.put(msgspec.structs.replace(_gone(state, ts), kept=True, mark=state.mark))",
+        found_by=f"{_SKIP_DDL}::test_a_drop_that_was_done_before_it_is_skipped_does_not_stop_the_job",
+    ),
+    one(
+        "a table counts as whole though first messages of its topic are gone",
+        f"{_PLAN}.reach:_may_lack",
+        "if one.reaches <= since + 1:",
+        "if one.reaches > 0:",
+        found_by=f"{_TOPICS}::test_a_table_is_clean_only_if_no_row_of_it_can_have_been_removed_before_the_job_began",
+    ),
+    one(
+        "a batch that is landed a second time is not noted",
+        "replicate.step:Steps._plan",
+        "anew=same",
+        "anew=False",
+        found_by=f"{_SET_BACK}::test_a_log_restored_from_between_two_tries_of_a_batch_stops_the_job",
+    ),
+    one(
+        "a table that the job went on without is taken for what it was",
+        f"{_APPLY}.look:look_at",
+        "stamp.job_applied < job_applied",
+        "stamp.job_applied < 0",
+        found_by=f"{_FILTER}::test_a_table_that_a_batch_made_before_it_was_interrupted_and_left_out_is_marked",
+    ),
+    one(
+        "what is left out of a table that waits to be made is forgotten",
+        "replicate.unread:with_left_out",
+        "if not patterns:",
+        "if patterns:",
+        found_by=f"{_FILTER}::test_a_table_that_was_left_out_for_a_while_is_marked_whatever_waited_for_it",
+    ),
+    one(
+        "a DDL of a batch that was interrupted is forgotten when its table is set back",
+        "replicate.start:_last_ddl",
+        "if furthest is not None and DDL_STEPS",
+        "if furthest is not None and 0 > DDL_STEPS",
+        found_by=f"{_SET_BACK}::test_a_table_rolled_back_beyond_a_ddl_of_an_interrupted_batch_stops_the_job",
+    ),
+    one(
+        "a table that stood still counts as applied once the state was lost",
+        "replicate.start:_first",
+        "table.mark[0] if table.quarantined or table.behind or table.load else applied",
+        "applied",
+        "lose_state",
+        "quarantine",
+        "corrupt",
+        found_by=f"{_RARE}::test_a_quarantined_table_is_where_it_stood_still_once_the_state_was_lost",
+    ),
+)

@@ -1,0 +1,237 @@
+"""Mutations of the resolved ts, of DDL and of rows."""
+
+from __future__ import annotations
+
+from tests.simulator.mutate import one
+
+_APPLY, _PLAN, _MODES = "replicate.apply", "replicate.plan", "replicate.modes"
+_RARE = "tests/unit/test_holes/test_combinations.py"
+_SKIP_DDL = "tests/unit/test_holes/test_skip_ddl.py"
+_SKIPS = "tests/unit/test_skip_messages.py"
+_READS = "tests/unit/test_read_rows.py"
+
+TIME = (
+    one(
+        "a watermark includes its own commitTs",
+        f"{_MODES}.watermark:_resolve",
+        "watermark - 1, hold",
+        "watermark, hold",
+    ),
+    one(
+        "the highest watermark counts, not the lowest",
+        f"{_MODES}.watermark:_resolve",
+        "highest if lowest is None else lowest.watermark",
+        "highest",
+    ),
+    one(
+        "a partition without watermarks holds everything for ever",
+        f"{_MODES}.watermark:_resolve",
+        "rules.now - since >= rules.idle_timeout",
+        "False",
+    ),
+    one(
+        "a partition is idle as soon as it is behind",
+        f"{_MODES}.watermark:_resolve",
+        "rules.now - since >= rules.idle_timeout",
+        "True",
+    ),
+    one(
+        "a partition is idle with messages to read",
+        f"{_MODES}.watermark:_resolve",
+        "state.offset >= latest_offsets.get(place, state.offset)",
+        "True",
+    ),
+    one("rows do not wait for their schema", f"{_MODES}.watermark:advance", "if missing:", "if False:", "schema_file"),
+    one(
+        "a table that comes late is not bounded by its own partitions",
+        f"{_PLAN}.catch_up:bounds_behind",
+        "for one in progress.catching_up",
+        "for one in ()",
+        "topics",
+    ),
+    one("late rows are dropped as replays", "spark.decode.envelopes:kind_of", "if ts < passed:", "if True:", "hang"),
+    one(
+        "late rows come before a TRUNCATE",
+        f"{_APPLY}.rows:apply_rows",
+        "max(state.emptied, gone, min(above",
+        "max(0, gone, min(above",
+        "hang",
+        "apply-if-newest",
+        "ddl truncate_table",
+        found_by=f"{_RARE}::test_a_late_row_from_before_a_truncate_does_not_come_back",
+    ),
+)
+DDL = (
+    one(
+        "a DDL that waits is forgotten",
+        f"{_MODES}.commit:_still_queued",
+        "ddl.change.commit_ts > resolved or",
+        "False and",
+    ),
+    one(
+        "the first copy of a DDL is applied at once",
+        f"{_MODES}.watermark:due",
+        "ddl.change.commit_ts <= resolved",
+        "True",
+    ),
+    one(
+        "DDLs are identified by their commitTs alone",
+        f"{_PLAN}.timeline:identity",
+        "change.commit_ts, change.schema, change.name, change.query",
+        'change.commit_ts, "", "", ""',
+    ),
+    one(
+        "DDLs of one moment are ordered by their offsets",
+        f"{_PLAN}.order:_of_one_moment",
+        "while left:",
+        "if left:\n        return left\n    while left:",
+        "ddl rename_many",
+        "topic_per_table",
+    ),
+    one(
+        "a DDL from before the state was lost is applied again",
+        f"{_MODES}.watermark:_is_replay",
+        "if ts <= progress.replay_below:",
+        "if False:",
+        "lose_state",
+    ),
+    one(
+        "rows from before the state was lost count as new",
+        "replicate.landing:landing_plan",
+        'replay_below=0 if acting == "arrival" else progress.replay_below',
+        "replay_below=0",
+        "lose_state",
+        "ddl drop_table",
+        found_by=f"{_SKIPS}::test_what_the_operator_cleared_wins_over_the_stamp_and_is_written_there",
+    ),
+    one("a replayed DDL is applied again", f"{_MODES}.watermark:_is_replay", "if ts > progress.applied:", "if True:"),
+    one(
+        "what a refused DDL holds is not held",
+        "replicate.decide:Decider.decide",
+        "min(resolved, refused.change.commit_ts - 1)",
+        "resolved",
+        "exchange_partition",
+        found_by=f"{_RARE}::test_rows_behind_a_refused_ddl_wait_for_the_decision",
+    ),
+    one(
+        "a held DDL holds no other table",
+        f"{_PLAN}.holds:bounds_of",
+        "still.update(members)",
+        "continue",
+        "quarantine",
+        "corrupt",
+    ),
+    one(
+        "rows that wait are forgotten when their table is quarantined",
+        f"{_MODES}.commit:_still_waiting",
+        "min(resolved, bounds.get((rows.schema, rows.name), resolved))",
+        "resolved",
+    ),
+    one(
+        "the filter looks at one name of a DDL",
+        f"{_MODES}.filters:leave_out",
+        "any(is_included(*name) for name in named)",
+        "is_included(event.change.schema, event.change.name)",
+    ),
+    one(
+        "a RENAME into the filter counts as any other", f"{_MODES}.filters:at_the_filter", "if old != new:", "if False:"
+    ),
+    one(
+        "a table that the filter left out for a while counts as clean",
+        f"{_MODES}.filters:judge_left_out",
+        "if not patterns:",
+        "if True:",
+    ),
+    one(
+        "rows of a table are doomed though its DROP is skipped",
+        f"{_APPLY}.timelines:_doomed",
+        "or is_skipped(job, step.queued.change)\n",
+        "\n",
+        "skip_any_ddl",
+        "ddl drop_table",
+        found_by=f"{_SKIP_DDL}::test_a_skipped_drop_keeps_the_rows_before_an_alter",
+    ),
+    one(
+        "a TRUNCATE is not done on a table that the progress lacks",
+        f"{_APPLY}.ddl:_truncate",
+        "    if now == NO_MARK:\n",
+        "    if name not in work.promised:\n        return\n    if now == NO_MARK:\n",
+    ),
+    one(
+        "a skipped DDL leaves its tables clean",
+        f"{_APPLY}.ddl:_skip",
+        "if not state.dropped or state.kept:",
+        "if False:",
+    ),
+    one(
+        "a renamed column is a new one",
+        f"{_PLAN}.evolve:_alter",
+        "return Alter(old, change.table, column_renames(change.query))\n    if",
+        "return Alter(old, change.table, {})\n    if",
+    ),
+    one(
+        "a new column's default is not given to the rows that are there",
+        f"{_PLAN}.evolution:_fill",
+        "if value is None:",
+        "if True:",
+    ),
+    one(
+        "a conversion that is not exact leaves a table clean",
+        f"{_APPLY}.ddl:alter",
+        "if inexact:",
+        "if False:",
+        "ddl lossy_modify",
+    ),
+)
+ROWS = (
+    one(
+        "NULL becomes the column's default",
+        "spark.decode.versions:cells_of",
+        "mine: Cells = new.values[place] if new else []",
+        "mine: Cells = [column.column.default if v is None else v for v in new.values[place]] if new else []",
+    ),
+    one(
+        "a column that a row's version lacks is NULL",
+        "spark.decode.versions:_fill",
+        "return value\n",
+        "return None\n",
+        "hang",
+        "apply-if-newest",
+        "ddl add_column",
+        found_by=f"{_READS}::test_each_row_is_read_by_its_own_version",
+    ),
+    one(
+        "the delete of an update that changes the key is lost",
+        "spark.decode.versions:moved_rows",
+        'return [at for at in sorted(moved) if letters[at] == "u"]',
+        "return []",
+    ),
+    one(
+        "rows are read by the newest schema",
+        f"{_APPLY}.rows:_versions",
+        "if effective(key) == VALID_THEN and",
+        "if",
+        "simple",
+    ),
+    one(
+        "rows that cannot be read are left out in silence",
+        f"{_APPLY}.rejects:apply_readable",
+        "diverged_since=diverged, diverged_why=reason, clean=False",
+        "clean=True",
+        "corrupt",
+    ),
+    one(
+        "a message that cannot be read marks no new table",
+        "replicate.step:Steps._touch_new",
+        "if topics and table.clean",
+        "if False and table.clean",
+        "garbage",
+    ),
+    one(
+        "a message that cannot be read marks no table",
+        "replicate.decide:Decider._decode_rejects",
+        "topics = {reject.topic for reject in rejects}",
+        "return advanced",
+        "garbage",
+    ),
+)
