@@ -50,7 +50,8 @@ class Database:
         return self.clock * 1000
 
     def begin(self) -> CaptureState:
-        return CaptureState(position="0", commit_ts=self.ts, tables=tuple(self.live.values()))
+        self.begun = dict(self.live)
+        return CaptureState(position=str(len(self.log)), commit_ts=self.ts, tables=tuple(self.live.values()))
 
     def read(self, state: CaptureState) -> Iterator[Captured]:
         """As the binlog's source does: a commit_ts is the time of commit, or one above the last."""
