@@ -14,6 +14,7 @@ from tests.spark.simple_topic import ddl, insert, table
 from ticdc_spark.errors import RejectedMessage, SchemaMissing
 from ticdc_spark.model import Column, ColumnType
 from ticdc_spark.protocols.canal_json import decode as canal_json
+from ticdc_spark.protocols.encoder_options import target_encoder
 from ticdc_spark.protocols.simple.decode import SimpleConfig, encoder
 
 V = Column(
@@ -77,6 +78,25 @@ def test_a_schema_that_no_message_carries_is_read_from_the_upstream(
     job = write_job(folder, source, more, "simple", f'upstream = "{server.uri}"')
     with pytest.raises(SchemaMissing, match=r"`s`\.`gone`"):  # that table is not there either
         replicate(job)
+    assert [row["v"] for row in read_table(lake(spark, folder), "s", "t")] == ["a"]
+
+
+@pytest.mark.parametrize("protocol", ["debezium", "open"])
+def test_rows_that_name_no_schema_have_that_of_the_upstream(
+    spark: SparkSession, folder: Path, server: Server, protocol: str
+) -> None:
+    """A topic that begins in the middle. Debezium's blocks are no schemas where DDL decides which one is valid."""
+    options = {"enable-tidb-extension": "true"} if protocol == "debezium" else {}
+    encoder = target_encoder(protocol, options)
+    watermark = encoder.watermark(30 << 18)
+    assert watermark is not None
+    sent = [*encoder.rows([insert(T, 20 << 18, id="1", v="a")]), watermark]
+    lines = [Line("topic", 0, at, None, one.key, one.value) for at, one in enumerate(sent)]
+    source = write_json(folder / "topic" / "0.jsonl", lines).parent
+    more = 'schema-timeout = "0s"\nmode = "watermark"'
+    with pytest.raises(SchemaMissing, match=r"`s`\.`t`.*upstream under \[source\]"):
+        replicate(write_job(folder, source, more, protocol))
+    replicate(write_job(folder, source, more, protocol, f'upstream = "{server.uri}"'))
     assert [row["v"] for row in read_table(lake(spark, folder), "s", "t")] == ["a"]
 
 

@@ -9,6 +9,7 @@ from ticdc_spark.clients.upstream import Upstream
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Table
+from ticdc_spark.replicate.schemas.history import effective
 from ticdc_spark.replicate.state.progress import KnownSchema, PendingRows, Progress
 
 log = logging.getLogger(__name__)
@@ -21,7 +22,8 @@ def add_upstream_schemas(progress: Progress, missing: Sequence[PendingRows], uri
     """
     first: dict[tuple[str, str, str], int] = {}
     for rows in missing:
-        named = (rows.schema, rows.name, rows.schema_key)
+        # A block only describes a table where no DDL does: rows wait for the schema that is valid then.
+        named = (rows.schema, rows.name, effective(rows.schema_key))
         first[named] = min(rows.min_ts, first.get(named, rows.min_ts))
     found = []
     with Upstream(uri) as upstream:
@@ -29,7 +31,7 @@ def add_upstream_schemas(progress: Progress, missing: Sequence[PendingRows], uri
             try:
                 table = parse_create(upstream.show_create(schema, name, ts), schema, "escape")
             except MessageError as error:
-                log.warning("`%s`.`%s`: its schema %s waits: %s", schema, name, key, error)
+                log.warning("`%s`.`%s`: its schema%s waits: %s", schema, name, key and f" {key}", error)
                 continue
             log.info("`%s`.`%s`: its schema was read from the upstream as of %d", schema, name, ts)
             found.append(KnownSchema(schema=schema, name=name, key=key, table=_versioned(table, name, key)))
