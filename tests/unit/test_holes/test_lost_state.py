@@ -202,3 +202,28 @@ def test_a_topic_in_which_retention_left_nothing_after_the_state_was_lost_leaves
     shop.run()
     assert (shop.rows("u"), shop.condition("u")) == ([(1,), (2,), (3,), (4,)], "clean")
     assert (shop.rows("t"), shop.condition("t")) == ([(1, "a")], "unverified")
+
+
+@pytest.mark.parametrize("column", ["n INT", "n INT NOT NULL DEFAULT 3"])
+@pytest.mark.parametrize("protocol", ["open", "canal-json"])
+def test_a_rename_that_is_read_again_does_not_take_the_columns_of_a_later_table_of_the_name(
+    protocol: str, column: str
+) -> None:
+    """Seed 7200589: the lake has `u`, and in place of the table that was `t`, another `t`."""
+    creates = ("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))", f"CREATE TABLE s (id INT PRIMARY KEY, {column})")
+    shop = Shop(protocol, schema_sql=f"USE `shop`;\n{creates[0]};\n{creates[1]};\n")
+    for create in creates:
+        shop.change(create)
+    one = shop.change("RENAME TABLE t TO u")
+    shop.send_ddl(one)
+    shop.send_ddl(shop.change("RENAME TABLE s TO t", ts=one.commit_ts))
+    shop.insert("t", id="1", n="5")
+    shop.watermark()
+    shop.run()
+    shop.lose_state()
+    shop.sql("ALTER TABLE u ADD COLUMN w INT")
+    shop.insert("u", id="2", v="a", w="7")
+    shop.watermark()
+    shop.run()
+    assert (shop.columns("t"), shop.rows("t")) == (("id", "n"), [(1, 5)])
+    assert (shop.columns("u"), shop.rows("u")) == (("id", "v", "w"), [(2, "a", 7)])
