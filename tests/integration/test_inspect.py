@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from tests.kafka_broker import Broker, Record
 from tests.recorded_topics import read_back, write_json
 from tests.unit.test_inspect import CANAL, SIMPLE, ZONE, lines, topic
@@ -83,6 +85,30 @@ def test_a_broker_that_does_not_answer_is_one_line() -> None:
         r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d error: .*Kafka at 127.0.0.1:\d+: .*Connection refused", done.stderr
     ), done.stderr
     assert "rdkafka" in reported.stderr, "what the client logs is shown with the option"
+
+
+@pytest.mark.slow
+def test_a_broker_that_goes_away_while_a_topic_is_followed_is_reported(tmp_path: Path) -> None:
+    broker = Broker(tmp_path / "kafka")
+    broker.start()
+    try:
+        broker.create_topic("shop", 1)
+        broker.produce("shop", records()[:1], 0)
+        kafka = ["--bootstrap-servers", broker.servers, "--topic", "shop"]
+        with following(*kafka, stderr=subprocess.PIPE) as running:
+            assert running.stdout is not None and running.stderr is not None
+            assert " ddl " in running.stdout.readline()
+            broker.stop()
+            line = running.stderr.readline()
+            assert f"Kafka at {broker.servers}: " in line and "trying again" in line
+            broker.start()
+            broker.produce("shop", records()[1:2], 0)
+            assert " insert " in running.stdout.readline(), "it goes on"
+            running.send_signal(signal.SIGINT)
+            assert running.wait(timeout=30) == 0
+            assert not running.stderr.read(), "one report, not one a second"
+    finally:
+        broker.kill()
 
 
 def test_rows_that_follow_an_old_schema(broker: Broker, topic_name: str) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -170,6 +172,41 @@ def test_both_clients_take_every_login(
     assert (code, "messages" in lines["source"]) == (0, True), lines
     assert replicate(file).finished
     assert not any(compare(file, truth).values())
+
+
+@pytest.mark.slow
+def test_java_stores_and_the_way_to_pem(
+    secure: SecureBroker, spark: SparkSession, truth: Truth, tmp_path: Path
+) -> None:
+    """A JKS of authorities is Spark's alone; written as PEM as the error proposes, both clients read it."""
+    keytool = str(Path(os.environ["JAVA_HOME"]) / "bin" / "keytool") if "JAVA_HOME" in os.environ else "keytool"
+    jks, p12 = tmp_path / "trust.jks", tmp_path / "keys.p12"
+    store = ["-keystore", str(jks), "-storepass", "hunter2jks"]
+    run(keytool, "-importcert", "-noprompt", "-alias", "ca", "-file", str(secure.ca), "-storetype", "JKS", *store)
+    run("openssl", "pkcs12", "-export", "-in", str(secure.cert), "-inkey", str(secure.key), "-out", str(p12),
+        "-passout", "pass:hunter2p12")  # fmt: skip
+    given = {
+        "kafka.security.protocol": "SSL",
+        "kafka.ssl.keystore.type": "PKCS12",
+        "kafka.ssl.keystore.location": p12.name,
+        "kafka.ssl.keystore.password": "hunter2p12",
+    }
+    of_java = {"kafka.ssl.truststore.location": jks.name, "kafka.ssl.truststore.password": "hunter2jks"}
+    file = job(tmp_path, secure.broker.listeners["SSL"], given | of_java)
+    code, lines = check(file)
+    assert (code, "topics are checked by Spark (ssl.truststore.location" in lines["source"]) == (0, True), lines
+    assert replicate(file).finished
+    assert not any(compare(file, truth).values())
+    (tmp_path / "ca.pem").write_text(run(keytool, "-list", "-rfc", *store))
+    of_both = {"kafka.ssl.truststore.location": "ca.pem", "kafka.ssl.truststore.type": "PEM"}
+    file = job(tmp_path, secure.broker.listeners["SSL"], given | of_both)
+    code, lines = check(file)
+    assert (code, "messages" in lines["source"]) == (0, True), lines
+    assert replicate(file).finished
+
+
+def run(*command: str) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.slow

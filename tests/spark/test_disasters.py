@@ -31,7 +31,7 @@ from tests.spark.lake import replicate, write_job
 from tests.spark.simple_topic import insert, topic
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Change, Watermark
-from ticdc_spark.sinks.iceberg import net_changes
+from ticdc_spark.sinks.iceberg.rows import net_changes
 
 BY_WRITER = pytest.mark.parametrize("writer", ["python", pytest.param("spark", marks=pytest.mark.slow)])
 

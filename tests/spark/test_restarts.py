@@ -37,7 +37,7 @@ from ticdc_spark.replicate.modes.commit import committed
 from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.base import Sink
-from ticdc_spark.sinks.iceberg import net_changes
+from ticdc_spark.sinks.iceberg.rows import net_changes
 
 
 def test_the_failpoints_are_those_that_are_documented() -> None:

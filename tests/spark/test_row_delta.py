@@ -17,9 +17,9 @@ from tests.spark.simple_topic import ID, INT, KEY, ddl, insert, table, topic
 from ticdc_spark.errors import RejectedMessage
 from ticdc_spark.model import Change, Column, Row, RowChange, Table, Watermark
 from ticdc_spark.mysql import parse_type
-from ticdc_spark.sinks.iceberg import direct, net_changes
 from ticdc_spark.sinks.iceberg.lake import read_table as read_arrow
 from ticdc_spark.sinks.iceberg.log_table import LogTableFiles
+from ticdc_spark.sinks.iceberg.rows import direct, net_changes
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
 from ticdc_spark.spark.decode.log_files import LogFile
 from ticdc_spark.workload.compare import differences

@@ -63,8 +63,8 @@ def _reads(changefeed: Changefeed, router: Router, tables: list[Table], present:
         total, all_ranges, count = total + rows, all_ranges + ranges, count + 1
         yield f"  read first, {name}: about {rows:,} rows in {ranges:,} {'ranges' if ranges > 1 else 'range'}"
     yield (
-        f"  a new changefeed begins with {count} tables, about {total:,} rows in {all_ranges:,} ranges, "
-        f"{snapshot.parallelism} at a time"
+        f"  read first, tables: {count}, about {total:,} rows in {all_ranges:,} ranges, "
+        f"{snapshot.parallelism} side by side"
     )
 
 

@@ -22,7 +22,7 @@ class TargetTables:
     def __init__(self, target: Traits) -> None:
         self._target = target
         self._details = SqlDetails() if target.needs_details else None
-        self._versions: dict[tuple[str, str], tuple[Table, int]] = {}
+        self._versions: dict[tuple[str, str], tuple[Table, Table]] = {}
 
     def learn(self, event: SchemaChange | Bootstrap) -> None:
         """Take what a DDL or BOOTSTRAP shows of its table, before it is written."""
@@ -79,9 +79,10 @@ class TargetTables:
         """The table with a version, which is the commit ts at which it was first seen as it is."""
         name = (table.schema, table.name)
         known = self._versions.get(name)
-        if known is None or known[0] != table:
-            known = self._versions[name] = (table, ts)
-        return replace(table, version=known[1])
+        if known is None or (known[0] is not table and known[0] != table):
+            # one object a version: encoders compile what writes its rows for it
+            known = self._versions[name] = (table, replace(table, version=ts))
+        return known[1]
 
     def _complete(self, change: SchemaChange, details: SqlDetails) -> SchemaChange:
         before, after = (table and details.complete(table) for table in (change.pre_table, change.table))

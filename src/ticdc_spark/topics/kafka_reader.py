@@ -16,6 +16,9 @@ Place: TypeAlias = int | datetime | str
 
 _ANSWER_SECONDS = 60.0
 _METADATA_SECONDS = 10.0
+_OUTAGE_SECONDS = 2.0
+_FORGET_SECONDS = 20.0
+_REPORT_SECONDS = 30.0
 _LOG = logging.getLogger(__name__)
 _CLIENT = _LOG.getChild("client")
 """What librdkafka logs: some twenty lines a second while a broker does not answer."""
@@ -48,6 +51,9 @@ class TopicReader:
             "error_cb": self._hear,
         }
         self._heard = ""
+        self._faults: list[float] = []
+        """When errors of connections came, since the last message or report."""
+        self._reported = float("-inf")
         self._refused = False
         """Whether a login or a certificate was refused: trying again is of no use."""
         try:
@@ -156,6 +162,9 @@ class TopicReader:
             yield read
             if messages:
                 heard = time.monotonic()
+                self._faults = []
+            elif (end is None or patient) and self._is_gone():
+                _LOG.warning("Kafka at %s: %s; trying again", self._servers, self._heard)
             elif end is not None and not patient and time.monotonic() - heard > _ANSWER_SECONDS:
                 raise SourceFault(f"Kafka at {self._servers} has sent nothing for {_ANSWER_SECONDS:.0f} s")
 
@@ -194,6 +203,19 @@ class TopicReader:
         if error.code() != kafka._ALL_BROKERS_DOWN and (refused or not self._refused):
             self._heard = error.str()
             self._refused = self._refused or refused
+            self._faults.append(time.monotonic())
+
+    def _is_gone(self) -> bool:
+        """Whether errors have gone on for a while, and it is time to report it: the client tries on silently. A single
+        one may be a connection that was closed because it was idle."""
+        self._faults = [at for at in self._faults if time.monotonic() - at < _FORGET_SECONDS]
+        if not self._faults or self._faults[-1] - self._faults[0] < _OUTAGE_SECONDS:
+            return False
+        self._faults = []
+        due = time.monotonic() > self._reported + _REPORT_SECONDS
+        if due:
+            self._reported = time.monotonic()
+        return due
 
     def _why(self, error: Any) -> str:
         """What the connections' errors come to, for the error of a call."""

@@ -18,8 +18,8 @@ from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import Stamp
 from ticdc_spark.sinks.iceberg.data_files import DataFiles, write_file
 from ticdc_spark.sinks.iceberg.faults import faults, quote
-from ticdc_spark.sinks.iceberg.row_delta import described, layout
-from ticdc_spark.sinks.iceberg.spark_writer import SUMMARY, SparkWriter
+from ticdc_spark.sinks.iceberg.rows.row_delta import described, layout
+from ticdc_spark.sinks.iceberg.rows.spark_writer import SUMMARY, SparkWriter
 from ticdc_spark.sinks.iceberg.stamps import place_of, summary
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.spark.tasks import ArrowTask, ReadParts, chain

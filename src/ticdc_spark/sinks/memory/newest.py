@@ -1,6 +1,6 @@
 """Arrival mode in memory: each key's newest change, where the table has no newer one.
 
-The same rules as ``sinks.iceberg.newest_changes`` has in Spark SQL.
+The same rules as ``sinks.iceberg.rows.newest_changes`` has in Spark SQL.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -14,7 +14,7 @@ from pyspark.sql import functions as sf
 from ticdc_spark.sinks.base import ALWAYS, TIES, Applied, NewestChanges
 from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog
 from ticdc_spark.sinks.iceberg.faults import quote
-from ticdc_spark.sinks.iceberg.spark_writer import SparkWriter
+from ticdc_spark.sinks.iceberg.rows.spark_writer import SparkWriter
 from ticdc_spark.sinks.iceberg.unreadable import readable
 from ticdc_spark.spark.decode.log_files import LogScan
 from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, SEQ, TS, ReadPlan, read_rows, rows_ddl

@@ -13,9 +13,9 @@ from pyspark.sql import functions as sf
 from ticdc_spark import failpoints
 from ticdc_spark.sinks.base import Applied, NetChanges
 from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog
-from ticdc_spark.sinks.iceberg.direct import MAX_SINGLE_TASK_ROWS, apply_directly
 from ticdc_spark.sinks.iceberg.faults import quote
-from ticdc_spark.sinks.iceberg.spark_writer import SparkWriter
+from ticdc_spark.sinks.iceberg.rows.direct import MAX_SINGLE_TASK_ROWS, apply_directly
+from ticdc_spark.sinks.iceberg.rows.spark_writer import SparkWriter
 from ticdc_spark.sinks.iceberg.unreadable import readable
 from ticdc_spark.spark.decode.combine import combine
 from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, SEQ, TS, read_rows, rows_ddl

@@ -14,7 +14,7 @@ from ticdc_spark.sinks.base import NetChanges
 from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog
 from ticdc_spark.sinks.iceberg.data_files import WRITTEN_DDL, Written, write_rows
 from ticdc_spark.sinks.iceberg.faults import faults
-from ticdc_spark.sinks.iceberg.row_delta import commit, positions, target
+from ticdc_spark.sinks.iceberg.rows.row_delta import commit, positions, target
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
 from ticdc_spark.spark.tasks import ArrowTask, chain
 
