@@ -1,13 +1,18 @@
 """After the state was lost: whether the topics reach back to what the tables had applied. Pure."""
 
+from collections.abc import Iterable, Mapping, Sequence
+
 import msgspec
 
 from ticdc_spark.errors import SourceChanged
-from ticdc_spark.model import TopicPartition
+from ticdc_spark.model import Offsets, TableName, TopicPartition
 from ticdc_spark.replicate.modes.arrival import batch_ordinal
 from ticdc_spark.replicate.modes.base import LandedBatch
-from ticdc_spark.replicate.state.progress import Progress
-from ticdc_spark.spark.decode.control import DdlRead, RowsRead, WatermarkRead
+from ticdc_spark.replicate.plan.names import tables_of
+from ticdc_spark.replicate.plan.reach import lowest
+from ticdc_spark.replicate.state.notes import Doubt, DoubtedTable
+from ticdc_spark.replicate.state.progress import Progress, TableState
+from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, RowsRead, WatermarkRead
 
 
 def check_unproven(progress: Progress, landed: LandedBatch) -> Progress:
@@ -15,6 +20,8 @@ def check_unproven(progress: Progress, landed: LandedBatch) -> Progress:
 
     Raises: SourceChanged
     """
+    if progress.doubt is not None:
+        progress = msgspec.structs.replace(progress, doubt=_with_read(progress.doubt, landed.controls))
     if not progress.unproven and not progress.whole:
         return progress
     left = []
@@ -57,6 +64,64 @@ def _whole(progress: Progress, landed: LandedBatch) -> tuple[TopicPartition, ...
     )
 
 
+def doubt_of(tables: Iterable[TableState], beginning: Offsets) -> Doubt:
+    """The tables of a lake whose state was lost that count as equal to the source: the topic of one may have been
+    created anew, while those of the others reach back."""
+    found = (table for table in tables if table.clean and not table.dropped)
+    return Doubt(
+        tables=tuple(
+            DoubtedTable(schema=table.schema, name=table.name, reached=max(table.applied, table.mark[0]))
+            for table in found
+        ),
+        cut=any(beginning.values()),
+    )
+
+
+def _with_read(doubt: Doubt, controls: Sequence[ControlEvent]) -> Doubt | None:
+    """What is left to doubt after messages: not the tables of which one was read that they had applied."""
+    topics = dict(doubt.topics)
+    for (topic, _), ts in lowest(controls).items():
+        # Of its partitions one is enough, as they are deleted together; another may have been added since.
+        topics[topic] = min(ts, topics.get(topic, ts))
+    own: dict[TableName, int] = {}
+    for event in controls:
+        if isinstance(event, RowsRead):
+            ts, names = (0 if event.summary.replays else event.summary.min_ts), {(event.schema, event.table)}
+        elif isinstance(event, DdlRead):
+            ts, names = event.change.commit_ts, tables_of(event.change)
+        else:
+            continue
+        for name in names:
+            own[name] = min(ts, own.get(name, ts))
+    left = tuple(one for one in doubt.tables if own.get((one.schema, one.name), one.reached + 1) > one.reached)
+    return msgspec.structs.replace(doubt, tables=left, topics=tuple(sorted(topics.items()))) if left else None
+
+
+def is_doubt_over(progress: Progress) -> bool:
+    """Whether every partition was read again beyond ``replay_below``."""
+    return all(state.watermark > progress.replay_below or state.idle for state in progress.partitions)
+
+
+def mark_doubted(states: Mapping[TableName, TableState], progress: Progress) -> dict[TableName, TableState]:
+    """Tables after a batch: unverified where no message of theirs was read that they had applied, and a topic of theirs
+    does not reach back to it. Where no topic of theirs is known, any does for it, and theirs may be gone: unless first
+    messages were removed, some of theirs would have been there. ``progress``: with what the batch read."""
+    marked, doubt = dict(states), progress.doubt
+    if doubt is None or not is_doubt_over(progress):
+        return marked
+    lows = dict(doubt.topics)
+    every = {state.topic for state in progress.partitions}
+    for one in doubt.tables:
+        state = marked.get((one.schema, one.name))
+        if state is None or not state.clean or state.emptied > one.reached:
+            continue
+        later = any(lows.get(topic, one.reached + 2) > one.reached + 1 for topic in state.topics or every)
+        if later or not (state.topics or doubt.cut):
+            origin = "bootstrap" if state.origin == "create" else state.origin
+            marked[one.schema, one.name] = msgspec.structs.replace(state, clean=False, origin=origin)
+    return marked
+
+
 def _oldest(place: TopicPartition, landed: LandedBatch) -> list[int]:
     """What shows how far back a partition reaches, in a batch that read its first messages."""
     here = [event for event in landed.controls if (event.topic, event.partition) == place]
@@ -68,4 +133,4 @@ def _oldest(place: TopicPartition, landed: LandedBatch) -> list[int]:
     return oldest
 
 
-__all__ = ["check_unproven"]
+__all__ = ["check_unproven", "doubt_of", "is_doubt_over", "mark_doubted"]

@@ -15,6 +15,7 @@ from ticdc_spark.replicate.apply.look import Looked, look_at
 from ticdc_spark.replicate.apply.rows import vanished
 from ticdc_spark.replicate.plan.reach import partitions_at
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS
+from ticdc_spark.replicate.proof import doubt_of
 from ticdc_spark.replicate.schemas.files import with_schema_files
 from ticdc_spark.replicate.snapshot.steps import LOAD_STEP
 from ticdc_spark.replicate.state.progress import (
@@ -79,7 +80,7 @@ def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: Pr
         applied,
     )
     # A table that stood still, or caught up, is where it was; the others had come as far as all of them.
-    promised = (
+    promised = tuple(
         msgspec.structs.replace(
             table, applied=table.mark[0] if table.quarantined or table.behind or table.load else applied
         )
@@ -95,7 +96,7 @@ def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: Pr
             PartitionState(topic=topic, partition=partition, offset=offset)
             for (topic, partition), offset in sorted(beginning.items())
         ),
-        tables=tuple(promised),
+        tables=promised,
         catching_up=tuple(
             CatchUp(schema=table.schema, name=table.name, needs=needs)
             for table in tables
@@ -107,6 +108,7 @@ def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: Pr
         ),
         unproven=tuple(sorted(place for place, first in beginning.items() if first > 0)),
         whole=() if any(beginning.values()) else tuple(sorted(beginning)),
+        doubt=doubt_of(promised, beginning),
     )
 
 

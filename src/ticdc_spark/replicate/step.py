@@ -26,6 +26,7 @@ from ticdc_spark.replicate.plan.offsets import choose_offsets, first_offsets, la
 from ticdc_spark.replicate.plan.reach import with_new_partitions, without_beginning
 from ticdc_spark.replicate.plan.source_check import check_source, source_notes
 from ticdc_spark.replicate.plan.timeline import identity
+from ticdc_spark.replicate.proof import is_doubt_over, mark_doubted
 from ticdc_spark.replicate.report import BatchReport
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.skips import mark_new, warn_of_old
@@ -243,7 +244,7 @@ class Steps:
         states, _ = mark_unread(states, progress, decided.resolved, arrival=batch.arrival)
         states, _ = mark_new(states, progress.tables, decided.skipped, progress.skipped, arrival=batch.arrival)
         if not batch.arrival:
-            states = without_beginning(self.progress, states, progress.partitions)
+            states = mark_doubted(without_beginning(self.progress, states, progress.partitions), progress)
         before = {(table.schema, table.name): table for table in self.progress.tables}
         changed = [name for name, state in states.items() if _is_judged(before.get(name), state)]
         changed += [name for name, state in states.items() if result.states.get(name) != state]
@@ -280,6 +281,7 @@ class Steps:
             mode=self.mode or "",
             skipped=mark_new(states, (), (), before.skipped, arrival=arrival)[1],
             unread=unread,
+            doubt=None if arrival or is_doubt_over(before) else before.doubt,
             pending=counted_off(before.pending, result.taken, result.uncounted, decided.resolved),
             rows=before.rows + result.rows,
             ddls_applied=before.ddls_applied + result.ddls,

@@ -136,3 +136,94 @@ def test_a_changefeed_that_was_made_anew_from_an_older_start_goes_on() -> None:
     shop.watermark()
     shop.run()
     assert shop.rows("t") == [(1, "a"), (2, "b")]
+
+
+def two_topics() -> Shop:
+    """Two tables with topics of their own; the state is lost."""
+    shop = table(topic_per_table=True)
+    shop.sql("CREATE TABLE u (id INT PRIMARY KEY)")
+    for number in ("1", "2"):
+        shop.insert("u", id=number)
+        shop.watermark()
+        shop.run()
+    shop.lose_state()
+    return shop
+
+
+@pytest.mark.parametrize("rows", [1, 2, 1000])
+def test_the_topic_of_one_table_that_was_made_anew_after_the_state_was_lost_leaves_it_unverified(rows: int) -> None:
+    """Seed 7105309: the topic of the other table reaches back, and this one began behind a row."""
+    shop = two_topics()
+    shop.insert("t", id="2", v="b")
+    shop.broker.create("cdc_shop_t")
+    shop.bootstrap("t")
+    shop.insert("t", id="3", v="c")
+    shop.insert("u", id="3")
+    shop.watermark()
+    shop.run(rows)
+    assert shop.rows("t") == [(1, "a"), (3, "c")]
+    assert shop.condition("t") == "unverified"
+    assert "its topics lost their first messages" in shop.status("t").detail
+    assert (shop.rows("u"), shop.condition("u")) == ([(1,), (2,), (3,)], "clean")
+    shop.run(again=True)
+    assert shop.condition("t") == "unverified"
+
+
+def test_a_topic_that_is_not_there_any_more_after_the_state_was_lost_leaves_its_table_unverified() -> None:
+    shop = two_topics()
+    shop.insert("t", id="2", v="b")
+    shop.broker.delete("cdc_shop_t")
+    shop.insert("u", id="3")
+    shop.watermark()
+    shop.run()
+    assert (shop.condition("t"), shop.condition("u")) == ("unverified", "clean")
+
+
+@pytest.mark.parametrize("rows", [1, 2, 1000])
+def test_a_topic_without_rows_that_reaches_back_after_the_state_was_lost_leaves_its_table_clean(rows: int) -> None:
+    """Retention has removed its rows; a watermark up to which they were applied is there."""
+    shop = two_topics()
+    shop.broker.trim(("cdc_shop_t", 0), shop.broker.end_offsets()["cdc_shop_t", 0] - 2)
+    shop.insert("u", id="3")
+    shop.watermark()
+    shop.run(rows)
+    assert (shop.condition("t"), shop.condition("u")) == ("clean", "clean")
+
+
+def test_a_topic_in_which_retention_left_nothing_after_the_state_was_lost_leaves_its_table_unverified() -> None:
+    shop = two_topics()
+    shop.broker.trim(("cdc_shop_t", 0), shop.broker.end_offsets()["cdc_shop_t", 0])
+    shop.insert("u", id="3")
+    shop.watermark("cdc_shop_u")
+    shop.run()
+    shop.clock.advance(3600.0)
+    shop.insert("u", id="4")
+    shop.watermark("cdc_shop_u")
+    shop.run()
+    assert (shop.rows("u"), shop.condition("u")) == ([(1,), (2,), (3,), (4,)], "clean")
+    assert (shop.rows("t"), shop.condition("t")) == ([(1, "a")], "unverified")
+
+
+@pytest.mark.parametrize("column", ["n INT", "n INT NOT NULL DEFAULT 3"])
+@pytest.mark.parametrize("protocol", ["open", "canal-json"])
+def test_a_rename_that_is_read_again_does_not_take_the_columns_of_a_later_table_of_the_name(
+    protocol: str, column: str
+) -> None:
+    """Seed 7200589: the lake has `u`, and in place of the table that was `t`, another `t`."""
+    creates = ("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))", f"CREATE TABLE s (id INT PRIMARY KEY, {column})")
+    shop = Shop(protocol, schema_sql=f"USE `shop`;\n{creates[0]};\n{creates[1]};\n")
+    for create in creates:
+        shop.change(create)
+    one = shop.change("RENAME TABLE t TO u")
+    shop.send_ddl(one)
+    shop.send_ddl(shop.change("RENAME TABLE s TO t", ts=one.commit_ts))
+    shop.insert("t", id="1", n="5")
+    shop.watermark()
+    shop.run()
+    shop.lose_state()
+    shop.sql("ALTER TABLE u ADD COLUMN w INT")
+    shop.insert("u", id="2", v="a", w="7")
+    shop.watermark()
+    shop.run()
+    assert (shop.columns("t"), shop.rows("t")) == (("id", "n"), [(1, 5)])
+    assert (shop.columns("u"), shop.rows("u")) == (("id", "v", "w"), [(2, "a", 7)])

@@ -110,6 +110,7 @@ def _merged(name: TableName, held: TableState, stamp: Stamp, promise: TableState
         state,
         applied=ahead,
         clean=clean,
+        origin=promise.origin if state.clean and not promise.clean else state.origin,
         diverged_since=promise.diverged_since if promise.diverged_since is not None else state.diverged_since,
         diverged_why=promise.diverged_why or state.diverged_why,
         misshapen=promise.misshapen or (state.misshapen and promise.cleared is None),

@@ -47,6 +47,7 @@ def with_schemas(
             unsure |= {(change.table.schema, change.table.name)} if change.table else set()
         elif change.table is None:
             change, tables = _filled(change, tables)
+            change, tables = _as_renamed(change, tables, states)
         else:
             if change.pre_table is not None:
                 tables.pop((change.pre_table.schema, change.pre_table.name), None)
@@ -111,6 +112,25 @@ def _filled(change: SchemaChange, tables: dict[TableName, Table]) -> tuple[Schem
             names = ()
         before = new = tables.get(names[0]) if names else None
     return msgspec.structs.replace(change, table=new, pre_table=before), after
+
+
+def _as_renamed(
+    change: SchemaChange, tables: dict[TableName, Table], states: Mapping[TableName, TableState]
+) -> tuple[SchemaChange, dict[TableName, Table]]:
+    """A RENAME that is read again: the lake's table of the new name has been through it, and the one of the old name
+    may be another by now."""
+    try:
+        names = ddl_tables(change.query, change.schema)[1] if isinstance(parse(change.query), RenameTables) else ()
+    except MessageError:
+        names = ()
+    for name in names:
+        state = states.get(name)
+        if state is None or state.table is None or state.dropped or state.ddl_ts < change.commit_ts:
+            continue
+        tables = {**tables, name: state.table}
+        if change.table is None or (change.table.schema, change.table.name) == name:
+            change = msgspec.structs.replace(change, table=state.table)
+    return change, tables
 
 
 def named_after(ddls: Sequence[QueuedDdl]) -> frozenset[TableName]:

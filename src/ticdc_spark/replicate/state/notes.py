@@ -37,6 +37,25 @@ class PastName(msgspec.Struct, frozen=True, kw_only=True):
     """commit_ts of the last DDL that took it away; 0: none."""
 
 
+class DoubtedTable(msgspec.Struct, frozen=True, kw_only=True):
+    """A table that counts as equal to the source, and no message of which was read that is as old as it is."""
+
+    schema: str
+    name: str
+    reached: int
+    """commit_ts up to which it has everything."""
+
+
+class Doubt(msgspec.Struct, frozen=True, kw_only=True):
+    """After the state was lost: whose topic may be another than the one that the table came from."""
+
+    tables: tuple[DoubtedTable, ...]
+    topics: tuple[tuple[str, int], ...] = ()
+    """The topics, each with the lowest commit_ts of a watermark or DDL in it."""
+    cut: bool = False
+    """First messages were removed, and may have been all that a table had."""
+
+
 class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
     """What must still be so when a source is read on: the id of a topic, or what a recording held."""
 
@@ -44,4 +63,4 @@ class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
     value: str
 
 
-__all__ = ["PastName", "SkippedRow", "SourceNote", "UnreadNote"]
+__all__ = ["Doubt", "DoubtedTable", "PastName", "SkippedRow", "SourceNote", "UnreadNote"]

@@ -14,7 +14,7 @@ import msgspec
 from ticdc_spark.config.values import ModeName
 from ticdc_spark.errors import EnvironmentFault
 from ticdc_spark.model import SchemaChange, Table, TopicPartition
-from ticdc_spark.replicate.state.notes import PastName, SkippedRow, SourceNote, UnreadNote
+from ticdc_spark.replicate.state.notes import Doubt, PastName, SkippedRow, SourceNote, UnreadNote
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 
 T = TypeVar("T")
@@ -270,6 +270,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     whole: tuple[TopicPartition, ...] = ()
     """After the state was lost, where every partition begins at offset 0: those not looked at, until one reaches back
     to what tables had applied. Where none does, the topics were created anew."""
+    doubt: Doubt | None = None
     batch_times: tuple[BatchTime, ...] = ()
     """Some of the batches and when they were committed, for the retention of the change log."""
 
