@@ -35,7 +35,7 @@ def converted(config: Config) -> tuple[list[Message], list[Rejected]]:
     return messages, rejected
 
 
-def is_told(line: dict[str, Any]) -> bool:
+def is_sent(line: dict[str, Any]) -> bool:
     """Whether Debezium can encode an event, and its reader has the table."""
     if line["kind"] == "ddl":
         change = SchemaChange(commit_ts=1, query=line["query"], kind="", schema="s", name="t")
@@ -70,8 +70,8 @@ def differences(config: Config, found: dict[str, Any], expected: dict[str, Any])
 def test_events_survive_in_debezium(config: Config) -> None:
     messages, rejected = converted(config)
     upsert = protocol(config) == "open"
-    found = [line for line in comparable(lines(reader("debezium", ZONE), messages), upsert) if is_told(line)]
-    expected = [line for line in comparable(source_lines(config), upsert) if is_told(line)]
+    found = [line for line in comparable(lines(reader("debezium", ZONE), messages), upsert) if is_sent(line)]
+    expected = [line for line in comparable(source_lines(config), upsert) if is_sent(line)]
     assert all("a DATETIME in Debezium must be one" in one.reason for one in rejected)
     assert len(found) == len(expected)
     different = [one for pair in zip(found, expected, strict=True) for one in differences(config, *pair)]

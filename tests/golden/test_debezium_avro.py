@@ -90,11 +90,11 @@ def test_the_schemas_alone_read_a_row(config: Config) -> None:
         assert not key or {*key} == {*mysql.handle_key(described)}
         for image, expected in ((change.before, truth.before), (change.after, truth.after)):
             if image is not None and expected is not None:
-                found += compare_as_told(config, described, columns, image, expected)
+                found += compare_as_described(config, described, columns, image, expected)
     assert unexplained("debezium", found) == []
 
 
-def compare_as_told(
+def compare_as_described(
     config: Config, described: Table, columns: Mapping[str, Column], image: Row, expected: Row
 ) -> Iterator[Difference]:
     for column in described.columns:

@@ -122,11 +122,11 @@ def of(config: Config) -> Decoder:
         return found
     if config.protocol == "avro":
         found = Sanitised(found)
-    return Described(found, [change for change in told_by_simple(config.case) if change.name in NEVER_CREATED])
+    return Described(found, [change for change in changes_in_simple(config.case) if change.name in NEVER_CREATED])
 
 
 @cache
-def told_by_simple(case: Case) -> list[SchemaChange]:
+def changes_in_simple(case: Case) -> list[SchemaChange]:
     simple = next(config for config in case.configs if config.name in ("simple_json", "simple-json"))
     return schema_changes((sent.message for sent in simple.messages), decoder("simple"))
 
@@ -135,7 +135,7 @@ def never_sent(config: Config) -> list[Table]:
     """Schemas of the tables that came back by a DDL that Debezium does not send, as an operator would give them."""
     if config.protocol != "debezium":
         return []
-    changes = [change for change in told_by_simple(config.case) if isinstance(parse(change.query), RestoreTable)]
+    changes = [change for change in changes_in_simple(config.case) if isinstance(parse(change.query), RestoreTable)]
     return [change.table for change in changes if change.table]
 
 

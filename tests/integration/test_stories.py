@@ -66,9 +66,9 @@ def judge(what: str, spark: SparkSession, broker: Broker, folder: Path, writer: 
     with quietly():
         outcome = run(draw(seed, STEPS), spark_lab(spark, broker, folder, writer), trace=True)
     again = f"python -m tests.simulator --lab tests.simulator.spark_lab:make_lab --steps {STEPS} --seeds {seed}"
-    told_by = "\n".join((again, *outcome.trace))
-    assert outcome.finding is None, f"{outcome.finding}\n{told_by}"
-    assert outcome.moves == in_memory.moves and outcome.batches, told_by
+    story = "\n".join((again, *outcome.trace))
+    assert outcome.finding is None, f"{outcome.finding}\n{story}"
+    assert outcome.moves == in_memory.moves and outcome.batches, story
 
 
 @pytest.mark.parametrize("what", FEW)

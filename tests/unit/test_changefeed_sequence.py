@@ -49,8 +49,8 @@ MUTATIONS = {
         "                self._ddl = routed\n                self._follow(captured)\n",
     ),
     "a table that changed without its schema": (
-        "if told is None or (told.table is not table and told.table != table):",
-        "if told is None:",
+        "if known is None or (known.table is not table and known.table != table):",
+        "if known is None:",
     ),
     "rows before their schema": (
         "self._announce(out, place[0], changes, now)\n",

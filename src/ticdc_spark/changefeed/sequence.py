@@ -41,7 +41,7 @@ BOOTSTRAP_LOOK = 5.0
 """Seconds between two looks at which tables are due again."""
 
 
-class _Told(msgspec.Struct):
+class _Announced(msgspec.Struct):
     """What readers of a topic know of a table."""
 
     table: Table
@@ -84,7 +84,7 @@ class Sequencer:
         self._next_save = now
         self._next_look = now
         self._last_watermark = 0
-        self._told: dict[tuple[str, str, str], _Told] = {}
+        self._announced: dict[tuple[str, str, str], _Announced] = {}
         self._extra: set[str] = set()
         """Topics of rows whose tables the source's state does not have."""
         self._places: tuple[Place, ...] | None = None
@@ -218,7 +218,7 @@ class Sequencer:
         """Send the schemas that readers of these rows do not have."""
         bootstraps = self._cadence.bootstraps
         last: Table | None = None
-        told: _Told | None = None
+        known: _Announced | None = None
         for change in changes:
             table = change.table
             if table is not last:
@@ -228,17 +228,17 @@ class Sequencer:
                     self._places = None
                 if bootstraps is None:
                     continue
-                told = self._told.get((topic, table.schema, table.name))
-                if told is None or (told.table is not table and told.table != table):
-                    told = self._bootstrap(out, topic, table, change.commit_ts, now)
-                told.table = table
-                told.last_row = now
-            if told is not None:
-                told.rows += 1
-                if bootstraps is not None and told.rows > bootstraps.messages:
-                    told = self._bootstrap(out, topic, table, change.commit_ts, now)
+                known = self._announced.get((topic, table.schema, table.name))
+                if known is None or (known.table is not table and known.table != table):
+                    known = self._bootstrap(out, topic, table, change.commit_ts, now)
+                known.table = table
+                known.last_row = now
+            if known is not None:
+                known.rows += 1
+                if bootstraps is not None and known.rows > bootstraps.messages:
+                    known = self._bootstrap(out, topic, table, change.commit_ts, now)
 
-    def _bootstrap(self, out: list[Action], topic: str, table: Table, ts: int, now: float) -> _Told:
+    def _bootstrap(self, out: list[Action], topic: str, table: Table, ts: int, now: float) -> _Announced:
         bootstraps = self._cadence.bootstraps
         assert bootstraps is not None
         count = self._layout.partitions(topic)
@@ -246,20 +246,20 @@ class Sequencer:
             count = 1
         places = tuple((topic, number) for number in range(count))
         out.append(SendBootstrap(self._ticket(), places, table, ts))
-        told = self._told[topic, table.schema, table.name] = _Told(table, now, last_row=now)
-        return told
+        known = self._announced[topic, table.schema, table.name] = _Announced(table, now, last_row=now)
+        return known
 
     def _repeat_bootstraps(self, out: list[Action], now: float) -> None:
         bootstraps = self._cadence.bootstraps
         if bootstraps is None or self._ended or self._ddl is not None or now < self._next_look:
             return
         self._next_look = now + min(BOOTSTRAP_LOOK, bootstraps.interval)
-        for key, told in [*self._told.items()]:
-            if now - told.last_row > BOOTSTRAP_IDLE:
-                del self._told[key]
-            elif now - told.at >= bootstraps.interval:
-                last_row = told.last_row
-                self._bootstrap(out, key[0], told.table, self._state.commit_ts, now).last_row = last_row
+        for key, known in [*self._announced.items()]:
+            if now - known.last_row > BOOTSTRAP_IDLE:
+                del self._announced[key]
+            elif now - known.at >= bootstraps.interval:
+                last_row = known.last_row
+                self._bootstrap(out, key[0], known.table, self._state.commit_ts, now).last_row = last_row
 
     def _advance_ddl(self, out: list[Action], now: float) -> None:
         routed = self._ddl
@@ -284,13 +284,13 @@ class Sequencer:
         """A DDL announces the table after it to the readers of its topic."""
         before, after = change.pre_table, change.table
         if before is not None and (after is None or (before.schema, before.name) != (after.schema, after.name)):
-            for key in [key for key in self._told if key[1:] == (before.schema, before.name)]:
-                del self._told[key]
-        if after is not None and (told := self._told.get((topic, after.schema, after.name))) is not None:
-            told.table = after
+            for key in [key for key in self._announced if key[1:] == (before.schema, before.name)]:
+                del self._announced[key]
+        if after is not None and (known := self._announced.get((topic, after.schema, after.name))) is not None:
+            known.table = after
         if change.kind == "drop database":
-            for key in [key for key in self._told if key[1] == change.schema]:
-                del self._told[key]
+            for key in [key for key in self._announced if key[1] == change.schema]:
+                del self._announced[key]
 
     def _save(self, out: list[Action], now: float) -> None:
         first = next(iter(self._open), self._tickets + 1)
