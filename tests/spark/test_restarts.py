@@ -4,6 +4,7 @@ import random
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -91,8 +92,8 @@ def _forgets_marks(patch: pytest.MonkeyPatch) -> None:
     """After a restart the state of a table is that of the progress."""
     ours = look_at
 
-    def look(sink: Sink, job: Job, name: TableName, promise: TableState | None, *, arrival: bool = False) -> Looked:
-        looked = ours(sink, job, name, promise, arrival=arrival)
+    def look(sink: Sink, job: Job, name: TableName, promise: TableState | None, **more: Any) -> Looked:
+        looked = ours(sink, job, name, promise, **more)
         if promise is None or looked.stamp is None:
             return looked
         stamp = msgspec.structs.replace(looked.stamp, mark=(promise.applied, 0))
