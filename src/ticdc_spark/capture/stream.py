@@ -73,6 +73,11 @@ class StreamCapture:
         self._stopped: list[int] = []
 
     @property
+    def stream(self) -> Stream:
+        """Which topics, and how they are read."""
+        return self._stream
+
+    @property
     def is_bounded(self) -> bool:
         """Whether reading ends by itself: a recorded topic does."""
         return self._stream.path is not None
@@ -93,7 +98,7 @@ class StreamCapture:
 
     def read(self, state: CaptureState) -> Iterator[Captured]:
         """See ``Capture``. Ends where a recorded topic does."""
-        with self._reader(StreamPosition.parse(state.position).protocol) as (decoder, reader):
+        with self.reader(StreamPosition.parse(state.position).protocol) as (decoder, reader):
             if self._stream.path is not None:
                 yield from self._recorded(self._stream.path, decoder, reader, state)
             else:
@@ -114,7 +119,11 @@ class StreamCapture:
             return detected(kafka.read(start, end, self._stopped, patient=False), ENOUGH)[0]
 
     @contextmanager
-    def _reader(self, name: str) -> Iterator[tuple[Decoder, EventReader]]:
+    def reader(self, name: str) -> Iterator[tuple[Decoder, EventReader]]:
+        """What opens messages of a protocol, and what reads their events, as the source's options have it.
+
+        Raises: UsageError, RegistryFault
+        """
         stream = self._stream
         options = ReadOptions(source_timezone=stream.source_timezone, verify_checksum=stream.verify_checksum)
         storage = stream.claim_check_storage

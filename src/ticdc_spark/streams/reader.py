@@ -148,6 +148,15 @@ class EventReader:
                 self._add(table)
 
     @property
+    def known(self) -> tuple[Table, ...]:
+        """What ``go_on_from`` has to be given so that another reader reads rows as this one does now."""
+        return tuple(self._current.tables.values() if self._follows else self._versions.values())
+
+    def version(self, schema: str, table: str, schema_key: str) -> Table | None:
+        """The version of a table that rows name."""
+        return self._versions.get((schema, table, schema_key))
+
+    @property
     def follows_ddl(self) -> bool:
         """Whether tables are what follows from DDL; otherwise rows name versions of them, which messages carry."""
         return self._follows
