@@ -192,6 +192,7 @@ class Reordering:
                     self._push(entry)
                 resolved = ts - 1
                 break
+            self._learn_bootstraps(ts - 1)  # before a DDL takes their tables away
             for captured in self._group(ts, group, position):
                 self.state = follow(self.state, captured)
                 yield captured
@@ -208,15 +209,18 @@ class Reordering:
         return msgspec.json.encode(StreamPosition(self._decoder.name, tuple(parts))).decode()
 
     def _reached(self, ts: int) -> Resolved:
+        self._learn_bootstraps(ts)
+        resolved = Resolved(commit_ts=ts, position=self.position(), tables=tuple(self._learnt.values()))
+        self._learnt = {}
+        self.state = follow(self.state, resolved)
+        return resolved
+
+    def _learn_bootstraps(self, ts: int) -> None:
         while self._bootstraps and self._bootstraps[0].ts <= ts:
             entry = self._bootstraps.popleft()
             entry.done = True
             assert isinstance(entry.event, Bootstrap)
             self.learn(entry.event.table)
-        resolved = Resolved(commit_ts=ts, position=self.position(), tables=tuple(self._learnt.values()))
-        self._learnt = {}
-        self.state = follow(self.state, resolved)
-        return resolved
 
     def learn(self, table: Table) -> None:
         """Take the table of a row that is given, or of a BOOTSTRAP."""
@@ -308,9 +312,12 @@ class Reordering:
             before = self._named(change)
         if kind == "drop table":
             before, after = before or after, None
-        for table in (before,):
-            if table is not None:
-                self._tables.pop((table.schema, table.name), None)
+        gone = [(table.schema, table.name) for table in (before, after) if table is not None]
+        if kind == "drop database":
+            gone += [name for name in (*self._tables, *self._learnt) if name[0] == change.schema]
+        for name in gone:
+            self._tables.pop(name, None)
+            self._learnt.pop(name, None)  # what rows before the DDL showed
         if after is not None:
             self._tables[after.schema, after.name] = after
         return msgspec.structs.replace(change, kind=kind, pre_table=before, table=after)
