@@ -250,7 +250,7 @@ class Reordering:
 
     def _ddl(self, part: _Part, message: Message, seq: int, event: SchemaChange) -> None:
         if self._versioned:
-            self._reader.go_on_from(table for table in (event.pre_table, event.table) if table is not None)
+            self._reader.prepare_for(table for table in (event.pre_table, event.table) if table is not None)
         if event.commit_ts <= self.state.commit_ts:
             self.replays += 1
             return
@@ -258,7 +258,7 @@ class Reordering:
 
     def _bootstrap(self, part: _Part, message: Message, seq: int, event: Bootstrap) -> None:
         """Take its version at once, and keep the message in the position until the rows before it are given."""
-        self._reader.go_on_from([event.table])
+        self._reader.prepare_for([event.table])
         name = (event.table.schema, event.table.name)
         if self._tables.get(name) == event.table:
             return
