@@ -49,6 +49,8 @@ _GIVE_UP = 8
 """So many times as long a stretch that brings nothing may become."""
 _LOOK = 15.0
 """Seconds between two looks at how long the backlog is."""
+_TRY_AGAIN = 60.0
+"""Seconds for which one process goes on after tasks could not."""
 _LOG = logging.getLogger(__name__)
 
 Element: TypeAlias = Captured | Prepared
@@ -66,6 +68,7 @@ class BacklogCapture:
         self._least = changefeed.backlog or sys.maxsize
         self._room = threading.Semaphore(AHEAD)
         self._closed = False
+        self._not_before = float("-inf")
 
     def begin(self) -> CaptureState:
         """See ``Capture``."""
@@ -91,9 +94,11 @@ class BacklogCapture:
                 return
 
     def _behind(self, state: CaptureState) -> int:
-        """How many messages are not read yet."""
+        """How many messages lie behind what was given; 0 as long as tasks are not to be tried again."""
+        if time.monotonic() < self._not_before:
+            return 0
         at, ends = self._where(state)
-        return sum(max(0, end - max(at[place].offset, at[place].read)) for place, end in ends.items())
+        return sum(max(0, end - at[place].offset) for place, end in ends.items())
 
     def _where(self, state: CaptureState) -> tuple[dict[TopicPartition, PartitionAt], Offsets]:
         stream = self._inner.stream
@@ -147,11 +152,11 @@ class BacklogCapture:
                         continue
                     most *= 2
                     if most > usual * _GIVE_UP:
-                        break
+                        self._not_before = time.monotonic() + _TRY_AGAIN
                 except _Odd as odd:
                     _LOG.warning("one process reads on, as tasks cannot: %s", odd)
                     state = odd.state
-                    break
+                    self._not_before = time.monotonic() + _TRY_AGAIN
         return state
 
     def _stretch(

@@ -91,7 +91,7 @@ OUR_KEYS = (
         "spark-backlog",
         OURS,
         integer(0, 2**63 - 1),
-        200_000,
+        0,
         "How many messages a topic must be behind for Spark's tasks to send them; fewer are sent by one process. "
         "0: tasks are never used ([a long backlog](changefeed.md#a-long-backlog)).",
     ),
