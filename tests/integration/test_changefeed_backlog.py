@@ -23,6 +23,7 @@ from tests.integration.test_changefeed import (
 )
 from tests.kafka_broker import Broker
 from ticdc_spark.capture.stream import StreamCapture, open_stream
+from ticdc_spark.changefeed.backlog import source as backlog_source
 from ticdc_spark.changefeed.backlog.backlog import Backlog
 from ticdc_spark.changefeed.backlog.batch import Here
 from ticdc_spark.changefeed.config.settings import Changefeed
@@ -102,6 +103,36 @@ def test_a_topic_in_kafka_is_followed_after_its_backlog(broker: Broker, topic_na
     check_order(messages(broker, second))
     zone = f"&source-timezone={ZONE.replace('/', '%2F')}"
     assert contents(f"kafka://{broker.servers}/{second}?from=beginning{zone}", count(config)) == contents(path, 0)
+
+
+def test_partitions_that_get_nothing_do_not_keep_tasks_from_the_others(
+    broker: Broker, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With ``partition-num`` below the topic's real count, the upper partitions never have a watermark."""
+    for name in ("IDLE", "_TRY_AGAIN", "_LOOK"):
+        monkeypatch.setattr(backlog_source, name, 1.0)
+    config = replace(SHOP, changes=6000, ddl_every=0)
+    first, second = f"{topic_name}.in", f"{topic_name}.out"
+    broker.create_topic(first, 4)
+    path = recorded(tmp_path / "recorded", config)
+    run(changefeed(broker, first, "simple"), open_stream(path), tmp_path / "one", source="recorded topic",
+        stop=threading.Event())  # fmt: skip
+    source = f"kafka://{broker.servers}/{first}"
+    feed, capture, stop = (
+        replace(changefeed(broker, second, "simple"), backlog=1),
+        open_stream(source),
+        threading.Event(),
+    )
+    assert isinstance(capture, StreamCapture)
+    began, wanted = time.monotonic(), count(config)
+
+    def show(report: Report) -> None:
+        if report.rows >= wanted or time.monotonic() - began > 50:  # one process waits for 60 s
+            stop.set()
+
+    backlog = Backlog(feed, capture, Here())
+    report = run(feed, capture, tmp_path / "two", source="kafka", stop=stop, show=show, backlog=backlog)
+    assert report.rows == wanted
 
 
 def test_a_broker_that_goes_away_while_tasks_send(tmp_path: Path, topic_name: str) -> None:

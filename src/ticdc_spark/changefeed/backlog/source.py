@@ -24,7 +24,7 @@ import msgspec
 
 from ticdc_spark.capture.base import Captured, CapturedDdl, CaptureState, Resolved, follow
 from ticdc_spark.capture.reorder import PartitionAt, Reordering, StreamPosition
-from ticdc_spark.capture.stream import StreamCapture
+from ticdc_spark.capture.stream import IDLE, StreamCapture
 from ticdc_spark.changefeed.backlog.batch import Prepared, Tasks
 from ticdc_spark.changefeed.backlog.files import Chunk, read_rows_of
 from ticdc_spark.changefeed.backlog.opening import Opened, OpenJob, open_piece
@@ -49,7 +49,7 @@ _GIVE_UP = 8
 """So many times as long a stretch that brings nothing may become."""
 _LOOK = 15.0
 """Seconds between two looks at how long the backlog is."""
-_TRY_AGAIN = 60.0
+_TRY_AGAIN = IDLE
 """Seconds for which one process goes on after tasks could not."""
 _LOG = logging.getLogger(__name__)
 
@@ -69,6 +69,11 @@ class BacklogCapture:
         self._room = threading.Semaphore(AHEAD)
         self._closed = False
         self._not_before = float("-inf")
+        self._behind_since: dict[TopicPartition, tuple[int, float]] = {}
+        """Of partitions that are read to their ends: the watermark, and since when it is that."""
+        self._given_batches = self._sent_batches = 0
+        self._used = False
+        """Whether tasks have run since they were given up."""
 
     def begin(self) -> CaptureState:
         """See ``Capture``."""
@@ -80,6 +85,7 @@ class BacklogCapture:
 
     def sent(self) -> None:
         """A batch was sent."""
+        self._sent_batches += 1
         self._room.release()
 
     def read(self, state: CaptureState) -> Iterator[Element]:
@@ -127,6 +133,9 @@ class BacklogCapture:
                 state = follow(state, captured)
                 yield captured
                 bounded = self._inner.is_bounded
+                if not bounded and self._used and self._given_batches == self._sent_batches:
+                    self._used = False
+                    self._tasks.close()  # a changefeed goes on for long, and Spark takes much memory
                 if not bounded and isinstance(captured, Resolved) and time.monotonic() > look:
                     look = time.monotonic() + _LOOK
                     if self._behind(state) >= self._least:
@@ -139,6 +148,7 @@ class BacklogCapture:
         segments = Segments(
             self._changefeed, self._rules, self._topics, self._inner.stream, name, self._tasks, self._folder
         )
+        self._used = True
         usual = STRETCH * self._tasks.parallelism
         most = usual
         _LOG.info("the backlog is long (%d messages): it is sent in Spark tasks", self._behind(state))
@@ -180,9 +190,9 @@ class BacklogCapture:
                 if one.odd:
                     raise _Odd(one.odd, state)
             reads = reads_of(at, pieces, opened)
-            idle = {place: self._inner.is_bounded and read.end >= ends[place] for place, read in reads.items()}
             order = Reordering(decoder, reader, state, at)
             marks = _take(order, reads, state)
+            idle = self._idle(reads, ends, marks)
             upto = resolved_by(reads, marks, idle, state.commit_ts)
             if self._changefeed.target_ts is not None:
                 upto = min(upto, self._changefeed.target_ts)
@@ -194,6 +204,20 @@ class BacklogCapture:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         return state
+
+    def _idle(
+        self, reads: dict[TopicPartition, Read], ends: Offsets, marks: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, bool]:
+        """Which partitions are read to their ends and have had no newer watermark for long, as one process has it."""
+        now, bounded = time.monotonic(), self._inner.is_bounded
+        behind = {
+            place: max(marks[place], read.at.watermark) for place, read in reads.items() if read.end >= ends[place]
+        }
+        self._behind_since = {
+            place: held if (held := self._behind_since.get(place)) and held[0] == mark else (mark, now)
+            for place, mark in behind.items()
+        }
+        return {place: place in behind and (bounded or now - self._behind_since[place][1] > IDLE) for place in reads}
 
     def _elements(
         self, state: CaptureState, order: Reordering, reader: EventReader, segments: Segments,
@@ -233,6 +257,7 @@ class BacklogCapture:
             while not self._room.acquire(timeout=0.2):
                 if self._closed:
                     break
+            self._given_batches += 1
             state = follow(state, element.end)
         else:
             state = follow(state, element)
