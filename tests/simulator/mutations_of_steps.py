@@ -214,8 +214,8 @@ STEPS = (
     ),
     one(
         "a table that stood still counts as applied once the state was lost",
-        "replicate.start:_first",
-        "table.mark[0] if table.quarantined or table.behind or table.load else applied",
+        "replicate.start:_promised",
+        "table.mark[0] if stays else applied",
         "applied",
         "lose_state",
         "quarantine",

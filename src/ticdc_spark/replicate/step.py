@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 
@@ -37,8 +37,9 @@ from ticdc_spark.replicate.state.lease import Fence, FencedStore
 from ticdc_spark.replicate.state.progress import Plan, Progress, ProgressStore, QueuedDdl, TableState
 from ticdc_spark.replicate.stops import stop_if_needed
 from ticdc_spark.replicate.timer import Timer
-from ticdc_spark.replicate.unread import mark_unread, with_topics
+from ticdc_spark.replicate.unread import mark_unread, topics_of, with_topics
 from ticdc_spark.sinks.base import Sink
+from ticdc_spark.sinks.mark import NO_MARK
 from ticdc_spark.spark.decode.control import ControlEvent
 from ticdc_spark.spark.sources.base import Source
 
@@ -231,6 +232,7 @@ class Steps:
             now=self.clock(),
             job_applied=0 if decided.mode == "arrival" else self.progress.applied,
             behind=frozenset(behind),
+            topics=topics_of(progress),
             unread=frozenset((note.schema, note.name) for note in progress.unread),
         )
         refused = () if decided.refused is None else (decided.refused,)
@@ -245,6 +247,7 @@ class Steps:
         states, _ = mark_new(states, progress.tables, decided.skipped, progress.skipped, arrival=batch.arrival)
         if not batch.arrival:
             states = mark_doubted(without_beginning(self.progress, states, progress.partitions), progress)
+            states = _with_behind(states, behind)
         before = {(table.schema, table.name): table for table in self.progress.tables}
         changed = [name for name, state in states.items() if _is_judged(before.get(name), state)]
         changed += [name for name, state in states.items() if result.states.get(name) != state]
@@ -313,6 +316,17 @@ def _schemas(progress: Progress, ddls: Sequence[QueuedDdl]) -> dict[tuple[str, s
     tables = [table for ddl in ddls for table in (ddl.change.pre_table, ddl.change.table) if table is not None]
     from_ddls = {(table.schema, table.name, str(table.version)): table for table in tables if table.version is not None}
     return from_ddls | {(known.schema, known.name, known.key): known.table for known in progress.schemas}
+
+
+def _with_behind(states: Mapping[TableName, TableState], behind: Collection[TableName]) -> dict[TableName, TableState]:
+    """Tables with a note that they are behind. It must be in their stamps while others go on: once the state is lost,
+    what all tables had applied says nothing of them."""
+    return {
+        name: msgspec.structs.replace(state, behind=True)
+        if name in behind and state.mark != NO_MARK and not state.dropped
+        else state
+        for name, state in states.items()
+    }
 
 
 def _is_judged(before: TableState | None, now: TableState) -> bool:

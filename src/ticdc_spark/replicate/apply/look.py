@@ -78,7 +78,6 @@ def _merged(name: TableName, held: TableState, stamp: Stamp, promise: TableState
         name=name[1],
         mark=stamp.mark,
         applied=stamp.mark[0],
-        topics=(),
         rows=0,
         job_applied=stamp.job_applied,
     )
@@ -86,7 +85,7 @@ def _merged(name: TableName, held: TableState, stamp: Stamp, promise: TableState
         return state
     state = msgspec.structs.replace(
         state,
-        topics=promise.topics,
+        topics=tuple(sorted({*state.topics, *promise.topics})),
         rows=promise.rows,
         quarantined=promise.quarantined,
         snapshot_id=promise.snapshot_id,

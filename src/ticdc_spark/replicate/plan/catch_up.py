@@ -27,10 +27,9 @@ def catching_up(
     """The tables that are behind after a batch.
 
     ``progress``: before it; ``controls``: by partition in the order of their offsets; ``partitions``: after it;
-    ``resolved``: how far the others go; ``ended``: a run to an end has read everything, so nothing more comes.
+    ``resolved``: how far the others go; ``ended``: a run to an end has read everything, so nothing more comes of what
+    is read.
     """
-    if ended:
-        return ()
     passed, events = _passed(progress, controls)
     places = [(state.topic, state.partition) for state in partitions]
     known = {(table.schema, table.name) for table in progress.tables}
@@ -46,12 +45,33 @@ def catching_up(
         needs |= {place: needs.get(place, 0) for place in places if place[0] == here[0]}
         if ts < need:
             needs[here] = max(needs.get(here, 0), need)
+    topics = {topic for topic, _ in places}
+    went_on = _gone_on(progress, controls)
+    for name, needs in behind.items():
+        own = {topic for topic, _ in needs}
+        needs |= {place: needs.get(place, 0) for place in places if place[0] in own}
+        if name in went_on:
+            # Its messages come here by now; a topic that it had under another name does not matter any more.
+            behind[name] = {place: need for place, need in needs.items() if place[0] in topics}
+    if ended:
+        behind = {name: needs for name, needs in behind.items() if any(topic not in topics for topic, _ in needs)}
     found = tuple(
         CatchUp(schema=schema, name=name, needs=tuple(sorted((*place, need) for place, need in needs.items())))
         for (schema, name), needs in behind.items()
     )
     reached = {(state.topic, state.partition): state for state in partitions}
     return tuple(one for one in found if _bound(one, reached) < max(progress.applied, resolved))
+
+
+def _gone_on(progress: Progress, controls: Sequence[ControlEvent]) -> set[TableName]:
+    """The tables of which rows came that are newer than all that they have."""
+    applied = {(table.schema, table.name): table.applied for table in progress.tables}
+    return {
+        (event.schema, event.table)
+        for event in controls
+        if isinstance(event, RowsRead) and event.summary.rows
+        if event.summary.max_ts > max(applied.get((event.schema, event.table), 0), progress.replay_below)
+    }
 
 
 def _passed(
@@ -95,7 +115,7 @@ def _bound(one: CatchUp, reached: Mapping[Place, PartitionState]) -> int:
     for topic, partition, need in one.needs:
         state = reached.get((topic, partition))
         if state is None:
-            continue
+            return 0  # It is not read.
         # A topic whose table was dropped or renamed away gets no newer watermark: in the end it is idle.
         passed = highest if state.idle else state.watermark
         marks.append(passed if passed > need or state.idle else 0)
