@@ -127,8 +127,10 @@ def _judge_keys(world: World, live: Live, table: LakeTable | None, condition: st
     twice = _twice(table, live.keys)
     if not twice:
         return None
-    # A table that stands still, or was kept, may be an older one of that name, which had another key.
-    older = {held.keys for event in world.database.events if (held := _held_before(world, event, live.name))}
+    # A table that stands still, was kept, or was renamed while it was left out, may be an older one of that name, or of
+    # one that this one had before, which had another key.
+    had = world.database.names[live.uid]
+    older = {held.keys for event in world.database.events for name in had if (held := _held_before(world, event, name))}
     if any(keys != live.keys and set(keys) <= set(table.columns) and not _twice(table, keys) for keys in older):
         return None
     return Finding(kind="two rows of one key", where=condition, detail=f"{live.name}: {twice[:3]} ({live.keys})")

@@ -11,6 +11,7 @@ from ticdc_spark.capture.snapshot.base import SnapshotReader
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Offsets, Table, TableName
+from ticdc_spark.mysql import tso_physical_ms
 from ticdc_spark.replicate.apply.batch import Batch
 from ticdc_spark.replicate.apply.timelines import TimelineResult, apply, settle
 from ticdc_spark.replicate.decide import Decided, Decider
@@ -19,8 +20,8 @@ from ticdc_spark.replicate.landing import landing_plan
 from ticdc_spark.replicate.modes.arrival import batch_ordinal
 from ticdc_spark.replicate.modes.base import Advanced, LandedBatch, ModeName
 from ticdc_spark.replicate.modes.choose import MODES, of_job
-from ticdc_spark.replicate.modes.commit import counted_off, forget_before, forgotten_by
-from ticdc_spark.replicate.plan.catch_up import bounds_behind
+from ticdc_spark.replicate.modes.commit import DROPPED_KEPT_MS, counted_off, forget_before, forgotten_by
+from ticdc_spark.replicate.plan.catch_up import bounds_behind, with_dropped
 from ticdc_spark.replicate.plan.holds import bounds_of
 from ticdc_spark.replicate.plan.offsets import choose_offsets, first_offsets, lagging, may_advance
 from ticdc_spark.replicate.plan.reach import with_new_partitions, without_beginning
@@ -84,7 +85,7 @@ class Steps:
         warn_of_old(job, self.progress)
         if redo:
             self.progress = msgspec.structs.replace(self.progress, pending=(*self.progress.pending, *redo))
-        self.decider = Decider(job, self.changelog, protocol, registry, bounded=bounded, until_ts=until_ts)
+        self.decider = Decider(job, self.changelog, sink, protocol, registry, bounded=bounded, until_ts=until_ts)
         self.mode: ModeName | None = self.decider.settle(of_job(job.mode, protocol, self.progress))
         """``None`` until messages show it."""
         self.loader: Loader | None = None
@@ -279,11 +280,15 @@ class Steps:
         before = decided.advanced.progress
         arrival = decided.mode == "arrival"
         states, unread = mark_unread(states, before, decided.resolved, arrival=arrival)
+        waits = {identity(ddl.change) for ddl in result.left}
+        ddls = [ddl for ddl in decided.ddls if identity(ddl.change) not in waits]
+        oldest = tso_physical_ms(decided.resolved) - DROPPED_KEPT_MS
         counted = msgspec.structs.replace(
             before,
             mode=self.mode or "",
             skipped=mark_new(states, (), (), before.skipped, arrival=arrival)[1],
             unread=unread,
+            dropped_databases=with_dropped(before.dropped_databases, ddls, oldest),
             doubt=None if arrival or is_doubt_over(before) else before.doubt,
             pending=counted_off(before.pending, result.taken, result.uncounted, decided.resolved),
             rows=before.rows + result.rows,
@@ -292,8 +297,6 @@ class Steps:
             zero_dates=before.zero_dates + result.zero_dates,
         )
         mode = MODES[decided.mode or "watermark"]
-        waits = {identity(ddl.change) for ddl in result.left}
-        ddls = [ddl for ddl in decided.ddls if identity(ddl.change) not in waits]
         keep = retention.seconds or 0.0
         progress = mode.commit(counted, number, states, decided.resolved, ddls, result.left, now, keep)
         prune = number % PRUNE_EVERY == 0

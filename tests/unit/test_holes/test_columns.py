@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.test_holes.shop import Shop, after_every_death
+from tests.unit.test_holes.shop import SCHEMA, Shop, after_every_death
+from ticdc_spark.errors import DecisionNeeded
 
 BATCHES = pytest.mark.parametrize("rows", [2, 1000])
 
@@ -97,3 +98,18 @@ def test_an_alter_of_a_table_of_the_schema_file_reads_rows_on_both_sides(protoco
     shop.watermark()
     shop.run(rows)
     assert shop.rows("t") == [(1, None), (2, 5)]
+
+
+def test_a_column_dropped_by_hand_after_an_interrupted_alter_stops_every_start_with_its_way_out() -> None:
+    """Seed 7330830: the second start took the ALTER for one that had not come to its end, and set values of a column
+    that is not there."""
+    shop = Shop()
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, c INT, v VARCHAR(9) NOT NULL)")
+    shop.sql("ALTER TABLE t DROP COLUMN c")
+    shop.insert("t", id="1", v="a")
+    shop.watermark()
+    shop.dies("apply rows of shop.t")
+    shop.lab.lake.drop_column((SCHEMA, "t"), "v")
+    for _ in range(3):
+        with pytest.raises(DecisionNeeded, match="ADD COLUMNS"):
+            shop.run()

@@ -112,7 +112,9 @@ def _apply_to_tables(
 def _drop_database(work: TimelineWork, schema: str, mark: Mark, ts: int) -> None:
     every = {**work.promised, **work.known}
     for name in [name for name, state in every.items() if name[0] == schema and state and not state.dropped]:
-        _drop(work, name, mark, ts)
+        state = work.state(name)
+        if state is not None and (state.applied <= ts or work.mark(name) != NO_MARK):
+            _drop(work, name, mark, ts)
     work.batch.sink.drop_database(schema)
 
 
@@ -333,6 +335,8 @@ def alter(
     assert state is not None, "a table of the lake has a state"
     if work.mark(new)[0] > at:
         return  # It has been through this and more.
+    if new == act.old and state.ddl_ts == at and state.ddl_step >= step:
+        return  # Its last commit was made: what somebody did to the columns since is none of it.
     if work.mark(new) < (at, step):
         stop_if_columns_are_gone(work, state)
     commits, inexact = commits_of(work, state, act, (at, step), ts, pre_table, inferred=inferred)

@@ -6,11 +6,13 @@ do, and in a partition that had passed such messages, too, only a watermark high
 
 from collections.abc import Mapping, Sequence
 
-from ticdc_spark.model import TableName
+from ticdc_spark.model import SchemaChange, TableName
+from ticdc_spark.mysql import tso_physical_ms
+from ticdc_spark.replicate.plan.evolve import DropDatabase, action
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.timeline import identity
-from ticdc_spark.replicate.state.progress import CatchUp, PartitionState, Progress
+from ticdc_spark.replicate.state.progress import CatchUp, PartitionState, PendingRows, Progress, QueuedDdl
 from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, RowsRead, WatermarkRead
 
 Place = tuple[str, int]
@@ -98,6 +100,35 @@ def _passed(
     return passed, events
 
 
+def with_drops(progress: Progress, ddls: Sequence[QueuedDdl], pending: Sequence[PendingRows]) -> tuple[QueuedDdl, ...]:
+    """The queue, with each DROP DATABASE that was applied before older messages of tables of that database came."""
+    if not progress.dropped_databases:
+        return tuple(ddls)
+    first: dict[str, int] = {}
+    events = [(name[0], ddl.change.commit_ts) for ddl in ddls for name in tables_of(ddl.change)]
+    for schema, ts in (*events, *((rows.schema, rows.min_ts) for rows in pending if not rows.late)):
+        first[schema] = min(ts, first.get(schema, ts))
+    queue = {identity(ddl.change): ddl for ddl in ddls}
+    for drop in progress.dropped_databases:
+        if first.get(database_of(drop.change), drop.change.commit_ts) < drop.change.commit_ts:
+            queue.setdefault(identity(drop.change), drop)
+    return tuple(queue.values())
+
+
+def with_dropped(drops: Sequence[QueuedDdl], applied: Sequence[QueuedDdl], oldest: int) -> tuple[QueuedDdl, ...]:
+    """What is remembered of DROP DATABASE after a batch that applied some DDLs. ``oldest``: those from before this time
+    are forgotten, milliseconds since the epoch."""
+    found = {database_of(drop.change): drop for drop in drops}
+    found |= {name: ddl for ddl in applied if (name := database_of(ddl.change))}
+    return tuple(ddl for ddl in found.values() if tso_physical_ms(ddl.change.commit_ts) >= oldest)
+
+
+def database_of(change: SchemaChange) -> str:
+    """The database that a DROP DATABASE names; ``""`` of another DDL."""
+    act = action(change)
+    return act.name if isinstance(act, DropDatabase) else ""
+
+
 def bounds_behind(progress: Progress) -> Bounds:
     """How far the tables may go that catch up, or that wait for a full read of what they were at some commit_ts."""
     reached = {(state.topic, state.partition): state for state in progress.partitions}
@@ -122,4 +153,4 @@ def _bound(one: CatchUp, reached: Mapping[Place, PartitionState]) -> int:
     return max(0, min(marks, default=0) - 1)
 
 
-__all__ = ["bounds_behind", "catching_up"]
+__all__ = ["bounds_behind", "catching_up", "with_dropped", "with_drops"]

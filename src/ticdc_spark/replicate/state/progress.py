@@ -230,6 +230,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     tables: tuple[TableState, ...] = ()
     schemas: tuple[KnownSchema, ...] = ()
     ddls: tuple[QueuedDdl, ...] = ()
+    dropped_databases: tuple[QueuedDdl, ...] = ()
+    """The last DROP DATABASE of each database that was applied: tables of it may come later, see ``plan.catch_up``."""
     pending: tuple[PendingRows, ...] = ()
     catching_up: tuple[CatchUp, ...] = ()
     wanted: tuple[WantedLoad, ...] = ()
