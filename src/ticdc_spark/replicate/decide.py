@@ -19,7 +19,8 @@ from ticdc_spark.replicate.modes.base import Advanced, LandedBatch, ModeName, Ru
 from ticdc_spark.replicate.modes.choose import as_read, hides, refuse_hidden, without_ddl
 from ticdc_spark.replicate.modes.filters import at_the_filter, judge_left_out, leave_out, skip_to_known
 from ticdc_spark.replicate.modes.late_rows import add_late_rows
-from ticdc_spark.replicate.modes.watermark import advance, due, held_by_schemas
+from ticdc_spark.replicate.modes.waiting import held_by_schemas
+from ticdc_spark.replicate.modes.watermark import advance, due
 from ticdc_spark.replicate.plan.evolve import ENTERS, LEAVES, Refused, action
 from ticdc_spark.replicate.plan.past import mark_missing
 from ticdc_spark.replicate.plan.timeline import identity

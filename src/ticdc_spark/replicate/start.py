@@ -19,8 +19,8 @@ from ticdc_spark.replicate.proof import doubt_of, unread_topics
 from ticdc_spark.replicate.schemas.files import with_schema_files
 from ticdc_spark.replicate.snapshot.steps import LOAD_STEP
 from ticdc_spark.replicate.state.conditions import diverged, without_first_rows
+from ticdc_spark.replicate.state.notes import CatchUp
 from ticdc_spark.replicate.state.progress import (
-    CatchUp,
     PartitionState,
     PendingRows,
     Progress,

@@ -288,3 +288,25 @@ def test_a_ddl_that_comes_again_in_a_topic_that_was_read_changes_nothing() -> No
     shop.watermark()
     shop.run()
     assert (shop.rows("a"), shop.condition("a")) == ([(1, 1)], "clean")
+
+
+@pytest.mark.parametrize("rows", [1, 2, 4, 1000])
+def test_rows_of_a_new_name_that_are_read_before_its_rename_wait_for_it(rows: int) -> None:
+    """Seed 7334867: the topics of the old and of the new name come late, and the new one is read faster."""
+    shop = Shop("open", topic_per_table=True, topics=("cdc_shop_a",))
+    shop.sql("CREATE TABLE a (id INT PRIMARY KEY)")
+    shop.sql("CREATE TABLE old (id INT PRIMARY KEY)")
+    for number in "12345678":
+        shop.insert("old", id=number)
+    shop.sql("RENAME TABLE old TO new")
+    shop.insert("new", id="9")
+    shop.insert("a", id="1")
+    shop.watermark()
+    shop.run()
+    shop.configure(topics=None)
+    shop.run(rows)
+    shop.insert("new", id="10")
+    shop.watermark()
+    shop.run(rows)
+    assert shop.rows("new") == sorted([(number,) for number in range(1, 11)], key=repr)
+    assert (shop.condition("new"), shop.rows("old")) == ("clean", None)

@@ -18,12 +18,8 @@ from ticdc_spark.replicate.apply.arrival_rows import apply_arrived
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.modes.base import Advanced, ModeName, Rules
 from ticdc_spark.replicate.modes.commit import committed
-from ticdc_spark.replicate.modes.watermark import (
-    describe_missing,
-    read_partitions,
-    seen_tables,
-    waiting_rows,
-)
+from ticdc_spark.replicate.modes.waiting import describe_missing
+from ticdc_spark.replicate.modes.watermark import read_partitions, seen_tables, waiting_rows
 from ticdc_spark.replicate.plan.evolve import action, names
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl, Rows, Step, identity, timelines

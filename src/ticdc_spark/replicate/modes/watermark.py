@@ -14,6 +14,7 @@ from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.rows import apply_rows
 from ticdc_spark.replicate.modes.base import Advanced, ModeName, Rules
 from ticdc_spark.replicate.modes.commit import committed
+from ticdc_spark.replicate.modes.waiting import describe_missing, held_by_schemas
 from ticdc_spark.replicate.plan.catch_up import catching_up, with_drops
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.late_ddl import late_for, with_late
@@ -22,14 +23,7 @@ from ticdc_spark.replicate.plan.order import in_order
 from ticdc_spark.replicate.plan.past import with_past
 from ticdc_spark.replicate.plan.reach import lowest
 from ticdc_spark.replicate.plan.timeline import Rows, Step, identity, timelines
-from ticdc_spark.replicate.schemas.history import (
-    ANY_VERSION,
-    VALID_THEN,
-    bound_of_schemas,
-    effective,
-    is_block,
-    known_schemas,
-)
+from ticdc_spark.replicate.schemas.history import known_schemas
 from ticdc_spark.replicate.state.progress import Hold, PartitionState, PendingRows, Progress, QueuedDdl, TableState
 from ticdc_spark.spark.decode.control import (
     BootstrapRead,
@@ -72,7 +66,10 @@ def advance(
     if rules.until_ts is not None:
         resolved = min(resolved, rules.until_ts)
     begun = msgspec.structs.replace(progress, schemas=schemas, ddls=ddls, pending=pending, tables=tables)
+    passed_before = resolved < progress.applied
     resolved, missing = held_by_schemas(begun, resolved, left_out, named_after)
+    # A table that catches up waits for schemas by itself, also below what the others are bounded by now.
+    waits = held_by_schemas(begun, progress.applied, left_out, named_after)[1] if passed_before else missing
     if missing:
         first = min(missing, key=lambda rows: rows.min_ts)
         hold = Hold(kind="schema", what=describe_missing(first), since=progress.schema_wait_since or rules.now)
@@ -80,7 +77,7 @@ def advance(
     advanced = msgspec.structs.replace(
         begun,
         partitions=partitions,
-        catching_up=catching_up(progress, ordered, partitions, resolved, ended=ended),
+        catching_up=catching_up(progress, ordered, partitions, resolved, waits, ended=ended),
         hold=hold,
         schema_wait_since=(progress.schema_wait_since or rules.now) if missing else 0.0,
         replays=progress.replays + replays,
@@ -94,42 +91,6 @@ def advance(
         rejects=rejects,
         late=late,
         missing=missing,
-    )
-
-
-def held_by_schemas(
-    progress: Progress,
-    resolved: int,
-    left_out: Callable[[str, str], bool],
-    named_after: Callable[[Sequence[QueuedDdl]], frozenset[TableName]],
-) -> tuple[int, tuple[PendingRows, ...]]:
-    """How far tables may go before rows whose schema is not known, at most ``resolved``; and those rows.
-
-    The other arguments are those of ``advance``, ``progress`` with what the batch read.
-    """
-    known = {(schema.schema, schema.name, schema.key) for schema in progress.schemas if not is_block(schema.key)}
-    known |= {(table.schema, table.name, VALID_THEN) for table in progress.tables if table.table is not None}
-    applied = {(table.schema, table.name): table.applied for table in progress.tables}
-    left_behind: dict[int, frozenset[TableName]] = {}
-
-    def is_known(rows: PendingRows, bound: int) -> bool:
-        name, key = (rows.schema, rows.name), effective(rows.schema_key)
-        if (*name, key) in known or (*name, ANY_VERSION) in known:
-            return True
-        if left_out(*name) or rows.max_ts <= applied.get(name, 0):
-            return True
-        if bound not in left_behind:
-            left_behind[bound] = named_after([ddl for ddl in progress.ddls if ddl.change.commit_ts <= bound])
-        return key == VALID_THEN and name in left_behind[bound]
-
-    return bound_of_schemas(progress.pending, resolved, is_known)
-
-
-def describe_missing(rows: PendingRows) -> str:
-    """Name the table, version and place of rows that wait for a schema."""
-    return (
-        f"`{rows.schema}`.`{rows.name}` waits for the schema of version {rows.schema_key}; its first rows stand in "
-        f"topic {rows.topic}, partition {rows.partition}, commitTs {rows.min_ts}"
     )
 
 

@@ -12,7 +12,8 @@ from ticdc_spark.replicate.plan.evolve import DropDatabase, action
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.timeline import identity
-from ticdc_spark.replicate.state.progress import CatchUp, PartitionState, PendingRows, Progress, QueuedDdl
+from ticdc_spark.replicate.state.notes import CatchUp
+from ticdc_spark.replicate.state.progress import PartitionState, PendingRows, Progress, QueuedDdl
 from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, RowsRead, WatermarkRead
 
 Place = tuple[str, int]
@@ -23,14 +24,15 @@ def catching_up(
     controls: Sequence[ControlEvent],
     partitions: Sequence[PartitionState],
     resolved: int,
+    missing: Sequence[PendingRows] = (),
     *,
     ended: bool,
 ) -> tuple[CatchUp, ...]:
     """The tables that are behind after a batch.
 
     ``progress``: before it; ``controls``: by partition in the order of their offsets; ``partitions``: after it;
-    ``resolved``: how far the others go; ``ended``: a run to an end has read everything, so nothing more comes of what
-    is read.
+    ``resolved``: how far the others go; ``missing``: rows without a known schema; ``ended``: a run to an end has read
+    everything, so nothing more comes of what is read.
     """
     passed, events = _passed(progress, controls)
     places = [(state.topic, state.partition) for state in partitions]
@@ -57,9 +59,20 @@ def catching_up(
             behind[name] = {place: need for place, need in needs.items() if place[0] in topics}
     if ended:
         behind = {name: needs for name, needs in behind.items() if any(topic not in topics for topic, _ in needs)}
+    until: dict[TableName, int] = {}
+    for rows in missing:
+        if rows.min_ts <= progress.applied:
+            name = (rows.schema, rows.name)
+            until[name] = min(rows.min_ts - 1, until.get(name, rows.min_ts))
+            behind.setdefault(name, {})
     found = tuple(
-        CatchUp(schema=schema, name=name, needs=tuple(sorted((*place, need) for place, need in needs.items())))
-        for (schema, name), needs in behind.items()
+        CatchUp(
+            schema=name[0],
+            name=name[1],
+            needs=tuple(sorted((*place, need) for place, need in needs.items())),
+            until=until.get(name),
+        )
+        for name, needs in behind.items()
     )
     reached = {(state.topic, state.partition): state for state in partitions}
     return tuple(one for one in found if _bound(one, reached) < max(progress.applied, resolved))
@@ -150,7 +163,10 @@ def _bound(one: CatchUp, reached: Mapping[Place, PartitionState]) -> int:
         # A topic whose table was dropped or renamed away gets no newer watermark: in the end it is idle.
         passed = highest if state.idle else state.watermark
         marks.append(passed if passed > need or state.idle else 0)
-    return max(0, min(marks, default=0) - 1)
+    bound = max(0, min(marks, default=0) - 1)
+    if one.until is None:
+        return bound
+    return min(one.until, bound) if marks else one.until
 
 
 __all__ = ["bounds_behind", "catching_up", "with_dropped", "with_drops"]

@@ -1,7 +1,7 @@
 """DDLs that come later than their tables have passed them: the topic is read only now in which they stand. Pure.
 
-Watermarks of other topics had brought such a table so far. Where it has had no commit since, the DDL is applied as if it
-had come in time; where it has, rows of another schema may be in it, and it is marked.
+Watermarks of other topics had brought such a table so far. Where it has had no commit since, the DDL is applied as if
+it had come in time; where it has, rows of another schema may be in it, and it is marked.
 """
 
 from collections.abc import Mapping
@@ -16,8 +16,8 @@ States = Mapping[TableName, TableState]
 
 
 def late_for(progress: Progress, change: SchemaChange, topic: str, states: States) -> set[TableName]:
-    """The tables that a DDL changes and that have passed it without it. ``progress``: before the batch; ``topic``: where
-    the DDL stands."""
+    """The tables that a DDL changes and that have passed it without it. ``progress``: before the batch; ``topic``:
+    where the DDL stands."""
     ts = change.commit_ts
     if not progress.replay_below < ts <= progress.applied:
         return set()

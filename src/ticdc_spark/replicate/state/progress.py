@@ -14,7 +14,7 @@ import msgspec
 from ticdc_spark.config.values import ModeName
 from ticdc_spark.errors import EnvironmentFault
 from ticdc_spark.model import SchemaChange, Table, TopicPartition
-from ticdc_spark.replicate.state.notes import Doubt, PastName, SkippedRow, SourceNote, UnreadNote
+from ticdc_spark.replicate.state.notes import CatchUp, Doubt, PastName, SkippedRow, SourceNote, UnreadNote
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 
 T = TypeVar("T")
@@ -180,17 +180,6 @@ class LastDdl(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """``""`` for a database."""
     commit_ts: int
-
-
-class CatchUp(msgspec.Struct, frozen=True, kw_only=True):
-    """A table that was first seen by messages below what the job had applied: its topic was added or found later, or
-    the changefeed began to send it from an older checkpoint. It goes as far as its own partitions show."""
-
-    schema: str
-    name: str
-    needs: tuple[tuple[str, int, int], ...]
-    """(topic, partition, watermark): the partitions of its topics, each with the watermark that it must exceed to
-    bound the table: the one that it had passed already when older messages of the table came; 0: none."""
 
 
 class BatchTime(msgspec.Struct, frozen=True, kw_only=True):

@@ -37,7 +37,10 @@ def _without_finer_digits(column: LakeColumn, values: list[Any]) -> list[Any]:
     if column.type.arrow not in ("local", "instant"):
         return values
     unit = 10 ** (6 - fsp(column.column.type))
-    return [value and value.replace(microsecond=value.microsecond // unit * unit) for value in values]
+    return [
+        value.replace(microsecond=value.microsecond // unit * unit) if isinstance(value, datetime) else value
+        for value in values
+    ]
 
 
 def _cast(old: LakeType, column: LakeColumn, value: Any) -> Any:
