@@ -246,9 +246,9 @@ class Steps:
         states = self._touch_new(with_topics(states, progress), decided.advanced)
         states, _ = mark_unread(states, progress, decided.resolved, arrival=batch.arrival)
         states, _ = mark_new(states, progress.tables, decided.skipped, progress.skipped, arrival=batch.arrival)
+        states = without_beginning(self.progress, states, progress.partitions)
         if not batch.arrival:
-            states = mark_doubted(without_beginning(self.progress, states, progress.partitions), progress)
-            states = _with_behind(states, behind)
+            states = _with_behind(mark_doubted(states, progress), behind)
         before = {(table.schema, table.name): table for table in self.progress.tables}
         changed = [name for name, state in states.items() if _is_judged(before.get(name), state)]
         changed += [name for name, state in states.items() if result.states.get(name) != state]

@@ -6,6 +6,7 @@ import pytest
 
 from tests.unit.test_holes.shop import Shop
 from tests.unit.test_holes.test_lost_state import two_topics
+from ticdc_spark.protocols.base import Encoded
 
 BATCHES = pytest.mark.parametrize("rows", [1, 3, 1000])
 
@@ -102,3 +103,49 @@ def test_the_topics_of_a_table_are_in_its_stamp_and_cost_no_commit() -> None:
     shop.run(again=True)
     found = shop.lake("t")
     assert found is not None and found.snapshots == before
+
+
+# ---- nothing is left in the topic of a name that a table has since a RENAME
+
+
+def emptied(*, before: bool) -> Shop:
+    """Nothing is left in the topic of the name ``w``. ``before``: ``t`` had got that name before the job began."""
+    shop = Shop(topic_per_table=True)
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    shop.insert("t", id="1")
+    if before:
+        shop.sql("RENAME TABLE t TO w")
+    else:
+        shop.broker.create("cdc_shop_w")
+        shop.send(Encoded(None, b"{"), "cdc_shop_w")
+    if before:
+        shop.insert("w", id="2")
+    shop.broker.trim(("cdc_shop_w", 0), 1)
+    shop.watermark("cdc_shop_t")
+    return shop
+
+
+@BATCHES
+def test_a_renamed_table_is_unverified_where_nothing_is_left_of_a_topic_that_may_be_its_own(rows: int) -> None:
+    shop = emptied(before=True)
+    shop.run(rows)
+    shop.clock.advance(3600.0)
+    shop.run(rows, again=True)
+    assert (shop.rows("w"), shop.condition("w")) == ([(1,)], "unverified")
+
+
+@BATCHES
+def test_a_table_renamed_later_is_clean_though_nothing_is_left_of_some_topic(rows: int) -> None:
+    shop = emptied(before=False)
+    shop.run(rows)
+    shop.clock.advance(3600.0)
+    shop.watermark("cdc_shop_t")
+    shop.run(rows)
+    shop.sql("RENAME TABLE t TO v")
+    shop.insert("v", id="2")
+    shop.watermark("cdc_shop_t", "cdc_shop_v")
+    shop.run(rows)
+    shop.clock.advance(3600.0)
+    shop.watermark("cdc_shop_v")
+    shop.run(rows)
+    assert (shop.rows("v"), shop.condition("v")) == ([(1,), (2,)], "clean")

@@ -310,3 +310,18 @@ def test_rows_of_a_new_name_that_are_read_before_its_rename_wait_for_it(rows: in
     shop.run(rows)
     assert shop.rows("new") == sorted([(number,) for number in range(1, 11)], key=repr)
     assert (shop.condition("new"), shop.rows("old")) == ("clean", None)
+
+
+@pytest.mark.parametrize(("gone", "condition"), [(0, "clean"), (1, "unverified")])
+def test_an_empty_table_of_arrival_mode_is_clean_only_if_no_row_of_it_can_have_been_removed(
+    gone: int, condition: str
+) -> None:
+    shop = Shop("canal-json", mode="arrival")
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    shop.broker.add_partition("cdc")
+    if gone:
+        (encoded,) = shop.encoder.rows([shop.row("insert", (SCHEMA, "t"), {"id": "1"})])
+        shop.send(encoded, "cdc", 1)
+        shop.broker.trim(("cdc", 1), gone)
+    shop.run()
+    assert (shop.rows("t"), shop.condition("t")) == ([], condition)

@@ -21,7 +21,7 @@ from ticdc_spark.replicate.plan.late_ddl import late_for, with_late
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.order import in_order
 from ticdc_spark.replicate.plan.past import with_past
-from ticdc_spark.replicate.plan.reach import lowest
+from ticdc_spark.replicate.plan.reach import lowest, with_end_of_gone
 from ticdc_spark.replicate.plan.timeline import Rows, Step, identity, timelines
 from ticdc_spark.replicate.schemas.history import known_schemas
 from ticdc_spark.replicate.state.progress import Hold, PartitionState, PendingRows, Progress, QueuedDdl, TableState
@@ -129,7 +129,9 @@ def read_partitions(
             reaches=min(state.reaches, reached.get(place, state.reaches)),
             behind_since=0.0 if watermark > state.watermark else state.behind_since,
         )
-    return states, regressions
+    rows = (event.summary.max_ts for event in controls if isinstance(event, RowsRead))
+    newest = max((progress.newest, *rows, *(state.watermark for state in states.values())))
+    return with_end_of_gone(states, latest_offsets, newest), regressions
 
 
 def _resolve(
