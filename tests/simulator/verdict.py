@@ -68,6 +68,7 @@ def judge_tables(world: World, view: JobView, *, final: bool) -> Finding | None:
     if not view.applied:
         return None
     truth, lake = world.database.truth_at(view.applied), world.lab.lake.tables()
+    world.in_lake.update(lake)
     for name, live in truth.items():
         if world.wanted(name) and world.known(live.uid) and world.all_read(live.uid):
             finding = _judge(world, view, name, live, lake.get(name), final=final)
@@ -209,6 +210,8 @@ def _judge_kept(world: World, view: JobView, lake: Mapping[Name, LakeTable]) -> 
         ):
             continue
         table = lake.get(name)
+        if table is None and world.setup.job.snapshot and name not in world.in_lake:
+            continue  # It was dropped before it could be read in full.
         if table is None and live.rows:
             return Finding(kind="lost table", where="its DROP was skipped", detail=f"{name} had {len(live.rows)} rows")
         different = differences(live, table) if table is not None else None

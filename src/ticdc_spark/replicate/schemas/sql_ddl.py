@@ -36,7 +36,11 @@ def with_schemas(
         (schema.schema, schema.name): schema.table for schema in known if schema.key == ANY_VERSION
     }
     tables = {**files}
-    tables |= {name: state.table for name, state in states.items() if state.table is not None and not state.dropped}
+    tables |= {
+        name: _named(state.table, name)
+        for name, state in states.items()
+        if state.table is not None and not state.dropped
+    }
     unsure = {name for name, state in states.items() if state.misshapen}
     filled = []
     for ddl in ddls:
@@ -138,10 +142,18 @@ def _as_renamed(
             state = find(name)
         if state is None or state.table is None or state.dropped or state.ddl_ts < change.commit_ts:
             continue
-        tables = {**tables, name: state.table}
+        table = _named(state.table, name)
+        tables = {**tables, name: table}
         if change.table is None or (change.table.schema, change.table.name) == name:
-            change = msgspec.structs.replace(change, table=state.table)
+            change = msgspec.structs.replace(change, table=table)
     return change, tables
+
+
+def _named(table: Table, name: TableName) -> Table:
+    """A table under the name that the lake has it by: it keeps the old one until the last commit of its RENAME."""
+    if (table.schema, table.name) == name:
+        return table
+    return msgspec.structs.replace(table, schema=name[0], name=name[1])
 
 
 def named_after(
