@@ -277,12 +277,20 @@ def _truncate(work: TimelineWork, table: Table, mark: Mark, ts: int) -> None:
         work.commit(after, mark, mark[0], lambda stamp: work.batch.sink.stamp(name, stamp))
     else:
         after = msgspec.structs.replace(held, table=known, applied=ts, ddl_ts=ts, emptied=ts)
-        if not held.misshapen:
+        if not held.misshapen and not _has_other_columns(work, held, known):
             # An empty table equals the source whatever it was before.
             clean = held.table is not None
             after = msgspec.structs.replace(after, clean=clean, diverged_since=None, diverged_why="")
         work.commit(after, mark, mark[0], lambda stamp: work.batch.sink.truncate(name, stamp))
     failpoints.point("ddl")
+
+
+def _has_other_columns(work: TimelineWork, state: TableState, table: Table) -> bool:
+    """Whether a table that was there before the job has other columns than the source's."""
+    if state.origin != "adopted":
+        return False
+    have = {column.casefold() for column in work.batch.sink.columns((state.schema, state.name))}
+    return have != {column.name.casefold() for column in work.batch.columns(table)}
 
 
 def _create_missing(

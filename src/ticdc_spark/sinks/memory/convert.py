@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ticdc_spark.errors import DecisionNeeded, MessageError, SinkFault
+from ticdc_spark.errors import DecisionNeeded, MessageError
 from ticdc_spark.mysql import fsp
 from ticdc_spark.sinks.base import ColumnConversion, unconverted
 from ticdc_spark.spark.encode.typed_images import from_arrow
@@ -22,7 +22,7 @@ def convert_values(conversion: ColumnConversion, old: LakeType, column: LakeColu
         values = _without_finer_digits(before, values)
         cells, bad = from_arrow(before)(pa.array(values, arrow_type(before.type)))
         if bad:
-            raise SinkFault(f"column {column.name}: {next(iter(bad.values()))}")
+            raise DecisionNeeded(unconverted(column, next(iter(bad.values()))))
         array, unread, _ = to_arrow(column, conversion.lake)([convert(cell) for cell in cells])
     except (MessageError, ValueError, ArithmeticError, pa.ArrowException) as error:
         raise DecisionNeeded(unconverted(column, str(error))) from error
