@@ -17,7 +17,7 @@ from ticdc_spark.changefeed.config.settings import Changefeed
 from ticdc_spark.changefeed.encoders import cadence, encoders
 from ticdc_spark.changefeed.feed import End, Feed
 from ticdc_spark.changefeed.outbox import Outbox
-from ticdc_spark.changefeed.producer import STUCK, KafkaProducer, ProducerLost
+from ticdc_spark.changefeed.producer import KafkaProducer, ProducerLost
 from ticdc_spark.changefeed.progress import StateFolder
 from ticdc_spark.changefeed.report import Report, Show
 from ticdc_spark.changefeed.route import Placer
@@ -270,9 +270,8 @@ class _Run:
         """Raises: SinkFault when nothing was acknowledged for too long."""
         if not self._sequencer.waiting:
             self._last_ack = now
-        elif now - self._last_ack > STUCK:
-            servers = ",".join(self._changefeed.kafka.servers)
-            raise SinkFault(f"Kafka at {servers} has acknowledged nothing for {STUCK:.0f} s: {self._producer.heard}")
+        else:
+            self._producer.check_silence(self._last_ack)
 
     def _look_at_topics(self) -> None:
         try:

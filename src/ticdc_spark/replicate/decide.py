@@ -9,7 +9,6 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.errors import EnvironmentFault, RejectedMessage, UsageError
 from ticdc_spark.protocols import PROTOCOLS
-from ticdc_spark.replicate.apply.columns import diverged
 from ticdc_spark.replicate.apply.ddl import is_skipped
 from ticdc_spark.replicate.apply.rejects import log_rejects
 from ticdc_spark.replicate.modes.arrival import advance_arrived
@@ -26,6 +25,7 @@ from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.schemas.sql_ddl import named_after, with_schemas
 from ticdc_spark.replicate.schemas.upstream import add_upstream_schemas
 from ticdc_spark.replicate.skips import STAGE, mark, skip_line, skipped_of
+from ticdc_spark.replicate.state.conditions import diverged
 from ticdc_spark.replicate.state.notes import UnreadNote
 from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl, TableState
 from ticdc_spark.replicate.unread import names_in, with_left_out

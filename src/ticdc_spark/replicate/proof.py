@@ -10,6 +10,7 @@ from ticdc_spark.replicate.modes.arrival import batch_ordinal
 from ticdc_spark.replicate.modes.base import LandedBatch
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.reach import lowest
+from ticdc_spark.replicate.state.conditions import without_first_rows
 from ticdc_spark.replicate.state.notes import Doubt, DoubtedTable
 from ticdc_spark.replicate.state.progress import Progress, TableState
 from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, RowsRead, WatermarkRead
@@ -117,8 +118,7 @@ def mark_doubted(states: Mapping[TableName, TableState], progress: Progress) -> 
             continue
         later = any(lows.get(topic, one.reached + 2) > one.reached + 1 for topic in state.topics or every)
         if later or not (state.topics or doubt.cut):
-            origin = "bootstrap" if state.origin == "create" else state.origin
-            marked[one.schema, one.name] = msgspec.structs.replace(state, clean=False, origin=origin)
+            marked[one.schema, one.name] = without_first_rows(state)
     return marked
 
 

@@ -10,7 +10,7 @@ import msgspec
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import TableName
-from ticdc_spark.replicate.apply.columns import columns_gone, diverged
+from ticdc_spark.replicate.apply.columns import columns_gone
 from ticdc_spark.replicate.apply.look import Looked, look_at
 from ticdc_spark.replicate.apply.rows import vanished
 from ticdc_spark.replicate.plan.reach import partitions_at
@@ -18,6 +18,7 @@ from ticdc_spark.replicate.plan.timeline import DDL_STEPS
 from ticdc_spark.replicate.proof import doubt_of
 from ticdc_spark.replicate.schemas.files import with_schema_files
 from ticdc_spark.replicate.snapshot.steps import LOAD_STEP
+from ticdc_spark.replicate.state.conditions import diverged
 from ticdc_spark.replicate.state.progress import (
     CatchUp,
     PartitionState,

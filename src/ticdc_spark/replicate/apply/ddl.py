@@ -14,7 +14,7 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
-from ticdc_spark.replicate.apply.columns import OLD_VALUES, diverged, stop_if_columns_are_gone
+from ticdc_spark.replicate.apply.columns import OLD_VALUES, stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.commits import commits_of
 from ticdc_spark.replicate.apply.rename import is_begun, rename, set_aside
 from ticdc_spark.replicate.plan.evolve import (
@@ -33,6 +33,7 @@ from ticdc_spark.replicate.plan.evolve import (
 )
 from ticdc_spark.replicate.plan.names import tables_before_and_after, tables_of
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl
+from ticdc_spark.replicate.state.conditions import diverged
 from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.sinks.base import ColumnChanges
 from ticdc_spark.sinks.mark import NO_MARK, Mark

@@ -13,6 +13,7 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import TableName
 from ticdc_spark.mysql import tso_time
+from ticdc_spark.replicate.state.conditions import diverged
 from ticdc_spark.replicate.state.lease import living
 from ticdc_spark.replicate.state.lease_store import lease_store
 from ticdc_spark.replicate.state.progress import TableState
@@ -131,8 +132,7 @@ def _cleared(state: TableState, promise: TableState | None) -> TableState:
 
 def _diverged(state: TableState, at: int, why: str) -> TableState:
     log.warning("`%s`.`%s`: %s", state.schema, state.name, why)
-    since = at if state.diverged_since is None else state.diverged_since
-    return msgspec.structs.replace(state, clean=False, diverged_since=since, diverged_why=state.diverged_why or why)
+    return diverged(state, at, why)
 
 
 def _behind(name: TableName, stamp: Stamp, found: TableFound, promise: TableState | None) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from ticdc_spark.model import Offsets, TableName
+from ticdc_spark.replicate.state.conditions import without_first_rows
 from ticdc_spark.replicate.state.progress import PartitionState, Progress, TableState
 from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, WatermarkRead
 
@@ -67,8 +68,7 @@ def without_beginning(
             since = state.ddl_ts if renamed else state.emptied
             lacks = any(_may_lack(state, since, one) for one in cut)
         if lacks:
-            origin = "bootstrap" if state.origin == "create" else state.origin
-            found[name] = msgspec.structs.replace(state, clean=False, origin=origin)
+            found[name] = without_first_rows(state)
     return found
 
 
