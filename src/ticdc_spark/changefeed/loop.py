@@ -21,7 +21,7 @@ from ticdc_spark.changefeed.config.settings import Changefeed
 from ticdc_spark.changefeed.encoders import cadence, encoders
 from ticdc_spark.changefeed.feed import Element, End, Feed, Source
 from ticdc_spark.changefeed.outbox import Outbox
-from ticdc_spark.changefeed.producer import STUCK, KafkaProducer, ProducerLost
+from ticdc_spark.changefeed.producer import KafkaProducer, ProducerLost
 from ticdc_spark.changefeed.progress import StateFolder
 from ticdc_spark.changefeed.report import Report, Show
 from ticdc_spark.changefeed.route import Placer
@@ -306,9 +306,8 @@ class _Run:
         """Raises: SinkFault when nothing was acknowledged for too long."""
         if not self._sequencer.waiting or (self._batches is not None and self._batches.is_busy):
             self._last_ack = now  # tasks look themselves after what they send
-        elif now - self._last_ack > STUCK:
-            servers = ",".join(self._changefeed.kafka.servers)
-            raise SinkFault(f"Kafka at {servers} has acknowledged nothing for {STUCK:.0f} s: {self._producer.heard}")
+        else:
+            self._producer.check_silence(self._last_ack)
 
     def _look_at_topics(self) -> None:
         try:

@@ -11,7 +11,7 @@ from ticdc_spark.changefeed.clients import producing
 from ticdc_spark.changefeed.config.settings import KafkaTarget
 from ticdc_spark.errors import SinkFault, UnsendableChange, UsageError
 
-STUCK = 1800.0
+_STUCK = 1800.0
 """Seconds without an acknowledgement after which a run gives up, as TiCDC's changefeed-error-stuck-duration."""
 Delivered: TypeAlias = Callable[[Any, Any], None]
 _LOG = logging.getLogger(__name__)
@@ -76,6 +76,14 @@ class KafkaProducer:
         """The last error of a connection, for messages."""
         return self._heard
 
+    def check_silence(self, since: float) -> None:
+        """``since``: when something was acknowledged last, by ``time.monotonic``.
+
+        Raises: SinkFault where nothing was for too long.
+        """
+        if time.monotonic() - since > _STUCK:
+            raise SinkFault(f"Kafka at {self._where} has acknowledged nothing for {_STUCK:.0f} s: {self._heard}")
+
     def close(self, *, drop: bool) -> None:
         """Give up the connections; ``drop``: and what is queued."""
         if drop:
@@ -128,4 +136,4 @@ def _text(error: Exception) -> str:
     return first.str() if hasattr(first, "str") else str(first)
 
 
-__all__ = ["STUCK", "KafkaProducer", "ProducerLost", "Receipt"]
+__all__ = ["KafkaProducer", "ProducerLost", "Receipt"]

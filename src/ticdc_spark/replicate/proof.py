@@ -10,6 +10,7 @@ from ticdc_spark.replicate.modes.arrival import batch_ordinal
 from ticdc_spark.replicate.modes.base import LandedBatch
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.reach import lowest
+from ticdc_spark.replicate.state.conditions import without_first_rows
 from ticdc_spark.replicate.state.notes import Doubt, DoubtedTable
 from ticdc_spark.replicate.state.progress import Progress, TableState
 from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, RowsRead, WatermarkRead
@@ -77,6 +78,15 @@ def doubt_of(tables: Iterable[TableState], beginning: Offsets) -> Doubt:
     )
 
 
+def unread_topics(table: TableState, beginning: Offsets, generation: int) -> tuple[str, ...]:
+    """The topics that a table came from and that are not read any more, by its stamp: what comes of it may stand there,
+    so that no watermark of the others bounds it. ``generation``: that of the job now that its state was lost."""
+    if table.dropped or table.mark[0] < batch_ordinal(generation + 1, 0):
+        return ()  # In arrival mode each row says how old it is, and no watermark bounds a table.
+    read = {topic for topic, _ in beginning}
+    return tuple(topic for topic in table.topics if topic not in read)
+
+
 def _with_read(doubt: Doubt, controls: Sequence[ControlEvent]) -> Doubt | None:
     """What is left to doubt after messages: not the tables of which one was read that they had applied."""
     topics = dict(doubt.topics)
@@ -117,8 +127,7 @@ def mark_doubted(states: Mapping[TableName, TableState], progress: Progress) -> 
             continue
         later = any(lows.get(topic, one.reached + 2) > one.reached + 1 for topic in state.topics or every)
         if later or not (state.topics or doubt.cut):
-            origin = "bootstrap" if state.origin == "create" else state.origin
-            marked[one.schema, one.name] = msgspec.structs.replace(state, clean=False, origin=origin)
+            marked[one.schema, one.name] = without_first_rows(state)
     return marked
 
 
@@ -133,4 +142,4 @@ def _oldest(place: TopicPartition, landed: LandedBatch) -> list[int]:
     return oldest
 
 
-__all__ = ["check_unproven", "doubt_of", "is_doubt_over", "mark_doubted"]
+__all__ = ["check_unproven", "doubt_of", "is_doubt_over", "mark_doubted", "unread_topics"]

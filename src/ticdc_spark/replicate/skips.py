@@ -8,8 +8,8 @@ import msgspec
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.values import MessagePlace, skip_messages_line
 from ticdc_spark.model import TableName
-from ticdc_spark.replicate.apply.columns import diverged
 from ticdc_spark.replicate.apply.rejects import LOGGED
+from ticdc_spark.replicate.state.conditions import diverged
 from ticdc_spark.replicate.state.notes import SkippedRow, UnreadNote
 from ticdc_spark.replicate.state.progress import Progress, TableState
 from ticdc_spark.replicate.unread import last_of, names_in

@@ -6,8 +6,8 @@ import msgspec
 
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.model import TableName
-from ticdc_spark.replicate.apply.columns import diverged
 from ticdc_spark.replicate.plan.names import tables_of
+from ticdc_spark.replicate.state.conditions import diverged
 from ticdc_spark.replicate.state.notes import UnreadNote
 from ticdc_spark.replicate.state.progress import Progress, TableState
 

@@ -6,7 +6,6 @@ bytes that the server sends, which is what ``spark.types`` makes the lake's type
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
@@ -14,7 +13,17 @@ from typing import Any
 import pyarrow as pa
 
 from ticdc_spark.capture.snapshot.base import TooOld, Wanted, Wave, same_columns
-from ticdc_spark.capture.snapshot.keys import Range, condition, key_text, read_key
+from ticdc_spark.capture.snapshot.keys import (
+    ALTERED,
+    GONE,
+    MARGIN_MS,
+    Key,
+    Range,
+    condition,
+    key_text,
+    next_ranges,
+    plain_create,
+)
 from ticdc_spark.clients.mysql import TOO_OLD, connect, connection_options, driver, quoted, selected
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import MessageError, SourceFault
@@ -25,12 +34,7 @@ from ticdc_spark.spark.tasks import MOVED, ArrowTask, Counter, SourceMoved, in_w
 from ticdc_spark.spark.types import Cells, LakeColumn, LakeOptions, arrow_type, lake_columns, to_arrow
 
 _SYSTEM = ("information_schema", "mysql", "performance_schema", "sys", "metrics_schema", "INFORMATION_SCHEMA")
-_GONE = frozenset({1049, 1146})
-_ALTERED = frozenset({1054, 1412})
 _BATCH = 20_000
-_COUNTER = re.compile(r" AUTO_INCREMENT=\d+")
-_MARGIN_MS = 1000
-"""Added to the server's clock: a binary log has the time of commit in whole seconds."""
 
 
 class DatabaseReader:
@@ -87,7 +91,7 @@ class DatabaseReader:
                 cursor.execute("COMMIT")
                 return ts
         clock = float(self._one("SELECT UNIX_TIMESTAMP(NOW(6))")[0])
-        return (int(clock * 1000) + _MARGIN_MS) << 18
+        return (int(clock * 1000) + MARGIN_MS) << 18
 
     def wave(self, wanted: Wanted) -> Wave:
         """See ``SnapshotReader``."""
@@ -99,7 +103,7 @@ class DatabaseReader:
             raise SourceMoved("it has other columns, or another key")
         keys = handle_key(table)
         ranges = self._ranges(table, keys, wanted)
-        read = _Read(self._options, table, wanted, keys, tuple(ranges), _plain(create))
+        read = _Read(self._options, table, wanted, keys, tuple(ranges), plain_create(create))
         last = ranges[-1].upto
         return Wave(parts=len(ranges), read=read, upto="" if last is None else key_text(last), done=last is None)
 
@@ -112,30 +116,23 @@ class DatabaseReader:
     def _ranges(self, table: Table, keys: Sequence[str], wanted: Wanted) -> list[Range]:
         """The next ranges, each of about ``chunk_rows`` rows; the last one of all has no end."""
         types = [column.type for name in keys for column in table.columns if column.name == name]
-        chosen = ", ".join(selected(name, kind) for name, kind in zip(keys, types, strict=True))
-        ordered = ", ".join(map(quoted, keys))
-        above, found = read_key(wanted.upto), []
+        source = f"{quoted(table.schema)}.{quoted(table.name)}"
         with self._cursor(wanted.at) as cursor:
-            for _ in range(wanted.parts):
-                where = condition(keys, types, Range(above, None), self._connection.escape)
-                cursor.execute(
-                    f"SELECT {chosen} FROM {quoted(table.schema)}.{quoted(table.name)} WHERE {where} "
-                    f"ORDER BY {ordered} LIMIT 1 OFFSET {wanted.chunk_rows - 1}"
-                )
+
+            def fetch(query: str) -> Key | None:
+                cursor.execute(query)
                 row = cursor.fetchone()
-                end = None if row is None else tuple(row)
-                found.append(Range(above, end))
-                if end is None:
-                    break
-                above = end
-        return found
+                return None if row is None else tuple(row)
+
+            literal = self._connection.escape
+            return next_ranges(source, keys, types, wanted.upto, wanted.chunk_rows, wanted.parts, fetch, literal)
 
     def _create(self, name: TableName, at: int | None) -> str | None:
         with self._cursor(at) as cursor:
             try:
                 cursor.execute(f"SHOW CREATE TABLE {quoted(name[0])}.{quoted(name[1])}")
             except self._mysql.MySQLError as error:
-                if error.args and error.args[0] in _GONE:
+                if error.args and error.args[0] in GONE:
                     return None
                 raise
             return str(cursor.fetchone()[1])
@@ -204,13 +201,13 @@ class _Read:
                     # In the transaction of the SELECT, which keeps the table from being altered until its end.
                     name = f"{quoted(self.table.schema)}.{quoted(self.table.name)}"
                     cursor.execute(f"SHOW CREATE TABLE {name}")
-                    if _plain(str(cursor.fetchone()[1])) != self.create:
+                    if plain_create(str(cursor.fetchone()[1])) != self.create:
                         raise MessageError(f"{MOVED}: it was altered")
                     cursor.fetchall()
                 cursor.close()
         except mysql.MySQLError as error:
             code = error.args[0] if error.args else 0
-            if code in _GONE | _ALTERED:
+            if code in GONE | ALTERED:
                 raise MessageError(f"{MOVED}: {error.args[-1]}") from error
             raise _fault(where, error) from error
         except UnicodeDecodeError as error:
@@ -249,11 +246,6 @@ def typed(
         arrays.append(array)
     fields = [pa.field(column.name, arrow_type(column.type)) for column in columns]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
-
-
-def _plain(create: str) -> str:
-    """A CREATE statement without what INSERT changes in it."""
-    return _COUNTER.sub("", create)
 
 
 def _fault(where: str, error: Exception) -> SourceFault:

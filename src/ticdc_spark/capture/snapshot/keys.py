@@ -1,7 +1,8 @@
-"""Ranges of keys: where a chunk ends and the next one begins, as SQL and as text."""
+"""Chunks of a server's table: ranges of keys, as SQL and as text, and whether the table is still the same."""
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
 from decimal import Decimal
@@ -9,11 +10,18 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from ticdc_spark.clients.mysql import quoted
+from ticdc_spark.clients.mysql import quoted, selected
 from ticdc_spark.model import ColumnType, Value
 from ticdc_spark.mysql import is_integer
 
 Key: TypeAlias = tuple[Value, ...]
+GONE = frozenset({1049, 1146})
+"""Codes of a server's errors: there is no such database or table."""
+ALTERED = frozenset({1054, 1412})
+"""And: there is no such column, or the table was altered since the transaction began."""
+MARGIN_MS = 1000
+"""Added to the server's clock: a binlog has the time of commit in whole seconds."""
+_COUNTER = re.compile(r" AUTO_INCREMENT=\d+")
 
 
 class Range(msgspec.Struct, frozen=True):
@@ -51,6 +59,32 @@ def _sql_value(kind: ColumnType, value: Value) -> Any:
     return float(value) if kind.name in ("float", "double") and value is not None else value
 
 
+def next_ranges(
+    source: str, names: Sequence[str], types: Sequence[ColumnType], upto: str, rows: int, count: int,
+    fetch: Callable[[str], Key | None], literal: Callable[[Any], str],
+) -> list[Range]:  # fmt: skip
+    """The next ranges of a table behind a key, each of about ``rows`` rows; the last one of all has no end.
+
+    ``source``: the table, as SQL. ``upto``: the key's text (``key_text``). ``fetch``: the first row of a query.
+    """
+    chosen = ", ".join(selected(name, kind) for name, kind in zip(names, types, strict=True))
+    ordered = ", ".join(map(quoted, names))
+    above, found = read_key(upto), list[Range]()
+    while len(found) < count:
+        where = condition(names, types, Range(above, None), literal)
+        end = fetch(f"SELECT {chosen} FROM {source} WHERE {where} ORDER BY {ordered} LIMIT 1 OFFSET {rows - 1}")
+        found.append(Range(above, end))
+        if end is None:
+            break
+        above = end
+    return found
+
+
+def plain_create(create: str) -> str:
+    """A CREATE statement without what INSERT changes in it."""
+    return _COUNTER.sub("", create)
+
+
 def key_text(key: Key) -> str:
     """A key as text. See ``read_key``."""
     cells = [["b", b64encode(cell).decode()] if isinstance(cell, bytes) else ["t", cell] for cell in key]
@@ -65,4 +99,15 @@ def read_key(text: str) -> Key | None:
     return tuple(b64decode(cell) if kind == "b" else cell for kind, cell in cells)
 
 
-__all__ = ["Key", "Range", "condition", "key_text", "read_key"]
+__all__ = [
+    "ALTERED",
+    "GONE",
+    "MARGIN_MS",
+    "Key",
+    "Range",
+    "condition",
+    "key_text",
+    "next_ranges",
+    "plain_create",
+    "read_key",
+]

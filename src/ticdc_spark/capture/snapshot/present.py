@@ -15,7 +15,17 @@ from ticdc_spark.capture.binlog.connection import Connection, pymysql, wrapped
 from ticdc_spark.capture.binlog.schemas import presented
 from ticdc_spark.capture.binlog.server import now_ms
 from ticdc_spark.capture.binlog.uri import ServerUri, parse_uri
-from ticdc_spark.capture.snapshot.keys import Range, condition, key_text, read_key
+from ticdc_spark.capture.snapshot.keys import (
+    ALTERED,
+    GONE,
+    MARGIN_MS,
+    Key,
+    Range,
+    condition,
+    key_text,
+    next_ranges,
+    plain_create,
+)
 from ticdc_spark.clients.mysql import quoted, selected
 from ticdc_spark.clients.upstream import CellReader, cell_reader
 from ticdc_spark.ddl import parse_create
@@ -24,13 +34,8 @@ from ticdc_spark.model import Column, ColumnType, Row, Table, TableName
 from ticdc_spark.mysql import INTEGER_BITS, handle_key, is_bytes, tso
 from ticdc_spark.spark.tasks import SourceMoved
 
-_COUNTER = re.compile(r" AUTO_INCREMENT=\d+")
 _VERSIONED = re.compile(r"\bWITH SYSTEM VERSIONING\b")
-_GONE = frozenset({1049, 1146})
-_ALTERED = frozenset({1054, 1412})
 _AT_ONCE = 2000
-_MARGIN_MS = 1000
-"""Added to the server's clock: a binlog has the time of commit in whole seconds."""
 _LONG = "SET SESSION net_write_timeout = 3600, SESSION net_read_timeout = 3600"
 """Who reads may wait for Kafka."""
 
@@ -78,7 +83,7 @@ class ServerTables:
         try:
             found = connection.rows(f"SHOW CREATE TABLE {_sql_name(name)}")
         except SourceFault as fault:
-            if _code(fault) in _GONE:
+            if _code(fault) in GONE:
                 return None
             raise
         return _present(str(found[0][1]), name, self._mariadb)
@@ -92,7 +97,7 @@ class ServerTables:
 
     def now(self) -> int:
         """See ``PresentTables``."""
-        return tso(now_ms(self._connected()) + _MARGIN_MS)
+        return tso(now_ms(self._connected()) + MARGIN_MS)
 
     def ranges(self, found: Present, upto: str, rows: int, count: int) -> Sequence[Range]:
         """See ``PresentTables``."""
@@ -100,26 +105,18 @@ class ServerTables:
         if not names:
             return [Range(None, None)]
         connection = self._connected()
-        chosen = ", ".join(selected(name, kind) for name, kind in zip(names, types, strict=True))
-        ordered = ", ".join(map(quoted, names))
+
+        def fetch(query: str) -> Key | None:
+            cells = connection.rows(query)
+            return tuple(cells[0]) if cells else None
+
         source = _sql_name((found.table.schema, found.table.name))
-        above, ranges = read_key(upto), []
-        for _ in range(count):
-            where = condition(names, types, Range(above, None), connection.raw.escape)
-            try:
-                cells = connection.rows(
-                    f"SELECT {chosen} FROM {source} WHERE {where} ORDER BY {ordered} LIMIT 1 OFFSET {rows - 1}"
-                )
-            except SourceFault as fault:
-                if _code(fault) in _GONE | _ALTERED:
-                    raise SourceMoved(str(fault)) from fault
-                raise
-            end = tuple(cells[0]) if cells else None
-            ranges.append(Range(above, end))
-            if end is None:
-                break
-            above = end
-        return ranges
+        try:
+            return next_ranges(source, names, types, upto, rows, count, fetch, connection.raw.escape)
+        except SourceFault as fault:
+            if _code(fault) in GONE | ALTERED:
+                raise SourceMoved(str(fault)) from fault
+            raise
 
     def close(self) -> None:
         """See ``PresentTables``."""
@@ -196,20 +193,16 @@ def _check(cursor: Any, found: Present, library: Any) -> None:
         cursor.execute(f"SHOW CREATE TABLE {name}")
         (shown,) = cursor.fetchall()
     except library.MySQLError as error:
-        if error.args and error.args[0] in _GONE | _ALTERED:
+        if error.args and error.args[0] in GONE | ALTERED:
             raise SourceMoved(str(error.args[-1])) from error
         raise
-    if _plain(str(shown[1])) != found.create:
+    if plain_create(str(shown[1])) != found.create:
         raise SourceMoved("it was altered")
 
 
 def _present(create: str, name: TableName, mariadb: bool) -> Present:
-    plain = _plain(create)
+    plain = plain_create(create)
     return Present(presented(parse_create(_VERSIONED.sub("", plain), name[0], "escape"), mariadb=mariadb), plain)
-
-
-def _plain(create: str) -> str:
-    return _COUNTER.sub("", create)
 
 
 def _keys(table: Table) -> tuple[list[str], list[ColumnType]]:

@@ -12,9 +12,9 @@ import msgspec
 
 from ticdc_spark.changefeed.backlog.files import Messages, read_messages_of
 from ticdc_spark.changefeed.config.settings import KafkaTarget
-from ticdc_spark.changefeed.producer import STUCK, KafkaProducer
+from ticdc_spark.changefeed.producer import KafkaProducer
 from ticdc_spark.changefeed.snapshot.fence import sending
-from ticdc_spark.errors import SinkFault, TicdcSparkError
+from ticdc_spark.errors import TicdcSparkError
 
 _IN_FLIGHT = 20_000
 """Messages that are handed to the producer and not acknowledged."""
@@ -52,42 +52,34 @@ def send_part(job: SendJob, number: int) -> Sent:
 
 def _sent(job: SendJob, blocks: tuple[Messages, ...]) -> Sent:
     producer = KafkaProducer(job.kafka)
-    waiting: set[int] = set()
-    counts: dict[int, int] = {}
+    waiting: dict[int, int] = {}
     acknowledged: list[int] = []
-    sent = 0
     try:
         for ticket, block in enumerate(blocks):
             receipt = producer.receipt(ticket, block.count, acknowledged)
-            waiting.add(ticket)
-            counts[ticket] = block.count
+            waiting[ticket] = block.count
             for key, value in read_messages_of(block):
                 producer.send(block.topic, block.partition, key, value, receipt)
-            sent += block.count
-            _settle(producer, waiting, counts, acknowledged, _IN_FLIGHT, job.kafka)
-        _settle(producer, waiting, counts, acknowledged, 0, job.kafka)
-        return Sent(messages=sent)
+            _settle(producer, waiting, acknowledged, _IN_FLIGHT)
+        _settle(producer, waiting, acknowledged, 0)
+        return Sent(messages=sum(block.count for block in blocks))
     finally:
         producer.close(drop=True)
 
 
-def _settle(
-    producer: KafkaProducer, waiting: set[int], counts: dict[int, int], acknowledged: list[int], most: int,
-    kafka: KafkaTarget,
-) -> None:  # fmt: skip
-    """Wait until at most so many messages are not acknowledged. Raises: SinkFault"""
+def _settle(producer: KafkaProducer, waiting: dict[int, int], acknowledged: list[int], most: int) -> None:
+    """Wait until at most so many messages, counted by ticket, are not acknowledged. Raises: SinkFault"""
     heard = time.monotonic()
     producer.poll(0.0)
     while True:
         if acknowledged:
             heard = time.monotonic()
-            waiting.difference_update(acknowledged)
-            acknowledged.clear()
-        if sum(counts[ticket] for ticket in waiting) <= most:
+        for ticket in acknowledged:
+            del waiting[ticket]
+        acknowledged.clear()
+        if sum(waiting.values()) <= most:
             return
-        if time.monotonic() - heard > STUCK:
-            where = ",".join(kafka.servers)
-            raise SinkFault(f"Kafka at {where} has acknowledged nothing for {STUCK:.0f} s: {producer.heard}")
+        producer.check_silence(heard)
         producer.poll(0.05)
 
 

@@ -13,9 +13,8 @@ from ticdc_spark.changefeed.config.settings import Changefeed
 from ticdc_spark.changefeed.dispatch.router import Router
 from ticdc_spark.changefeed.encoders import cadence, encoder, opened_registry
 from ticdc_spark.changefeed.outbox import Outbox
-from ticdc_spark.changefeed.producer import STUCK, KafkaProducer
+from ticdc_spark.changefeed.producer import KafkaProducer
 from ticdc_spark.changefeed.topics import Topics
-from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import Table
 from ticdc_spark.protocols import protocol
 from ticdc_spark.streams.registering import Registering, register_table
@@ -80,13 +79,11 @@ class Announcer:
             ticket = next(self._tickets)
             waiting.add(ticket)
             outbox.do(SendBootstrap(ticket, places, table, commit_ts))
-        end = time.monotonic() + STUCK
+        began = time.monotonic()
         while waiting:
             self._producer.poll(0.05)
             waiting.difference_update(outbox.acknowledged)
-            if time.monotonic() > end:
-                where = ",".join(self._changefeed.kafka.servers)
-                raise SinkFault(f"Kafka at {where} has acknowledged nothing for {STUCK:.0f} s: {self._producer.heard}")
+            self._producer.check_silence(began)
 
 
 __all__ = ["Announcer"]

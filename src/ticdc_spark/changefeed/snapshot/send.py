@@ -18,12 +18,12 @@ from ticdc_spark.changefeed.config.settings import Changefeed
 from ticdc_spark.changefeed.dispatch.router import Router
 from ticdc_spark.changefeed.encoders import encoder
 from ticdc_spark.changefeed.outbox import Outbox
-from ticdc_spark.changefeed.producer import STUCK, KafkaProducer
+from ticdc_spark.changefeed.producer import KafkaProducer
 from ticdc_spark.changefeed.route import Placer
 from ticdc_spark.changefeed.snapshot.fence import sending
 from ticdc_spark.changefeed.snapshot.plan import Part, PartSent
 from ticdc_spark.changefeed.topics import TopicFacts
-from ticdc_spark.errors import SinkFault, TicdcSparkError
+from ticdc_spark.errors import TicdcSparkError
 from ticdc_spark.model import RowChange
 from ticdc_spark.protocols import protocol
 from ticdc_spark.spark.tasks import SourceMoved
@@ -74,7 +74,7 @@ def _sent(job: SendJob, part: Part) -> PartSent:
         outbox = Outbox(
             changefeed.protocol, partial(encoder, changefeed, registry, job.rules.topic), job.limit, producer
         )
-        flow = _Flow(outbox, producer, ",".join(changefeed.kafka.servers))
+        flow = _Flow(outbox, producer)
         for rows in read_range(job.server, part.found, part.of):
             by_place: dict[Place, list[RowChange]] = {}
             for place, change in placer.inserts(table, rows, job.base):
@@ -91,8 +91,8 @@ def _sent(job: SendJob, part: Part) -> PartSent:
 class _Flow:
     """Counts rows that are not acknowledged."""
 
-    def __init__(self, outbox: Outbox, producer: KafkaProducer, where: str) -> None:
-        self._outbox, self._producer, self._where = outbox, producer, where
+    def __init__(self, outbox: Outbox, producer: KafkaProducer) -> None:
+        self._outbox, self._producer = outbox, producer
         self._tickets = count(1)
         self._open: dict[int, int] = {}
         self._waiting = 0
@@ -115,10 +115,7 @@ class _Flow:
                 return
             if acknowledged:
                 heard = time.monotonic()
-            elif time.monotonic() - heard > STUCK:
-                raise SinkFault(
-                    f"Kafka at {self._where} has acknowledged nothing for {STUCK:.0f} s: {self._producer.heard}"
-                )
+            self._producer.check_silence(heard)
             self._producer.poll(0.05)
 
 

@@ -6,18 +6,13 @@ import msgspec
 
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.replicate.apply.batch import TimelineWork
+from ticdc_spark.replicate.state.conditions import diverged
 from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, lake_columns
 
 OLD_VALUES = "_ticdc_old"
 """Column that holds the old values while a type change converts them."""
-
-
-def diverged(state: TableState, since: int, why: str) -> TableState:
-    """A table that may differ from the source from a commit_ts on."""
-    first = since if state.diverged_since is None else state.diverged_since
-    return msgspec.structs.replace(state, clean=False, diverged_since=first, diverged_why=state.diverged_why or why)
 
 
 def stop_if_columns_are_gone(work: TimelineWork, state: TableState) -> None:
@@ -65,4 +60,4 @@ def _why(gone: Sequence[LakeColumn]) -> str:
     return f"somebody else dropped or renamed columns in the lake: {columns}"
 
 
-__all__ = ["columns_gone", "diverged", "stop_if_columns_are_gone"]
+__all__ = ["columns_gone", "stop_if_columns_are_gone"]

@@ -13,6 +13,7 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import TableName
 from ticdc_spark.mysql import tso_time
+from ticdc_spark.replicate.state.conditions import diverged
 from ticdc_spark.replicate.state.lease import living
 from ticdc_spark.replicate.state.lease_store import lease_store
 from ticdc_spark.replicate.state.progress import TableState
@@ -69,6 +70,15 @@ def look_at(
     return Looked(state=state, stamp=stamp, behind=behind, furthest=found.furthest, snapshot=found.snapshot)
 
 
+def held_in_lake(sink: Sink, job: Job, name: TableName) -> TableState | None:
+    """What a table of this job is by its stamp alone; ``None``: there is none. Raises: SinkFault"""
+    found = sink.find(name)
+    stamp = None if found is None else found.stamp
+    if stamp is None or stamp.job != job.name or not stamp.about:
+        return None
+    return _merged(name, msgspec.json.decode(stamp.about.encode(), type=TableState), stamp, None)
+
+
 def _merged(name: TableName, held: TableState, stamp: Stamp, promise: TableState | None) -> TableState:
     """The state in the stamp, with what only the progress has."""
     state = msgspec.structs.replace(
@@ -77,7 +87,6 @@ def _merged(name: TableName, held: TableState, stamp: Stamp, promise: TableState
         name=name[1],
         mark=stamp.mark,
         applied=stamp.mark[0],
-        topics=(),
         rows=0,
         job_applied=stamp.job_applied,
     )
@@ -85,7 +94,7 @@ def _merged(name: TableName, held: TableState, stamp: Stamp, promise: TableState
         return state
     state = msgspec.structs.replace(
         state,
-        topics=promise.topics,
+        topics=tuple(sorted({*state.topics, *promise.topics})),
         rows=promise.rows,
         quarantined=promise.quarantined,
         snapshot_id=promise.snapshot_id,
@@ -131,8 +140,7 @@ def _cleared(state: TableState, promise: TableState | None) -> TableState:
 
 def _diverged(state: TableState, at: int, why: str) -> TableState:
     log.warning("`%s`.`%s`: %s", state.schema, state.name, why)
-    since = at if state.diverged_since is None else state.diverged_since
-    return msgspec.structs.replace(state, clean=False, diverged_since=since, diverged_why=state.diverged_why or why)
+    return diverged(state, at, why)
 
 
 def _behind(name: TableName, stamp: Stamp, found: TableFound, promise: TableState | None) -> str:
@@ -183,4 +191,4 @@ def _refuse_living(job: Job, name: TableName, stamp: Stamp | None) -> None:
         raise DecisionNeeded(message)
 
 
-__all__ = ["Looked", "look_at"]
+__all__ = ["Looked", "held_in_lake", "look_at"]

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from ticdc_spark.config.table_filter import table_filter
-from ticdc_spark.replicate.apply.columns import diverged
 from ticdc_spark.replicate.plan.evolve import ENTERS, LEAVES, Alter, action
 from ticdc_spark.replicate.plan.names import tables_of
+from ticdc_spark.replicate.state.conditions import diverged
 from ticdc_spark.replicate.state.progress import QueuedDdl, TableState
 from ticdc_spark.replicate.unread import LEFT_OUT
 from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, table_of

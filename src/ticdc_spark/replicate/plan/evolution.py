@@ -57,7 +57,7 @@ class Evolution(msgspec.Struct, frozen=True):
     rewrites: tuple[Rewrite, ...]
     """Also of columns whose lake type stays while their values change (DATETIME(6) to DATETIME)."""
     inexact: tuple[str, ...] = ()
-    """One sentence for each rewrite whose values may differ from the source's: the table is to be marked."""
+    """One sentence for each rewrite or new column whose values may differ: the table is to be marked."""
     order: tuple[str, ...] = ()
     """All lake names in the source's order."""
 

@@ -7,8 +7,9 @@ import msgspec
 from ticdc_spark import failpoints
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
-from ticdc_spark.replicate.apply.columns import OLD_VALUES, diverged
+from ticdc_spark.replicate.apply.columns import OLD_VALUES
 from ticdc_spark.replicate.apply.rename import set_aside
+from ticdc_spark.replicate.state.conditions import diverged
 from ticdc_spark.replicate.state.progress import Load, TableState
 from ticdc_spark.sinks.base import ColumnChanges
 from ticdc_spark.sinks.loads_base import LoadNote
