@@ -151,11 +151,18 @@ STEPS = (
     ),
     one(
         "batches that the log lacks are not missed",
-        "replicate.start:_missing_batches",
-        "if waiting else",
-        "if False else",
+        "replicate.start:begin",
+        "if missing:",
+        "if False:",
         "restore_lake",
         "save_lake",
+    ),
+    one(
+        "batches that land anew behind an older state are not noted",
+        "replicate.start:_with_landed_before",
+        "if newest <= batch:",
+        "if True:",
+        found_by=f"{_SET_BACK}::test_a_lake_from_before_an_older_state_landed_its_batch_anew_stops_the_job",
     ),
     one(
         "a table that a DDL has passed is redone from the log alone",
