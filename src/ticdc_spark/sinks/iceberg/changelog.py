@@ -4,10 +4,11 @@ Both are partitioned by generation and batch, and a batch that is done again rep
 explicit filter. Rows stay in the log until every table has applied them, and ``log-retention`` on top.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
@@ -15,6 +16,7 @@ from ticdc_spark.config.values import WriterName
 from ticdc_spark.sinks.changelog_base import LateRows
 from ticdc_spark.sinks.iceberg.catalog import NAMESPACE
 from ticdc_spark.sinks.iceberg.faults import faults, quote
+from ticdc_spark.sinks.iceberg.java import JavaNames
 from ticdc_spark.sinks.iceberg.log_table import LogTableFiles
 from ticdc_spark.spark.decode.control import Control, ControlEvent, Reject, read_control
 from ticdc_spark.spark.decode.envelopes import CONTROL_BUCKET, LOG_DDL, LandingPlan, bucket_of, land
@@ -55,6 +57,8 @@ _TASK_ROWS = 10_000
 """Rows of the log that are worth a task."""
 _ONE_TASK_BYTES = 128 << 20
 """Bytes of files, compressed, that one task may do alone."""
+_FAR_AHEAD_MS = 253_370_764_800_000
+"""9999-01-01"""
 _REMEMBERED = 20
 """Batches whose files are known without asking the table."""
 
@@ -198,15 +202,29 @@ class IcebergChangeLog:
         files = self._find(scan)
         return files is not None and sum(file.bytes for file in files) <= _ONE_TASK_BYTES
 
-    def map_rows(
-        self, session: SparkSession, scan: LogScan, task: ArrowTask, ddl: str, most_tasks: int | None = None
-    ) -> DataFrame:
+    def map_rows(self, session: SparkSession, scan: LogScan, task: ArrowTask, ddl: str) -> DataFrame:
         """Raw rows of one table through a task over ``LOG_COLUMNS``, which gives ``ddl``."""
         files = self._find(scan)
         if files is None:
             return self.rows(session, scan).mapInArrow(task, ddl)
-        tasks = _share_out(files, most_tasks or session.sparkContext.defaultParallelism)
+        tasks = _share_out(files, session.sparkContext.defaultParallelism)
         return session.range(0, len(tasks), 1, len(tasks)).mapInArrow(chain(read_log(tasks, scan), task), ddl)
+
+    def run_in_one(self, scan: LogScan, task: ArrowTask) -> list[dict[str, Any]]:
+        """All raw rows of one table through one task; the rows that it gives. Only where ``can_map_in_one``.
+
+        Without Spark SQL, which would plan and compile a query for each.
+        """
+        files = self._find(scan)
+        assert files is not None, "that was asked before"
+        work = chain(read_log([[file.path for file in files]], scan), task)
+
+        def run(numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
+            for batch in work([pa.record_batch([pa.array(list(numbers))], names=["number"])]):
+                yield from batch.to_pylist()
+
+        found: list[dict[str, Any]] = self.spark.sparkContext.parallelize([0], 1).mapPartitions(run).collect()
+        return found
 
     def _find(self, scan: LogScan) -> list[LogFile] | None:
         """The files that may hold such rows; ``None`` when Spark must read them."""
@@ -264,19 +282,18 @@ class IcebergChangeLog:
     def forget(self, generation: int, before: int) -> None:
         """See ``ChangeLog``; what only old snapshots of the log hold goes, too."""
         with faults("the change log cannot be pruned"):
+            # By Iceberg's own API: Spark's procedures look through every file of the table, by several jobs.
+            api = JavaNames(self.spark._jvm.org.apache.iceberg)  # type: ignore[union-attr]
+            ask = api.expressions.Expressions
+            this = getattr(ask, "and")(ask.equal("generation", generation), ask.lessThan("batch", before))
+            old = getattr(ask, "or")(ask.lessThan("generation", generation), this)
             self.fence()
-            self.spark.sql(
-                f"DELETE FROM {self.table} WHERE generation < {generation} "
-                f"OR (generation = {generation} AND batch < {before})"
-            )
-            self._landed = {at: files for at, files in self._landed.items() if at >= (generation, before)}
-            catalog = self.table.split(".")[0]
             for name in (self.table, self.dead_letters):
-                plain = name.removeprefix(f"{catalog}.").replace("`", "")
-                self.spark.sql(
-                    f"CALL {catalog}.system.expire_snapshots(table => '{plain}', "
-                    f"older_than => TIMESTAMP '9999-01-01', retain_last => 1)"
-                )
+                table = api.spark.Spark3Util.loadIcebergTable(self.spark._jsparkSession, name)
+                if name == self.table:
+                    table.newDelete().deleteFromRowFilter(old).commit()
+                table.expireSnapshots().expireOlderThan(_FAR_AHEAD_MS).retainLast(1).commit()
+            self._landed = {at: files for at, files in self._landed.items() if at >= (generation, before)}
 
 
 def _is_batch(generation: int, batch: int) -> Column:
