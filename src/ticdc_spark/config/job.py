@@ -139,6 +139,10 @@ class JobKeys(Section, frozen=True, kw_only=True):
     batch_rows: Positive = 500_000
     batch_bytes: Size = 256 * 2**20
     poll_interval: Duration = 1.0
+    commit_interval: Duration = 10.0
+    """From the begin of a batch to that of the next one, unless a full one is there already."""
+    retry_for: Duration = 600.0
+    """How long a run goes on trying when a broker, registry or catalog does not answer any more."""
     idle_partition_timeout: Duration = 60.0
     schema_timeout: Duration = 600.0
     parallel_tables: Positive = 4
