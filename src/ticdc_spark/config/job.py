@@ -127,6 +127,20 @@ class SnapshotKeys(Section, frozen=True, kw_only=True):
     chunk_rows: Positive = 100_000
 
 
+class UpkeepKeys(Section, frozen=True, kw_only=True):
+    """What is done for the tables' files while a job runs. Durations are seconds."""
+
+    enabled: bool = True
+    interval: Duration = 600.0
+    """Between two looks at a table."""
+    files: Positive = 20
+    """Small data files, or files of deletes, from which a table is compacted."""
+    keep_all: Duration = 1800.0
+    """How long every snapshot is kept."""
+    keep_hourly: Duration = 5 * 86400.0
+    """How long one snapshot an hour is kept."""
+
+
 class JobKeys(Section, frozen=True, kw_only=True):
     """The section ``[job]``. Durations are seconds, sizes are bytes."""
 
@@ -178,6 +192,7 @@ class Job(JobKeys, frozen=True, kw_only=True):
     source: SourceConfig
     sink: IcebergConfig
     schema: SchemaFiles = SchemaFiles()
+    upkeep: UpkeepKeys = UpkeepKeys()
     snapshot: SnapshotKeys | None = None
     """``None``: tables that are new to the job begin with what the messages have."""
     spark: dict[str, str] = msgspec.field(default_factory=dict)

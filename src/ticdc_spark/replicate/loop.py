@@ -20,6 +20,7 @@ from ticdc_spark.replicate.state.lease import acquire
 from ticdc_spark.replicate.state.lease_store import lease_store, this_process
 from ticdc_spark.replicate.state.progress import Progress, Store
 from ticdc_spark.replicate.step import Steps
+from ticdc_spark.replicate.upkeep import Caretaker
 from ticdc_spark.spark.session.session import jvm_is_gone
 
 log = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ def run(
             def opened() -> Steps | None:
                 return open_steps(job, lease, until_ts, stop, bounded=once or until_ts is not None)
 
-            turns = _Turns(job, heart, once=once, until_ts=until_ts, on_progress=on_progress, stop=stop)
+            turns = _Turns(job, heart, Caretaker(job), once=once, until_ts=until_ts, on_progress=on_progress, stop=stop)
             summary = _run(turns, opened)
     heart.end("finished" if summary.finished else "stopped", exit_code=NOT_ALL_APPLIED if summary.held else 0)
     return summary
@@ -78,6 +79,7 @@ def _run(turns: "_Turns", opened: Callable[[], Steps | None]) -> Summary:
     if steps is None:
         return Summary(progress=Progress(job=turns.job.name))
     begun = progress = steps.progress
+    before = {(table.schema, table.name): table.snapshot_id for table in begun.tables}
     log.info("first batch: number %d", begun.batch + 1)
     goes_on = True
     try:
@@ -89,6 +91,10 @@ def _run(turns: "_Turns", opened: Callable[[], Steps | None]) -> Summary:
                 goes_on = turns.turn(steps)
                 progress = steps.progress
                 patience.worked()
+                if turns.finished:
+                    names = ((table.schema, table.name) for table in progress.tables)
+                    written = {(one.schema, one.name): one.snapshot_id for one in progress.tables}
+                    turns.caretaker.finish(steps.sink, progress, [n for n in names if written[n] != before.get(n)])
             except EnvironmentFault as fault:
                 pause = None if jvm_is_gone() else patience.pause_after(fault)
                 if pause is None:
@@ -120,6 +126,7 @@ class _Turns:
 
     job: Job
     heart: Heart
+    caretaker: Caretaker
     once: bool
     until_ts: int | None
     on_progress: Callable[[BatchReport], None]
@@ -139,6 +146,8 @@ class _Turns:
         report = steps.batch(self.targets, self.heart.beat)
         self.batches += report.messages > 0
         self.on_progress(report)
+        if self.caretaker.turn(steps.sink, report.progress):
+            self.heart.beat("upkeep", report.progress.batch)
         if self.until_ts is not None and report.progress.applied >= self.until_ts:
             self.finished = True
         elif self.targets is not None:

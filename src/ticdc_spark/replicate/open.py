@@ -2,6 +2,9 @@
 
 import logging
 import threading
+from collections.abc import Sequence
+
+from pyspark.sql import SparkSession
 
 from ticdc_spark.capture.snapshot.open import open_reader
 from ticdc_spark.config.job import Job, native_of
@@ -13,7 +16,7 @@ from ticdc_spark.replicate.state.lease import Lease
 from ticdc_spark.replicate.state.progress import Store
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.registry import sink_kind
-from ticdc_spark.spark.session.session import coordinates, open_session
+from ticdc_spark.spark.session.session import Part, coordinates, open_session
 from ticdc_spark.spark.sources.base import Source
 from ticdc_spark.spark.sources.open import open_source
 from ticdc_spark.spark.sources.open import parts as source_parts
@@ -29,15 +32,7 @@ def open_steps(job: Job, lease: Lease, until_ts: int | None, stop: threading.Eve
     """
     registry = registered(job.source)
     kind = sink_kind(job)
-    sink_options = kind.spark_options(job.sink)
-    extensions = ",".join(
-        filter(None, [sink_options.get("spark.sql.extensions", ""), job.spark.get("spark.sql.extensions", "")])
-    )
-    options = sink_options | job.spark | {"spark.sql.extensions": extensions}
-    parts = coordinates(*kind.parts(job.sink), *source_parts(job.source))
-    log.info("Spark: starting; the first time it fetches %d packages", len(parts))
-    # A session of its own: under an application that is open already, its settings are left alone.
-    spark = open_session(f"ticdc-spark {job.name}", options, parts).newSession()
+    spark = open_spark(job, source_parts(job.source))
     process = getattr(spark.sparkContext._gateway, "proc", None)
     if process is not None:
         lease.set_jvm(process.pid)
@@ -70,6 +65,23 @@ def open_steps(job: Job, lease: Lease, until_ts: int | None, stop: threading.Eve
     )
 
 
+def open_spark(job: Job, more: Sequence[Part] = ()) -> SparkSession:
+    """A session that can write the job's lake. ``more``: packages beside those of the sink.
+
+    Raises: EnvironmentFault, SinkFault, UsageError
+    """
+    kind = sink_kind(job)
+    sink_options = kind.spark_options(job.sink)
+    extensions = ",".join(
+        filter(None, [sink_options.get("spark.sql.extensions", ""), job.spark.get("spark.sql.extensions", "")])
+    )
+    options = sink_options | job.spark | {"spark.sql.extensions": extensions}
+    parts = coordinates(*kind.parts(job.sink), *more)
+    log.info("Spark: starting; the first time it fetches %d packages", len(parts))
+    # A session of its own: under an application that is open already, its settings are left alone.
+    return open_session(f"ticdc-spark {job.name}", options, parts).newSession()
+
+
 def _protocol(job: Job, source: Source, store: Store, stop: threading.Event, *, bounded: bool) -> str | None:
     """The protocol as the job file names it, as it was, or as the first messages show it."""
     before = store.load()
@@ -82,4 +94,4 @@ def _protocol(job: Job, source: Source, store: Store, stop: threading.Event, *, 
     return found
 
 
-__all__ = ["open_steps"]
+__all__ = ["open_spark", "open_steps"]
