@@ -16,8 +16,7 @@ from ticdc_spark.config.values import WriterName
 from ticdc_spark.sinks.changelog_base import LateRows
 from ticdc_spark.sinks.iceberg.catalog import NAMESPACE
 from ticdc_spark.sinks.iceberg.faults import faults, quote
-from ticdc_spark.sinks.iceberg.java import JavaNames
-from ticdc_spark.sinks.iceberg.log_table import LogTableFiles
+from ticdc_spark.sinks.iceberg.log_table import LogTableFiles, remove_batches, remove_history
 from ticdc_spark.spark.decode.control import Control, ControlEvent, Reject, read_control
 from ticdc_spark.spark.decode.envelopes import CONTROL_BUCKET, LOG_DDL, LandingPlan, bucket_of, land
 from ticdc_spark.spark.decode.log_files import (
@@ -57,8 +56,6 @@ _TASK_ROWS = 10_000
 """Rows of the log that are worth a task."""
 _ONE_TASK_BYTES = 128 << 20
 """Bytes of files, compressed, that one task may do alone."""
-_FAR_AHEAD_MS = 253_370_764_800_000
-"""9999-01-01"""
 _REMEMBERED = 20
 """Batches whose files are known without asking the table."""
 
@@ -282,17 +279,10 @@ class IcebergChangeLog:
     def forget(self, generation: int, before: int) -> None:
         """See ``ChangeLog``; what only old snapshots of the log hold goes, too."""
         with faults("the change log cannot be pruned"):
-            # By Iceberg's own API: Spark's procedures look through every file of the table, by several jobs.
-            api = JavaNames(self.spark._jvm.org.apache.iceberg)  # type: ignore[union-attr]
-            ask = api.expressions.Expressions
-            this = getattr(ask, "and")(ask.equal("generation", generation), ask.lessThan("batch", before))
-            old = getattr(ask, "or")(ask.lessThan("generation", generation), this)
             self.fence()
-            for name in (self.table, self.dead_letters):
-                table = api.spark.Spark3Util.loadIcebergTable(self.spark._jsparkSession, name)
-                if name == self.table:
-                    table.newDelete().deleteFromRowFilter(old).commit()
-                table.expireSnapshots().expireOlderThan(_FAR_AHEAD_MS).retainLast(1).commit()
+            remove_batches(self.spark, self.table, generation, before)
+            remove_history(self.spark, self.table)
+            remove_history(self.spark, self.dead_letters)
             self._landed = {at: files for at, files in self._landed.items() if at >= (generation, before)}
 
 
