@@ -30,7 +30,7 @@ class Broker:
     ) -> None:
         """``protocols``: further listeners, by Kafka's name of their security: SSL, SASL_SSL, SASL_PLAINTEXT."""
         self.folder = folder
-        self.port, controller, *others = _free_ports(2 + len(protocols))
+        self.port, controller, *others = free_ports(2 + len(protocols))
         self.listeners = {name: f"127.0.0.1:{port}" for name, port in zip(protocols, others, strict=True)}
         self.servers = f"127.0.0.1:{self.port}"
         self._process: subprocess.Popen[bytes] | None = None
@@ -190,7 +190,8 @@ def _fill(folder: Path) -> Path:
     return folder
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback interface that nobody uses now."""
     sockets = [socket.socket() for _ in range(count)]
     for each in sockets:
         each.bind(("127.0.0.1", 0))

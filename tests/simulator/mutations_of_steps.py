@@ -10,6 +10,8 @@ _FILTER = "tests/unit/test_holes/test_filter.py"
 _TOPICS = "tests/unit/test_holes/test_topics.py"
 _SET_BACK = "tests/unit/test_holes/test_set_back.py"
 _SKIP_DDL = "tests/unit/test_holes/test_skip_ddl.py"
+_LOST = "tests/unit/test_holes/test_lost_state.py"
+_LOST_TOPICS = "tests/unit/test_holes/test_lost_topics.py"
 _SKIPS = "tests/unit/test_skip_messages.py"
 
 MARKS = (
@@ -214,12 +216,47 @@ STEPS = (
     ),
     one(
         "a table that stood still counts as applied once the state was lost",
-        "replicate.start:_first",
-        "table.mark[0] if table.quarantined or table.behind or table.load else applied",
+        "replicate.start:_promised",
+        "table.mark[0] if stays else applied",
         "applied",
         "lose_state",
         "quarantine",
         "corrupt",
         found_by=f"{_RARE}::test_a_quarantined_table_is_where_it_stood_still_once_the_state_was_lost",
+    ),
+    one(
+        "a table stays clean whose topic is another once the state was lost",
+        "replicate.proof:mark_doubted",
+        "if doubt is None or not is_doubt_over(progress):",
+        "if True:",
+        found_by=f"{_LOST}::test_the_topic_of_one_table_that_was_made_anew_after_the_state_was_lost_leaves_it_unverified",
+    ),
+    one(
+        "the topics of a table are not known once the state was lost",
+        f"{_APPLY}.batch:Batch.stamp",
+        "topics=topics, behind",
+        "topics=(), behind",
+        found_by=f"{_LOST_TOPICS}::test_a_table_whose_topic_was_left_out_gets_its_rows_once_it_is_read",
+    ),
+    one(
+        "a table that stays where it is counts as being as far as the others once the state was lost again",
+        "replicate.step:_with_behind",
+        "name in behind and",
+        "False and",
+        found_by=f"{_LOST_TOPICS}::test_a_table_whose_topic_was_left_out_gets_its_rows_once_it_is_read",
+    ),
+    one(
+        "a DDL that a table has passed without it is taken for a replay",
+        f"{_PLAN}.late_ddl:_has_passed",
+        "max(state.ddl_ts, state.emptied) < ts <= state.applied",
+        "False",
+        found_by=f"{_TOPICS}::test_the_drop_of_a_renamed_table_in_a_topic_that_is_added_is_applied",
+    ),
+    one(
+        "a DROP DATABASE is forgotten once it was applied",
+        f"{_PLAN}.catch_up:with_drops",
+        "if not progress.dropped_databases:",
+        "if True:",
+        found_by=f"{_TOPICS}::test_a_table_of_a_database_that_was_dropped_before_its_topic_was_read_is_dropped",
     ),
 )

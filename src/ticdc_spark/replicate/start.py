@@ -1,7 +1,7 @@
 """The start of a run: the progress is compared with the tables, the change log and the source as they are now."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -15,12 +15,12 @@ from ticdc_spark.replicate.apply.look import Looked, look_at
 from ticdc_spark.replicate.apply.rows import vanished
 from ticdc_spark.replicate.plan.reach import partitions_at
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS
-from ticdc_spark.replicate.proof import doubt_of
+from ticdc_spark.replicate.proof import doubt_of, unread_topics
 from ticdc_spark.replicate.schemas.files import with_schema_files
 from ticdc_spark.replicate.snapshot.steps import LOAD_STEP
-from ticdc_spark.replicate.state.conditions import diverged
+from ticdc_spark.replicate.state.conditions import diverged, without_first_rows
+from ticdc_spark.replicate.state.notes import CatchUp
 from ticdc_spark.replicate.state.progress import (
-    CatchUp,
     PartitionState,
     PendingRows,
     Progress,
@@ -80,13 +80,8 @@ def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: Pr
         len(tables),
         applied,
     )
-    # A table that stood still, or caught up, is where it was; the others had come as far as all of them.
-    promised = tuple(
-        msgspec.structs.replace(
-            table, applied=table.mark[0] if table.quarantined or table.behind or table.load else applied
-        )
-        for table in tables
-    )
+    unread = {(table.schema, table.name): unread_topics(table, beginning, newest + 1) for table in tables}
+    promised = tuple(_promised(table, applied, unread[table.schema, table.name]) for table in tables)
     needs = tuple(sorted((topic, partition, applied) for topic, partition in beginning))
     return Progress(
         job=job.name,
@@ -99,9 +94,10 @@ def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: Pr
         ),
         tables=promised,
         catching_up=tuple(
-            CatchUp(schema=table.schema, name=table.name, needs=needs)
+            CatchUp(schema=table.schema, name=table.name, needs=left_out or needs)
             for table in tables
-            if table.behind and not table.quarantined and not table.load
+            if (left_out := tuple((topic, 0, applied) for topic in unread[table.schema, table.name]))
+            or (table.behind and not table.quarantined and not table.load)
         ),
         # What was gathered is of a base before which messages count as applied now.
         wanted=tuple(
@@ -111,6 +107,18 @@ def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: Pr
         whole=() if any(beginning.values()) else tuple(sorted(beginning)),
         doubt=doubt_of(promised, beginning),
     )
+
+
+def _promised(table: TableState, applied: int, unread: Sequence[str]) -> TableState:
+    """A table after the state was lost. One that stood still, or caught up, is where it was; the others had come as far
+    as all of them, but what comes of one now may stand in a topic that is not read (``unread``)."""
+    if unread:
+        log.warning(
+            "`%s`.`%s` came from topic %s, which is not read: it stays where it is", table.schema, table.name, unread[0]
+        )
+        table = without_first_rows(table)
+    stays = unread or table.quarantined or table.behind or table.load
+    return msgspec.structs.replace(table, applied=table.mark[0] if stays else applied)
 
 
 def _recovered(job: Job, sink: Sink) -> list[TableState]:
