@@ -16,7 +16,7 @@ from ticdc_spark.config.load import load_job
 from ticdc_spark.model import Change, Watermark
 from ticdc_spark.replicate.state.progress import Store
 
-UPKEEP = '[upkeep]\nfiles = 6\nkeep-all = "1ms"\nkeep-hourly = "1h"\n'
+UPKEEP = '[upkeep]\nsmall-files = 6\nkeep-all = "1ms"\nkeep-hourly = "1h"\n'
 
 
 def history(batches: int) -> tuple[list[Change], dict[int, int]]:
@@ -97,3 +97,28 @@ def test_what_a_tag_holds_can_still_be_read(spark: SparkSession, folder: Path) -
     replicate(job)
     assert counts(spark, folder)["snapshots"] < 6
     assert lake(spark, folder).sql("SELECT * FROM lake.s.t VERSION AS OF 'audit' ORDER BY id").collect() == pinned
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("job_more", "sink_more", "shrinks"),
+    [
+        ('writer = "spark"', "", True),
+        ("", "[sink.table-properties]\nformat-version = 3\n", True),
+        ("", '[sink.table-properties]\n"gc.enabled" = "false"\n', False),
+    ],
+    ids=["merge", "version 3", "no gc"],
+)
+def test_tables_of_every_kind_go_on(
+    spark: SparkSession, folder: Path, job_more: str, sink_more: str, shrinks: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    events, held = history(14)
+    job = write_job(folder, topic(folder, events), f"batch-rows = 5\n{job_more}")
+    job.write_text(job.read_text() + sink_more + UPKEEP)
+    replicate(job)
+    assert (counts(spark, folder)["snapshots"] < 6) == shrinks
+    assert not [record for record in caplog.records if "upkeep" in record.message and record.levelname == "WARNING"]
+    topic(folder, [*events, Watermark(9000)])
+    progress = replicate(job).progress
+    assert [(table.clean, table.diverged_since) for table in progress.tables] == [(True, None)]
+    assert rows(spark, folder) == [{"id": key, "v": held[key]} for key in sorted(held)]

@@ -15,7 +15,7 @@ from ticdc_spark.sinks.iceberg.upkeep import Metadata, expendable, is_mostly_del
 
 HOUR = 3600.0
 NOW = 1000 * HOUR
-POLICY = UpkeepPolicy(files=20, keep_all=0.5 * HOUR, keep_hourly=24 * HOUR)
+POLICY = UpkeepPolicy(small_files=20, keep_all=0.5 * HOUR, keep_hourly=24 * HOUR)
 
 
 class Clock:

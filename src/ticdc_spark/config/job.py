@@ -133,7 +133,7 @@ class UpkeepKeys(Section, frozen=True, kw_only=True):
     enabled: bool = True
     interval: Duration = 600.0
     """Between two looks at a table."""
-    files: Positive = 20
+    small_files: Positive = 20
     """Small data files, or files of deletes, from which a table is compacted."""
     keep_all: Duration = 1800.0
     """How long every snapshot is kept."""

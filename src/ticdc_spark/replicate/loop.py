@@ -116,7 +116,10 @@ def _run(turns: "_Turns", opened: Callable[[], Steps | None]) -> Summary:
 
 
 def _close(steps: Steps | None) -> None:
-    if steps is not None and steps.registry is not None:
+    if steps is None or jvm_is_gone():
+        return
+    steps.source.close()
+    if steps.registry is not None:
         steps.registry.close()
 
 

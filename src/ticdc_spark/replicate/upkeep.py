@@ -67,7 +67,7 @@ class Caretaker:
 
 def policy_of(keys: UpkeepKeys) -> UpkeepPolicy:
     """The policy of a job file."""
-    return UpkeepPolicy(files=keys.files, keep_all=keys.keep_all, keep_hourly=keys.keep_hourly)
+    return UpkeepPolicy(small_files=keys.small_files, keep_all=keys.keep_all, keep_hourly=keys.keep_hourly)
 
 
 def _living(progress: Progress) -> dict[TableName, TableState]:

@@ -252,7 +252,7 @@ class Loads(Protocol):
 class UpkeepPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """When a table's files are looked after, and what of its history is kept. Durations are seconds."""
 
-    files: int
+    small_files: int
     keep_all: float
     keep_hourly: float
 

@@ -70,14 +70,14 @@ class IcebergUpkeep(IcebergLoads):
             metadata = self._metadata(table)
             if metadata is None or (current := metadata.current) is None:
                 return []
-            if (small := small_files(current.summary)) >= policy.files or is_mostly_deleted(current.summary):
+            if (small := small_files(current.summary)) >= policy.small_files or is_mostly_deleted(current.summary):
                 row = self._call(session, "rewrite_data_files", table, _DATA)
                 if row.rewritten_data_files_count:
                     done.append(
                         f"{row.rewritten_data_files_count} data files, of {small} small ones, became "
                         f"{row.added_data_files_count}"
                     )
-            if int(current.summary.get("total-delete-files", "0")) >= policy.files:
+            if int(current.summary.get("total-delete-files", "0")) >= policy.small_files:
                 row = self._call(session, "rewrite_position_delete_files", table, {})
                 if row.rewritten_delete_files_count:
                     done.append(
@@ -119,8 +119,8 @@ class IcebergUpkeep(IcebergLoads):
     def _expire(self, table: TableName, policy: UpkeepPolicy, now: float) -> int:
         """Expire what ``policy`` does not keep; returns how many snapshots went."""
         metadata = self._metadata(table)
-        if metadata is None:
-            return 0
+        if metadata is None or metadata.properties.get("gc.enabled") == "false":
+            return 0  # whoever set that shares its files with another table
         gone = expendable(metadata, policy, now)
         if not gone:
             return 0

@@ -86,6 +86,9 @@ class RecordedTopicSource:
         tasks = _share_out(pieces, spark.sparkContext.defaultParallelism)
         return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(_reader(tasks), MESSAGES)
 
+    def close(self) -> None:
+        """See ``Source``: nothing stays open."""
+
     def _files(self) -> tuple[RecordedFile, ...]:
         return list_recorded(self._path)
 
