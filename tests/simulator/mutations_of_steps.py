@@ -10,7 +10,6 @@ _FILTER = "tests/unit/test_holes/test_filter.py"
 _TOPICS = "tests/unit/test_holes/test_topics.py"
 _SET_BACK = "tests/unit/test_holes/test_set_back.py"
 _SKIP_DDL = "tests/unit/test_holes/test_skip_ddl.py"
-_LOST = "tests/unit/test_holes/test_lost_state.py"
 _LOST_TOPICS = "tests/unit/test_holes/test_lost_topics.py"
 _SKIPS = "tests/unit/test_skip_messages.py"
 
@@ -152,11 +151,18 @@ STEPS = (
     ),
     one(
         "batches that the log lacks are not missed",
-        "replicate.start:_missing_batches",
-        "if waiting else",
-        "if False else",
+        "replicate.start:begin",
+        "if missing:",
+        "if False:",
         "restore_lake",
         "save_lake",
+    ),
+    one(
+        "batches that land anew behind an older state are not noted",
+        "replicate.start:_with_landed_before",
+        "if newest <= batch:",
+        "if True:",
+        found_by=f"{_SET_BACK}::test_a_lake_from_before_an_older_state_landed_its_batch_anew_stops_the_job",
     ),
     one(
         "a table that a DDL has passed is redone from the log alone",
@@ -229,14 +235,14 @@ STEPS = (
         "replicate.proof:mark_doubted",
         "if doubt is None or not is_doubt_over(progress):",
         "if True:",
-        found_by=f"{_LOST}::test_the_topic_of_one_table_that_was_made_anew_after_the_state_was_lost_leaves_it_unverified",
+        seeds=(7105309,),
     ),
     one(
         "the topics of a table are not known once the state was lost",
         f"{_APPLY}.batch:Batch.stamp",
         "topics=topics, behind",
         "topics=(), behind",
-        found_by=f"{_LOST_TOPICS}::test_a_table_whose_topic_was_left_out_gets_its_rows_once_it_is_read",
+        seeds=(7203349,),
     ),
     one(
         "a table that stays where it is counts as being as far as the others once the state was lost again",
@@ -250,13 +256,13 @@ STEPS = (
         f"{_PLAN}.late_ddl:_has_passed",
         "max(state.ddl_ts, state.emptied) < ts <= state.applied",
         "False",
-        found_by=f"{_TOPICS}::test_the_drop_of_a_renamed_table_in_a_topic_that_is_added_is_applied",
+        seeds=(7324227,),
     ),
     one(
         "a DROP DATABASE is forgotten once it was applied",
         f"{_PLAN}.catch_up:with_drops",
         "if not progress.dropped_databases:",
         "if True:",
-        found_by=f"{_TOPICS}::test_a_table_of_a_database_that_was_dropped_before_its_topic_was_read_is_dropped",
+        seeds=(7314901,),
     ),
 )

@@ -130,6 +130,8 @@ def _recreate_topic(world: World, move: Move, rand: Random) -> None:
     world.removed.update(dict.fromkeys(touched, "the topic was made anew before the state was lost"))
     if not world.started or not world.lab.view().batch:
         world.excuses.weak.update(dict.fromkeys(touched, "the topic was made anew before the job began"))
+        # Nothing is left that shows that the topic of one of its names had anything.
+        world.excuses.unknowable.update(uid for uid in touched if len(world.ticdc.sent[uid].names) > 1)
     world.broker.create(topic)
     world.note(f"topic {topic} is deleted and made anew")
 

@@ -70,7 +70,8 @@ def judge_tables(world: World, view: JobView, *, final: bool) -> Finding | None:
     truth, lake = world.database.truth_at(view.applied), world.lab.lake.tables()
     world.in_lake.update(lake)
     for name, live in truth.items():
-        if world.wanted(name) and world.known(live.uid) and world.all_read(live.uid):
+        seen = live.uid not in world.excuses.unknowable
+        if seen and world.wanted(name) and world.known(live.uid) and world.all_read(live.uid):
             finding = _judge(world, view, name, live, lake.get(name), final=final)
             if finding is not None:
                 return finding
@@ -162,7 +163,7 @@ def _judge_extra(
     partly = {
         name
         for uid, sent in world.ticdc.sent.items()
-        if not world.all_read(uid) or (not final and uid in world.excuses.unsettled)
+        if not world.all_read(uid) or (not final and uid in world.excuses.unsettled) or uid in world.excuses.unknowable
         for name in sent.names
     }
     if not final and view.applied < world.murky_until:

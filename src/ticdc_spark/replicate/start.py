@@ -1,7 +1,7 @@
 """The start of a run: the progress is compared with the tables, the change log and the source as they are now."""
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -45,11 +45,13 @@ def begin(
     Raises: DecisionNeeded with the ways out; SinkFault, SourceFault, UsageError
     """
     found = store.load()
+    is_first = found is None
     if found is None:
         found = _first(job, source, sink, changelog, store)
         store.save(found)
     progress = msgspec.structs.replace(with_schema_files(found, job.schema.file), protocol=protocol)
-    missing = _missing_batches(progress, changelog)
+    batches = frozenset() if is_first else changelog.batches(progress.generation)
+    missing = {rows.batch for rows in progress.pending if rows.batch > 0} - batches
     if missing:
         raise DecisionNeeded(
             f"the change log lacks batches {', '.join(map(str, sorted(missing)[:5]))}, whose rows are not applied yet: "
@@ -59,7 +61,17 @@ def begin(
     plan = store.load_plan()
     under_way = plan is not None and (plan.generation, plan.batch) == (progress.generation, progress.batch + 1)
     interrupted = under_way and plan is not None and plan.resolved is not None
-    return _look(job, sink, changelog, progress, interrupted=interrupted)
+    known, redo = _look(job, sink, changelog, progress, interrupted=interrupted)
+    return _with_landed_before(known, batches, progress.batch + interrupted), redo
+
+
+def _with_landed_before(progress: Progress, batches: Collection[int], batch: int) -> Progress:
+    """Note the batches that the change log has beyond ``batch``: the state folder is an older copy, and they land anew,
+    with other offsets."""
+    newest = max(batches, default=0)
+    if newest <= batch:
+        return progress
+    return msgspec.structs.replace(progress, landed_anew=max(newest, progress.landed_anew))
 
 
 def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: ProgressStore) -> Progress:
@@ -134,11 +146,6 @@ def _recovered(job: Job, sink: Sink) -> list[TableState]:
         if looked.state is not None and looked.stamp is not None and looked.stamp.about:
             found.append(looked.state)
     return found
-
-
-def _missing_batches(progress: Progress, changelog: ChangeLog) -> set[int]:
-    waiting = {rows.batch for rows in progress.pending if rows.batch > 0}
-    return waiting - changelog.batches(progress.generation) if waiting else set()
 
 
 def _look(
@@ -259,7 +266,7 @@ def _redo(job: Job, changelog: ChangeLog, progress: Progress, table: TableState,
         why = "the change log does not reach back so far (log-retention)"
     elif progress.logged and progress.logged not in batches:
         why = "the change log is an older copy, too"
-    elif progress.logged and progress.logged == progress.landed_anew and _is_restored(table, looked):
+    elif progress.logged and progress.logged <= progress.landed_anew and _is_restored(table, looked):
         why = "the change log may be an older copy, too, from between two tries of its last batch"
     if why:
         raise DecisionNeeded(

@@ -328,3 +328,30 @@ def test_an_older_state_from_before_names_were_swapped_does_not_mix_up_their_col
     shop.run()
     assert (shop.columns("w"), shop.rows("w")) == (("id", "v"), [(1, "a")])
     assert (shop.columns("t"), shop.rows("t")) == (("id", "line", "n"), [(2, 1, 5)])
+
+
+def test_a_lake_from_before_an_older_state_landed_its_batch_anew_stops_the_job() -> None:
+    """The change log of that lake has a batch of the same number, with fewer messages."""
+    shop = Shop()
+    shop.watermark("cdc")
+    shop.run()
+    shop.stop()
+    state = shop.lab.state.save()
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    shop.insert("t", id="1")
+    shop.watermark()
+    shop.run()
+    shop.stop()
+    lake = shop.saved()
+    shop.insert("t", id="2")
+    shop.watermark()
+    shop.lab.state.restore(state)
+    shop.run()
+    assert shop.rows("t") == [(1,), (2,)]
+    shop.stop()
+    shop.lab.lake.restore(lake)
+    with pytest.raises(DecisionNeeded, match="change log may be an older copy"):
+        shop.run()
+    shop.lose_state()
+    shop.run()
+    assert shop.rows("t") == [(1,), (2,)]

@@ -249,7 +249,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     logged: int = 0
     """The last batch that has anything in the change log."""
     landed_anew: int = 0
-    """The last batch with offsets that were chosen anew: a copy of the change log may have what landed before."""
+    """Up to this batch, a copy of the change log may have what landed before: offsets were chosen anew."""
     forgotten: int = 0
     """Rows up to this commit_ts may be missing in the change log."""
     replay_below: int = 0
