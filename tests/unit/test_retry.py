@@ -3,7 +3,7 @@
 import pytest
 
 from ticdc_spark.errors import EnvironmentFault, RegistryFault, SinkFault, SourceFault
-from ticdc_spark.replicate.retry import LONGEST_PAUSE, Patience
+from ticdc_spark.replicate.run.retry import LONGEST_PAUSE, Patience
 
 
 class Clock:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.model import TableName
-from ticdc_spark.replicate.open import open_spark
-from ticdc_spark.replicate.upkeep import policy_of
+from ticdc_spark.replicate.run.open import open_spark
+from ticdc_spark.replicate.run.upkeep import policy_of
 from ticdc_spark.sinks.registry import sink_kind
 
 

@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import EnvironmentFault, os_reason
 from ticdc_spark.model import Offsets
-from ticdc_spark.replicate.heart import Heart
-from ticdc_spark.replicate.open import open_steps
-from ticdc_spark.replicate.outage import silent
-from ticdc_spark.replicate.preflight import stop_at_fault
 from ticdc_spark.replicate.report import NOT_ALL_APPLIED, BatchReport, Summary
-from ticdc_spark.replicate.retry import Patience
+from ticdc_spark.replicate.run.heart import Heart
+from ticdc_spark.replicate.run.open import open_steps
+from ticdc_spark.replicate.run.outage import silent
+from ticdc_spark.replicate.run.preflight import stop_at_fault
+from ticdc_spark.replicate.run.retry import Patience
+from ticdc_spark.replicate.run.upkeep import Caretaker
 from ticdc_spark.replicate.state.lease import acquire
 from ticdc_spark.replicate.state.lease_store import lease_store, this_process
 from ticdc_spark.replicate.state.progress import Progress, Store
 from ticdc_spark.replicate.step import Steps
-from ticdc_spark.replicate.upkeep import Caretaker
 from ticdc_spark.spark.session.session import jvm_is_gone
 
 log = logging.getLogger(__name__)
