@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pymysql
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaException, TopicPartition
 from msgspec.structs import replace
 from tests.integration.binlog_stream import OPTIONS
 from tests.kafka_broker import Broker
@@ -67,7 +67,7 @@ sink-uri = "kafka://{servers}/{topic}?protocol={protocol}&partition-num=1{regist
 source = "{source}"
 state = "state"
 """
-_MARK = b"a row that is timed"
+_MARK = "a row that is timed with {} and what follows"
 _QUIET = 5.0
 _LONG = 120.0
 _FEW = 10
@@ -207,7 +207,7 @@ def latency(server: Server, broker: Broker, folder: Path, seconds: int, rate: in
     for label, subject in subjects.items():
         print(f"  {label:32}", end="", flush=True)
         subject()
-    for name in ("simple", "debezium", "canal-json"):
+    for name in ("simple", "debezium"):
         topic = f"late-{name}"
         broker.create_topic(f"{topic}_bench_t", 1, {"message.timestamp.type": "LogAppendTime"})
         print(f"  {name:32}", end="", flush=True)
@@ -218,7 +218,15 @@ def latency(server: Server, broker: Broker, folder: Path, seconds: int, rate: in
 
 
 def measure_latency(server: Server, broker: Broker, topic: str, seconds: int, rate: int) -> None:
-    """Commit for some seconds, wait for the messages, and print."""
+    """Commit for some seconds, wait for the messages, and print; the same before, so that all are warm."""
+    timed(server, broker, topic, 2 * seconds, rate)
+    late, reached = timed(server, broker, topic, seconds, rate)
+    p99 = late[int(len(late) * 0.99)]
+    print(f"{statistics.median(late):8.0f} {p99:8.0f} {late[-1]:8.0f}   {reached:8,.0f}", flush=True)
+
+
+def timed(server: Server, broker: Broker, topic: str, seconds: int, rate: int) -> tuple[list[float], float]:
+    """How long each message took, the shortest first, and how many commits a second there were."""
     first = 1 + (server.execute("SELECT MAX(id) FROM bench.t")[0][0] or 0)
     committed: list[float] = []
     connection = pymysql.connect(host="127.0.0.1", port=server.port, user="root", autocommit=True)
@@ -228,30 +236,25 @@ def measure_latency(server: Server, broker: Broker, topic: str, seconds: int, ra
             ahead = began + at / rate - time.time()
             if ahead > 0:
                 time.sleep(ahead)
-            cursor.execute(f"INSERT INTO bench.t (id, note) VALUES ({first + at}, '{_MARK.decode()}')")
+            cursor.execute(f"INSERT INTO bench.t (id, note) VALUES ({first + at}, '{_MARK.format(first)}')")
             committed.append(time.time())
-    arrived = read_times(broker, topic, len(committed))
+    arrived = read_times(broker, topic, first, len(committed))
     late = sorted((there - at) * 1000 for at, there in zip(committed, arrived, strict=True))
-    reached = len(committed) / (committed[-1] - committed[0])
-    p99 = late[int(len(late) * 0.99)]
-    print(f"{statistics.median(late):8.0f} {p99:8.0f} {late[-1]:8.0f}   {reached:8,.0f}", flush=True)
+    return late, len(committed) / (committed[-1] - committed[0])
 
 
-def read_times(broker: Broker, topic: str, count: int) -> list[float]:
+def read_times(broker: Broker, topic: str, first: int, count: int) -> list[float]:
     """When the broker appended each of the last messages with rows, in their order; waits for them."""
     consumer = Consumer({"bootstrap.servers": broker.servers, "group.id": "bench", "auto.offset.reset": "earliest"})
     consumer.assign([TopicPartition(topic, 0, 0)])
     found: list[float] = []
+    mark = _MARK.format(first).encode()
     deadline = time.monotonic() + 120
     while len(found) < count and time.monotonic() < deadline:
         for one in consumer.consume(5000, timeout=1):
-            kind, at = one.timestamp()
-            assert kind == 2, "the broker's time"
-            if (
-                b'"id"' in (one.value() or b"")
-                and b"'x'" not in (one.value() or b"")
-                and b'"x"' in (one.value() or b"")
-            ):
+            if one.error() is None and mark in (one.value() or b""):
+                kind, at = one.timestamp()
+                assert kind == TIMESTAMP_LOG_APPEND_TIME
                 found.append(at / 1000)
     consumer.close()
     assert len(found) == count, (len(found), count)
