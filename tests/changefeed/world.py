@@ -1,7 +1,7 @@
 """A broker, a state folder and a process that dies, around the sequence, in memory and from a seed."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -9,10 +9,12 @@ from zlib import crc32
 from tests.changefeed.history import History
 from ticdc_spark.capture.base import CapturedDdl, CaptureState, Resolved, Transaction
 from ticdc_spark.changefeed.actions import (
+    Announce,
     Cadence,
     Place,
     Routed,
     Save,
+    SendBatch,
     SendBootstrap,
     SendDdl,
     SendRows,
@@ -33,6 +35,23 @@ class Record(NamedTuple):
     """A row, a DDL, a BOOTSTRAP's table, or a watermark."""
     life: int
     """Which process sent it."""
+
+
+class Rows(NamedTuple):
+    """A ``Batch``: rows that tasks send, on connections of their own."""
+
+    placed: Sequence[tuple[Place, RowChange]]
+
+    @property
+    def rows(self) -> int:
+        return len(self.placed)
+
+    @property
+    def announces(self) -> Sequence[Announce]:
+        first: dict[tuple[str, Table], int] = {}
+        for place, change in self.placed:
+            first.setdefault((place[0], change.table), change.commit_ts)
+        return [Announce(topic, table, ts, 1) for (topic, table), ts in first.items()]
 
 
 class Flying(NamedTuple):
@@ -58,6 +77,9 @@ class World:
             self.bootstrap = None  # no protocol has both
         self.logs: dict[Place, list[Record]] = {}
         self._flying: dict[Place, deque[Flying]] = {}
+        self._by_tasks: dict[Place, deque[Flying]] = {}
+        """On the connections of tasks, which nothing keeps in order with those of the process."""
+        self._share_of_batches = rand.choice((0.0, 0.0, 0.4, 1.0))
         self._left: dict[int, int] = {}
         self._unacked: list[tuple[int, Record]] = []
         """Rows and DDL that were handed over and not acknowledged, by ticket."""
@@ -79,6 +101,7 @@ class World:
         for number in range(self._partitions):
             self.logs.setdefault((topic, number), [])
             self._flying.setdefault((topic, number), deque())
+            self._by_tasks.setdefault((topic, number), deque())
         return self._partitions
 
     # The process
@@ -86,7 +109,7 @@ class World:
     def run(self) -> None:
         while not self._live():
             self._deaths -= 1
-            for place, queue in self._flying.items():
+            for place, queue in (*self._flying.items(), *self._by_tasks.items()):
                 for _ in range(self._rand.randint(0, len(queue))):  # arrived, and the answer is lost
                     self.logs[place].append(queue.popleft().record)
                 queue.clear()
@@ -122,7 +145,7 @@ class World:
                     ended = True
                     sequencer.end()
                     break
-                sequencer.offer(self._route(element))
+                sequencer.offer(self._in_batch(element) or self._route(element))
                 if isinstance(element, Resolved) and element.from_clock:
                     self._clock_ts = element.commit_ts
             if self._do(sequencer) == "dead":
@@ -143,6 +166,12 @@ class World:
             ]
             return Routed(element, ddls=[(self.topic_of(table) or "", change) for change, table in ddls if table])
         return Routed(element)
+
+    def _in_batch(self, element: Any) -> Routed | None:
+        if not isinstance(element, Transaction) or self._rand.random() >= self._share_of_batches:
+            return None
+        end = Resolved(commit_ts=element.commit_ts, position=element.position)
+        return Routed(end, batch=Rows(self._route(element).rows))
 
     def _place(self, row: RowChange) -> Place:
         topic = self.topic_of(row.table)
@@ -166,8 +195,14 @@ class World:
                 return ""
         raise Wrong("actions without end")
 
-    def _hand_over(self, action: SendRows | SendDdl | SendBootstrap | SendWatermark) -> None:
+    def _hand_over(self, action: SendRows | SendBatch | SendDdl | SendBootstrap | SendWatermark) -> None:
+        queues = self._flying
         match action:
+            case SendBatch():
+                assert isinstance(action.batch, Rows)
+                self._check_rows(SendRows(action.ticket, ("", 0), [change for _, change in action.batch.placed]))
+                sent: list[tuple[Place, Any]] = [*action.batch.placed]
+                queues = self._by_tasks
             case SendRows():
                 self._check_rows(action)
                 sent = [(action.place, change) for change in action.changes]
@@ -184,13 +219,15 @@ class World:
         self._left[action.ticket] = len(sent)
         for place, what in sent:
             record = Record(what, self.life)
-            self._flying[place].append(Flying(record, action.ticket))
+            queues[place].append(Flying(record, action.ticket))
             if not isinstance(what, int | Table):
                 self._unacked.append((action.ticket, record))
 
     def _deliver(self, some: bool) -> None:
         """Messages arrive, in order within each partition, and most are acknowledged."""
-        for place, queue in self._flying.items():
+        queues = [*self._flying.items(), *self._by_tasks.items()]
+        self._rand.shuffle(queues)
+        for place, queue in queues:
             for _ in range(self._rand.randint(0, len(queue)) if some else 0):
                 flying = queue.popleft()
                 self.logs[place].append(flying.record)
@@ -248,7 +285,7 @@ class World:
 
     def _check_rounds(self) -> None:
         """Each second where nothing is on its way: a round waits for the one before it."""
-        if any(self._flying.values()) or self._running.done:
+        if any(self._flying.values()) or any(self._by_tasks.values()) or self._running.done:
             self._quiet_since = self.now
         elif self.now - self._quiet_since > self._cadence.interval + 0.7:
             raise Wrong(f"no watermark for {self.now - self._quiet_since:.1f} s")

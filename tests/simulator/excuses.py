@@ -17,6 +17,8 @@ class Excuses:
     """Tables for which any condition but ``clean`` is enough: the job cannot have seen all of them, by a move."""
     weak_names: set[Name] = field(default_factory=set)
     """The same for names that no table has any more."""
+    unknowable: set[Uid] = field(default_factory=set)
+    """Tables that may be ``clean`` and wrong: no job could see that anything of them is gone."""
     may_mark: set[Uid] = field(default_factory=set)
     """Tables that may be marked in a calm story: what happened to them cannot be done exactly."""
     unsettled: set[Uid] = field(default_factory=set)

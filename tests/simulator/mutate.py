@@ -50,6 +50,8 @@ class Mutation(msgspec.Struct, frozen=True):
     run, which would only take time."""
     found_by: str = ""
     """A test that finds it, where it takes a combination that random stories rarely draw."""
+    seeds: tuple[int, ...] = ()
+    """The stories that are run, where few of the random ones have the combination that it takes; ``()``: any."""
 
 
 @contextmanager
@@ -145,6 +147,8 @@ def catch(mutation: Mutation, seeds: Iterable[int], lab: LabMaker, most: int) ->
     return None
 
 
-def one(name: str, where: str, old: str, new: str, *needs: str, found_by: str = "") -> Mutation:
+def one(
+    name: str, where: str, old: str, new: str, *needs: str, found_by: str = "", seeds: tuple[int, ...] = ()
+) -> Mutation:
     """A mutation of one edit."""
-    return Mutation(name, (Edit(where, old, new),), needs, found_by)
+    return Mutation(name, (Edit(where, old, new),), needs, found_by, seeds)

@@ -10,6 +10,7 @@ _FILTER = "tests/unit/test_holes/test_filter.py"
 _TOPICS = "tests/unit/test_holes/test_topics.py"
 _SET_BACK = "tests/unit/test_holes/test_set_back.py"
 _SKIP_DDL = "tests/unit/test_holes/test_skip_ddl.py"
+_LOST_TOPICS = "tests/unit/test_holes/test_lost_topics.py"
 _SKIPS = "tests/unit/test_skip_messages.py"
 
 MARKS = (
@@ -150,11 +151,18 @@ STEPS = (
     ),
     one(
         "batches that the log lacks are not missed",
-        "replicate.start:_missing_batches",
-        "if waiting else",
-        "if False else",
+        "replicate.start:begin",
+        "if missing:",
+        "if False:",
         "restore_lake",
         "save_lake",
+    ),
+    one(
+        "batches that land anew behind an older state are not noted",
+        "replicate.start:_with_landed_before",
+        "if newest <= batch:",
+        "if True:",
+        found_by=f"{_SET_BACK}::test_a_lake_from_before_an_older_state_landed_its_batch_anew_stops_the_job",
     ),
     one(
         "a table that a DDL has passed is redone from the log alone",
@@ -214,12 +222,47 @@ STEPS = (
     ),
     one(
         "a table that stood still counts as applied once the state was lost",
-        "replicate.start:_first",
-        "table.mark[0] if table.quarantined or table.behind or table.load else applied",
+        "replicate.start:_promised",
+        "table.mark[0] if stays else applied",
         "applied",
         "lose_state",
         "quarantine",
         "corrupt",
         found_by=f"{_RARE}::test_a_quarantined_table_is_where_it_stood_still_once_the_state_was_lost",
+    ),
+    one(
+        "a table stays clean whose topic is another once the state was lost",
+        "replicate.proof:mark_doubted",
+        "if doubt is None or not is_doubt_over(progress):",
+        "if True:",
+        seeds=(7105309,),
+    ),
+    one(
+        "the topics of a table are not known once the state was lost",
+        f"{_APPLY}.batch:Batch.stamp",
+        "topics=topics, behind",
+        "topics=(), behind",
+        seeds=(7203349,),
+    ),
+    one(
+        "a table that stays where it is counts as being as far as the others once the state was lost again",
+        "replicate.step:_with_behind",
+        "name in behind and",
+        "False and",
+        found_by=f"{_LOST_TOPICS}::test_a_table_whose_topic_was_left_out_gets_its_rows_once_it_is_read",
+    ),
+    one(
+        "a DDL that a table has passed without it is taken for a replay",
+        f"{_PLAN}.late_ddl:_has_passed",
+        "max(state.ddl_ts, state.emptied) < ts <= state.applied",
+        "False",
+        seeds=(7324227,),
+    ),
+    one(
+        "a DROP DATABASE is forgotten once it was applied",
+        f"{_PLAN}.catch_up:with_drops",
+        "if not progress.dropped_databases:",
+        "if True:",
+        seeds=(7314901,),
     ),
 )

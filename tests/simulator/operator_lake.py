@@ -29,6 +29,9 @@ def lose_state(world: World, move: Move, rand: Random) -> None:
     world.stop()
     world.lab.state.wipe()
     world.excuses.unsettled.update(world.uids())
+    # With the state there, the job would have stopped at what was removed before it was read.
+    world.excuses.weak.update(world.removed)
+    world.excuses.weak_names.update(name for uid in world.removed for name in world.ticdc.sent[uid].names)
     if world.job.starting == "latest" and not world.lab.lake.tables():
         world.started = False  # Nothing is left that shows that the job ever ran: it begins at the latest offsets anew.
 

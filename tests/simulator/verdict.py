@@ -68,8 +68,10 @@ def judge_tables(world: World, view: JobView, *, final: bool) -> Finding | None:
     if not view.applied:
         return None
     truth, lake = world.database.truth_at(view.applied), world.lab.lake.tables()
+    world.in_lake.update(lake)
     for name, live in truth.items():
-        if world.wanted(name) and world.known(live.uid) and world.all_read(live.uid):
+        seen = live.uid not in world.excuses.unknowable
+        if seen and world.wanted(name) and world.known(live.uid) and world.all_read(live.uid):
             finding = _judge(world, view, name, live, lake.get(name), final=final)
             if finding is not None:
                 return finding
@@ -127,8 +129,10 @@ def _judge_keys(world: World, live: Live, table: LakeTable | None, condition: st
     twice = _twice(table, live.keys)
     if not twice:
         return None
-    # A table that stands still, or was kept, may be an older one of that name, which had another key.
-    older = {held.keys for event in world.database.events if (held := _held_before(world, event, live.name))}
+    # A table that stands still, was kept, or was renamed while it was left out, may be an older one of that name, or of
+    # one that this one had before, which had another key.
+    had = world.database.names[live.uid]
+    older = {held.keys for event in world.database.events for name in had if (held := _held_before(world, event, name))}
     if any(keys != live.keys and set(keys) <= set(table.columns) and not _twice(table, keys) for keys in older):
         return None
     return Finding(kind="two rows of one key", where=condition, detail=f"{live.name}: {twice[:3]} ({live.keys})")
@@ -159,7 +163,7 @@ def _judge_extra(
     partly = {
         name
         for uid, sent in world.ticdc.sent.items()
-        if not world.all_read(uid) or (not final and uid in world.excuses.unsettled)
+        if not world.all_read(uid) or (not final and uid in world.excuses.unsettled) or uid in world.excuses.unknowable
         for name in sent.names
     }
     if not final and view.applied < world.murky_until:
@@ -207,6 +211,8 @@ def _judge_kept(world: World, view: JobView, lake: Mapping[Name, LakeTable]) -> 
         ):
             continue
         table = lake.get(name)
+        if table is None and world.setup.job.snapshot and name not in world.in_lake:
+            continue  # It was dropped before it could be read in full.
         if table is None and live.rows:
             return Finding(kind="lost table", where="its DROP was skipped", detail=f"{name} had {len(live.rows)} rows")
         different = differences(live, table) if table is not None else None

@@ -82,6 +82,10 @@ class World:
         self.last_stop: TicdcSparkError | None = None
         self.left_alone: dict[Name, LakeTable] = {}
         """Tables that no job made, made by hand: as long as ``adopt`` is not set, and nothing touches them."""
+        self.in_lake: set[Name] = set()
+        """Names that the lake had a table of after some batch."""
+        self.removed: dict[Uid, str] = {}
+        """Tables of which messages are gone from the topics, and why."""
         self.saved_state: Copy | None = None
         self.saved_lake: Copy | None = None
         self.batches = 0

@@ -186,7 +186,7 @@ def test_the_documented_example_loads(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("KAFKA_PASSWORD", "a long password")
     monkeypatch.setenv("DB_PASSWORD", "another password")
     page = (Path(__file__).resolve().parents[2] / "docs" / "changefeed.md").read_text(encoding="utf-8")
-    example, snapshot = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    example, snapshot, backlog = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     (tmp_path / "feed.toml").write_text(example)
     feed = load_changefeed(tmp_path / "feed.toml")
     assert (feed.id, feed.protocol, feed.kafka.partition_num, feed.time_zone) == (
@@ -200,4 +200,7 @@ def test_the_documented_example_loads(tmp_path: Path, monkeypatch: pytest.Monkey
     assert (feed.snapshot.mode, feed.snapshot.parallelism) == ("initial", 4)
     assert feed.source == "mysql://cdc:another password@db1:3306" and "another password" not in repr(feed)
     assert feed.warnings == ()
+    (tmp_path / "feed.toml").write_text(f"{backlog}\n[sink]\nprotocol = 'simple'\n")
+    feed = load_changefeed(tmp_path / "feed.toml", sink_uri="kafka://127.0.0.1:9092/cdc")
+    assert (feed.backlog, feed.snapshot.spark, feed.warnings) == (200_000, {"spark.master": "local[4]"}, ())
     forget()

@@ -67,6 +67,23 @@ MUTATIONS = {
     "no last watermark": ("            and not self._owes_watermark()\n", ""),
     "no watermark while nothing comes": ("self._next_tick + self._cadence.interval, now)", "now + 30, now)"),
     "the clock's time is not stored first": ("held = self._saved.commit_ts < self._hold", "held = False"),
+    "a batch that does not wait for what is before it": (
+        "        if routed is None or self._open:\n            return  # what is before it, its BOOTSTRAPs",
+        "        if routed is None:\n            return  # what is before it, its BOOTSTRAPs",
+    ),
+    "rows that do not wait for a batch": (
+        "busy = self._ddl is not None or self._batch is not None\n        return not busy",
+        "busy = self._ddl is not None\n        return not busy",
+    ),
+    "a batch before the schemas of its tables": ("            if self._open:\n                return\n", ""),
+    "a batch without the schemas of its tables": (
+        "                self._announce_batch(out, announce, now)\n",
+        "                pass\n",
+    ),
+    "progress past a batch that is not sent": (
+        "            self._batch, self._batch_stage = routed, 0\n",
+        "            self._batch, self._batch_stage = routed, 0\n            self._follow(captured)\n",
+    ),
     "rows in another order": ("rows.append(change)", "rows.insert(0, change)"),
     "an end before progress is stored": ("            and _same(self._saved, self._state)\n", ""),
 }

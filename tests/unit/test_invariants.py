@@ -22,6 +22,7 @@ from ticdc_spark.model import Envelope, Rejected
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.protocols.simple.decode import DECODER
 from ticdc_spark.replicate.modes import commit as commit_module
+from ticdc_spark.replicate.modes import waiting as waiting_module
 from ticdc_spark.replicate.modes import watermark as advance_module
 from ticdc_spark.replicate.modes.watermark import due
 from ticdc_spark.replicate.plan import timeline as timeline_module
@@ -162,7 +163,7 @@ def _queues_every_copy(patch: pytest.MonkeyPatch) -> None:
 
 
 def _waits_for_no_schema(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(advance_module, "ANY_VERSION", "1")
+    patch.setattr(waiting_module, "ANY_VERSION", "1")
     patch.setattr(advance_module, "waiting_rows", lambda *_: ((), 0, 0))
 
 

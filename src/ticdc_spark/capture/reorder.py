@@ -19,10 +19,10 @@ from typing import TypeAlias
 import msgspec
 
 from ticdc_spark.capture.base import Captured, CapturedDdl, CaptureState, Resolved, Transaction, follow
+from ticdc_spark.capture.transactions import place_of, read_rows
 from ticdc_spark.ddl import classify, ddl_tables
 from ticdc_spark.errors import LateRow, MessageError, RejectedMessage, SourceFault
 from ticdc_spark.model import Bootstrap, Envelope, Event, Message, Rejected, RowChange, SchemaChange, Table, Watermark
-from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols.base import Decoder
 from ticdc_spark.streams.reader import EventReader
 
@@ -119,6 +119,11 @@ class Reordering:
         """How many rows and DDLs wait."""
         return len(self._heap)
 
+    @property
+    def next_ts(self) -> int | None:
+        """The smallest commit_ts that waits."""
+        return self._heap[0][0] if self._heap else None
+
     def start(self) -> dict[Partition, int]:
         """The offsets to read from."""
         return {partition: part.next for partition, part in self.parts.items()}
@@ -128,8 +133,14 @@ class Reordering:
         for partition in partitions:
             self.parts[partition] = _Part(None)
 
-    def take(self, message: Message) -> None:
-        """Open a message. Raises: RejectedMessage, LateRow."""
+    def take(self, message: Message, newest: int = 0) -> None:
+        """Open a message.
+
+        ``newest``: the largest commit_ts before it, as far as messages with it were not taken.
+
+        Raises: RejectedMessage, LateRow.
+        """
+        self._newest = max(self._newest, newest)
         part = self.parts[message.topic, message.partition]
         if message.offset < part.next:
             return
@@ -147,7 +158,7 @@ class Reordering:
                 case Bootstrap():
                     self._bootstrap(part, message, seq, event)
                 case Rejected(reason):
-                    raise RejectedMessage(f"{_place(message)} cannot be read: {reason}")
+                    raise RejectedMessage(f"{place_of(message)} cannot be read: {reason}")
 
     def resolved(self) -> int:
         """Everything up to this has come, as far as the watermarks show; 0: a partition has none yet."""
@@ -161,12 +172,12 @@ class Reordering:
         most = max((part.watermark for part in self.parts.values()), default=0)
         return [at for at, part in self.parts.items() if not part.idle and part.watermark < most]
 
-    def release(self) -> Iterator[Captured]:
-        """What the watermarks have passed, and a ``Resolved`` at its end.
+    def release(self, upto: int | None = None) -> Iterator[Captured]:
+        """What the watermarks have passed, and a ``Resolved`` at its end. ``upto``: another commit_ts than theirs.
 
         Raises: RejectedMessage for a row that cannot be read.
         """
-        resolved = self.resolved()
+        resolved = self.resolved() if upto is None else upto
         position = self.position()
         self.blocked = None
         while self._heap and self._heap[0][0] <= resolved:
@@ -181,6 +192,7 @@ class Reordering:
                     self._push(entry)
                 resolved = ts - 1
                 break
+            self._learn_bootstraps(ts - 1)  # before a DDL takes their tables away
             for captured in self._group(ts, group, position):
                 self.state = follow(self.state, captured)
                 yield captured
@@ -197,17 +209,21 @@ class Reordering:
         return msgspec.json.encode(StreamPosition(self._decoder.name, tuple(parts))).decode()
 
     def _reached(self, ts: int) -> Resolved:
-        while self._bootstraps and self._bootstraps[0].ts <= ts:
-            entry = self._bootstraps.popleft()
-            entry.done = True
-            assert isinstance(entry.event, Bootstrap)
-            self._learn(entry.event.table)
+        self._learn_bootstraps(ts)
         resolved = Resolved(commit_ts=ts, position=self.position(), tables=tuple(self._learnt.values()))
         self._learnt = {}
         self.state = follow(self.state, resolved)
         return resolved
 
-    def _learn(self, table: Table) -> None:
+    def _learn_bootstraps(self, ts: int) -> None:
+        while self._bootstraps and self._bootstraps[0].ts <= ts:
+            entry = self._bootstraps.popleft()
+            entry.done = True
+            assert isinstance(entry.event, Bootstrap)
+            self.learn(entry.event.table)
+
+    def learn(self, table: Table) -> None:
+        """Take the table of a row that is given, or of a BOOTSTRAP."""
         name = (table.schema, table.name)
         known = self._tables.get(name)
         if known is table or (known is not None and not self._versioned):
@@ -219,13 +235,13 @@ class Reordering:
     def _row(self, part: _Part, message: Message, seq: int, event: Envelope) -> None:
         if not event.commit_ts:
             raise RejectedMessage(
-                f"{_place(message)}: a row of `{event.schema}`.`{event.table}` without its commitTs, so that rows "
+                f"{place_of(message)}: a row of `{event.schema}`.`{event.table}` without its commitTs, so that rows "
                 "cannot be put into order; the source's changefeed needs enable-tidb-extension"
             )
         if event.commit_ts <= self.state.commit_ts:
             if message.offset >= part.given_below and part.watermark <= event.commit_ts:
                 raise LateRow(
-                    f"{_place(message)}: a row of `{event.schema}`.`{event.table}` with commitTs {event.commit_ts} "
+                    f"{place_of(message)}: a row of `{event.schema}`.`{event.table}` with commitTs {event.commit_ts} "
                     f"came after everything up to {self.state.commit_ts} was given, and is no replay of its partition"
                 )
             self.replays += 1
@@ -234,7 +250,7 @@ class Reordering:
 
     def _ddl(self, part: _Part, message: Message, seq: int, event: SchemaChange) -> None:
         if self._versioned:
-            self._reader.go_on_from(table for table in (event.pre_table, event.table) if table is not None)
+            self._reader.prepare_for(table for table in (event.pre_table, event.table) if table is not None)
         if event.commit_ts <= self.state.commit_ts:
             self.replays += 1
             return
@@ -242,7 +258,7 @@ class Reordering:
 
     def _bootstrap(self, part: _Part, message: Message, seq: int, event: Bootstrap) -> None:
         """Take its version at once, and keep the message in the position until the rows before it are given."""
-        self._reader.go_on_from([event.table])
+        self._reader.prepare_for([event.table])
         name = (event.table.schema, event.table.name)
         if self._tables.get(name) == event.table:
             return
@@ -265,10 +281,8 @@ class Reordering:
     def _group(self, ts: int, group: list[_Entry], position: str) -> Iterator[Captured]:
         """The transaction and the DDL of one commit_ts."""
         ddls = [entry for entry in group if isinstance(entry.event, SchemaChange)]
-        rows = list(self._rows([entry for entry in group if isinstance(entry.event, Envelope)]))
+        rows = self._rows([entry for entry in group if isinstance(entry.event, Envelope)])
         if rows:
-            # deletes first: their keys may be taken again in another partition
-            rows.sort(key=lambda row: row.op != "delete")
             # beside a DDL of the same commit_ts the transaction is below it, as the order of a source must rise
             below = ts - 1 if ddls else ts
             yield Transaction(commit_ts=below, changes=tuple(rows), position=position)
@@ -283,24 +297,10 @@ class Reordering:
         if changes:
             yield CapturedDdl(commit_ts=ts, changes=tuple(changes.values()), position=position)
 
-    def _rows(self, entries: list[_Entry]) -> Iterator[RowChange]:
-        seen: set[tuple[object, ...]] = set()
-        for entry in entries:
-            for found in self._reader.read_event(entry.message, entry.seq, entry.event):
-                change = found.event
-                if isinstance(change, Rejected):
-                    raise RejectedMessage(f"{_place(entry.message)}: a row cannot be read: {change.reason}")
-                assert isinstance(change, RowChange)
-                if handle_key(change.table):  # without a key, equal rows may be two
-                    event = entry.event
-                    assert isinstance(event, Envelope)
-                    identity = (event.schema, event.table, event.op, event.key, event.before, event.after)
-                    if identity in seen:
-                        self.replays += 1
-                        continue
-                    seen.add(identity)
-                self._learn(change.table)
-                yield change
+    def _rows(self, entries: list[_Entry]) -> list[RowChange]:
+        rows, copies = read_rows(self._reader, entries, lambda change: self.learn(change.table))
+        self.replays += copies
+        return rows
 
     def _with_tables(self, change: SchemaChange) -> SchemaChange:
         """The DDL with what a source of changes gives: its kind, and its tables, where they are known."""
@@ -312,9 +312,12 @@ class Reordering:
             before = self._named(change)
         if kind == "drop table":
             before, after = before or after, None
-        for table in (before,):
-            if table is not None:
-                self._tables.pop((table.schema, table.name), None)
+        gone = [(table.schema, table.name) for table in (before, after) if table is not None]
+        if kind == "drop database":
+            gone += [name for name in (*self._tables, *self._learnt) if name[0] == change.schema]
+        for name in gone:
+            self._tables.pop(name, None)
+            self._learnt.pop(name, None)  # what rows before the DDL showed
         if after is not None:
             self._tables[after.schema, after.name] = after
         return msgspec.structs.replace(change, kind=kind, pre_table=before, table=after)
@@ -327,14 +330,12 @@ class Reordering:
         return next((self._tables[name] for name in names if name in self._tables), None)
 
 
-def _place(message: Message) -> str:
-    return f"topic {message.topic!r}, partition {message.partition}, offset {message.offset}"
-
-
 def _missing(entry: _Entry) -> str:
     assert isinstance(entry.event, Envelope)
     event = entry.event
-    return f"{_place(entry.message)}: a row of `{event.schema}`.`{event.table}` needs version {event.schema_key} of it"
+    return (
+        f"{place_of(entry.message)}: a row of `{event.schema}`.`{event.table}` needs version {event.schema_key} of it"
+    )
 
 
 __all__ = ["PartitionAt", "Reordering", "StreamPosition"]

@@ -34,7 +34,7 @@ from ticdc_spark.topics.messages import recorded_messages
 
 _EACH = 0.9
 """Seconds between two ``Resolved`` of a topic in which nothing comes."""
-_IDLE = 60.0
+IDLE = 60.0
 """Seconds without a newer watermark after which a partition that is read to its end no longer counts."""
 _SCHEMA_TIMEOUT = 60.0
 _LOOK_FOR_PARTITIONS = 30.0
@@ -73,6 +73,11 @@ class StreamCapture:
         self._stopped: list[int] = []
 
     @property
+    def stream(self) -> Stream:
+        """Which topics, and how they are read."""
+        return self._stream
+
+    @property
     def is_bounded(self) -> bool:
         """Whether reading ends by itself: a recorded topic does."""
         return self._stream.path is not None
@@ -93,7 +98,7 @@ class StreamCapture:
 
     def read(self, state: CaptureState) -> Iterator[Captured]:
         """See ``Capture``. Ends where a recorded topic does."""
-        with self._reader(StreamPosition.parse(state.position).protocol) as (decoder, reader):
+        with self.reader(StreamPosition.parse(state.position).protocol) as (decoder, reader):
             if self._stream.path is not None:
                 yield from self._recorded(self._stream.path, decoder, reader, state)
             else:
@@ -114,7 +119,11 @@ class StreamCapture:
             return detected(kafka.read(start, end, self._stopped, patient=False), ENOUGH)[0]
 
     @contextmanager
-    def _reader(self, name: str) -> Iterator[tuple[Decoder, EventReader]]:
+    def reader(self, name: str) -> Iterator[tuple[Decoder, EventReader]]:
+        """What opens messages of a protocol, and what reads their events, as the source's options have it.
+
+        Raises: UsageError, RegistryFault
+        """
         stream = self._stream
         options = ReadOptions(source_timezone=stream.source_timezone, verify_checksum=stream.verify_checksum)
         storage = stream.claim_check_storage
@@ -226,11 +235,11 @@ class _Clock:
             at: self._behind[at] if at in self._behind and self._behind[at][0] == watermark else (watermark, now)
             for at, watermark in behind.items()
         }
-        old = [at for at, (_, since) in self._behind.items() if now - since > _IDLE]
+        old = [at for at, (_, since) in self._behind.items() if now - since > IDLE]
         for at, end in kafka.places(old, "end").items() if old else ():
             if order.parts[at].next >= end:
                 order.parts[at].idle = True
-                _LOG.warning("topic %r, partition %d has had no watermark for %.0f s; it no longer counts", *at, _IDLE)
+                _LOG.warning("topic %r, partition %d has had no watermark for %.0f s; it no longer counts", *at, IDLE)
 
 
 def open_stream(text: str) -> StreamCapture:
@@ -278,4 +287,4 @@ def open_stream(text: str) -> StreamCapture:
     return StreamCapture(msgspec.convert({**options, **where, **more}, Stream))
 
 
-__all__ = ["Stream", "StreamCapture", "open_stream"]
+__all__ = ["IDLE", "Stream", "StreamCapture", "open_stream"]

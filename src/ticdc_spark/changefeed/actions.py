@@ -15,6 +15,27 @@ Place: TypeAlias = tuple[str, int]
 """(topic, partition)."""
 
 
+class Announce(msgspec.Struct, frozen=True):
+    """A table of which rows are in a batch."""
+
+    topic: str
+    table: Table
+    first_ts: int
+    rows: int
+
+
+class Batch(Protocol):
+    """Rows that are filtered, dispatched and encoded already, and are sent elsewhere than in this process."""
+
+    @property
+    def rows(self) -> int:
+        """How many."""
+
+    @property
+    def announces(self) -> Sequence[Announce]:
+        """Their tables."""
+
+
 class Routed(msgspec.Struct, frozen=True):
     """An element of the source, with what of it is to be sent, and where."""
 
@@ -22,6 +43,8 @@ class Routed(msgspec.Struct, frozen=True):
     rows: Sequence[tuple[Place, RowChange]] = ()
     ddls: Sequence[tuple[str, SchemaChange]] = ()
     """By topic."""
+    batch: Batch | None = None
+    """Rows up to the element's commit_ts, instead of ``rows``."""
 
 
 class SendRows(msgspec.Struct, frozen=True):
@@ -30,6 +53,13 @@ class SendRows(msgspec.Struct, frozen=True):
     ticket: int
     place: Place
     changes: Sequence[RowChange]
+
+
+class SendBatch(msgspec.Struct, frozen=True):
+    """Rows for many partitions, which are sent elsewhere."""
+
+    ticket: int
+    batch: Batch
 
 
 class SendDdl(msgspec.Struct, frozen=True):
@@ -64,7 +94,7 @@ class Save(msgspec.Struct, frozen=True):
     state: CaptureState
 
 
-Action: TypeAlias = SendRows | SendDdl | SendBootstrap | SendWatermark | Save
+Action: TypeAlias = SendRows | SendBatch | SendDdl | SendBootstrap | SendWatermark | Save
 
 
 class Layout(Protocol):
@@ -101,11 +131,14 @@ class Cadence(msgspec.Struct, frozen=True, kw_only=True):
 
 __all__ = [
     "Action",
+    "Announce",
+    "Batch",
     "Cadence",
     "Layout",
     "Place",
     "Routed",
     "Save",
+    "SendBatch",
     "SendBootstrap",
     "SendDdl",
     "SendRows",

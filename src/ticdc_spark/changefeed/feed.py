@@ -7,12 +7,24 @@ import threading
 import time
 from collections.abc import Generator, Iterator
 from contextlib import closing
+from typing import Protocol, TypeAlias
 
-from ticdc_spark.capture.base import Capture, Captured, CaptureState, Resolved
+from ticdc_spark.capture.base import Captured, CaptureState, Resolved
+from ticdc_spark.changefeed.backlog.batch import Prepared
 
 _CHUNK = 512
 """Elements that are handed over at once."""
 _WAIT = 0.05
+
+
+Element: TypeAlias = Captured | Prepared
+
+
+class Source(Protocol):
+    """What is read: a ``Capture``, or one whose backlog tasks prepare."""
+
+    def read(self, state: CaptureState) -> Iterator[Element]:
+        """See ``Capture``."""
 
 
 class End:
@@ -22,10 +34,10 @@ class End:
 class Feed:
     """The source, read by a thread of its own, so that watermarks do not wait for it."""
 
-    def __init__(self, capture: Capture, state: CaptureState) -> None:
+    def __init__(self, capture: Source, state: CaptureState) -> None:
         self._capture, self._state = capture, state
-        self._queue: queue.Queue[list[Captured] | End | BaseException] = queue.Queue(8)
-        self._chunk: Iterator[Captured] = iter(())
+        self._queue: queue.Queue[list[Element] | End | BaseException] = queue.Queue(8)
+        self._chunk: Iterator[Element] = iter(())
         self._closed = False
         self._thread = threading.Thread(target=self._read, name="capture", daemon=True)
 
@@ -37,7 +49,7 @@ class Feed:
         self._closed = True
         self._thread.join(10)
 
-    def next(self, timeout: float) -> Captured | End | None:
+    def next(self, timeout: float) -> Element | End | None:
         """The next element; ``None`` if there is none yet. Raises: what the source raises."""
         found = next(self._chunk, None)
         if found is not None:
@@ -55,14 +67,15 @@ class Feed:
 
     def _read(self) -> None:
         last: End | BaseException = End()
-        chunk: list[Captured] = []
+        chunk: list[Element] = []
         try:
             since = time.monotonic()
             with closing(self._elements()) as elements:
                 for captured in elements:
                     chunk.append(captured)
                     # a source that waits has given a Resolved first
-                    if len(chunk) >= _CHUNK or isinstance(captured, Resolved) or time.monotonic() - since > _WAIT:
+                    full = len(chunk) >= _CHUNK or time.monotonic() - since > _WAIT
+                    if full or isinstance(captured, Resolved | Prepared):
                         if not self._put(chunk):
                             return
                         chunk, since = [], time.monotonic()
@@ -71,10 +84,10 @@ class Feed:
         if self._put(chunk):  # what came before an error is given all the same
             self._put(last)
 
-    def _elements(self) -> Generator[Captured, None, None]:
+    def _elements(self) -> Generator[Element, None, None]:
         yield from self._capture.read(self._state)
 
-    def _put(self, what: list[Captured] | End | BaseException) -> bool:
+    def _put(self, what: list[Element] | End | BaseException) -> bool:
         while not self._closed:
             try:
                 self._queue.put(what, timeout=_WAIT)
@@ -84,4 +97,4 @@ class Feed:
         return False
 
 
-__all__ = ["End", "Feed"]
+__all__ = ["Element", "End", "Feed", "Source"]

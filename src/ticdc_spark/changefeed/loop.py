@@ -11,11 +11,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ticdc_spark.capture.base import Capture, Captured, CaptureState, Resolved
-from ticdc_spark.changefeed.actions import Save
+from ticdc_spark.capture.base import Capture, CaptureState, Resolved
+from ticdc_spark.changefeed.actions import Routed, Save, SendBatch
+from ticdc_spark.changefeed.backlog.backlog import Backlog
+from ticdc_spark.changefeed.backlog.batch import FileBatch, Prepared
+from ticdc_spark.changefeed.backlog.sender import BatchSender
+from ticdc_spark.changefeed.backlog.source import BacklogCapture
 from ticdc_spark.changefeed.config.settings import Changefeed
 from ticdc_spark.changefeed.encoders import cadence, encoders
-from ticdc_spark.changefeed.feed import End, Feed
+from ticdc_spark.changefeed.feed import Element, End, Feed, Source
 from ticdc_spark.changefeed.outbox import Outbox
 from ticdc_spark.changefeed.producer import KafkaProducer, ProducerLost
 from ticdc_spark.changefeed.progress import StateFolder
@@ -46,11 +50,13 @@ def run(
     stop: threading.Event,
     show: Show = lambda _: None,
     reads: TableReads | None = None,
+    backlog: Backlog | None = None,
 ) -> Report:
     """Send what the source gives until it ends, ``target_ts`` is reached, or ``stop`` is set.
 
     ``source`` names the source in the state folder; no secrets in it. What is taken when ``stop`` is set is still sent
-    and stored. ``reads``: of tables that exist already, for a source that has such.
+    and stored. ``reads``: of tables that exist already, for a source that has such. ``backlog``: how a long
+    backlog of ``capture`` is sent, if not by this process.
 
     Raises: every error of the tree; started again, it goes on from what is stored.
     """
@@ -58,6 +64,8 @@ def run(
     target = changefeed.kafka.topic
     with StateFolder(state, changefeed=changefeed.id, target=target, source=source) as folder:
         failures = 0
+        if backlog is not None:
+            backlog.take_over(folder.path, stop.is_set)
         while True:
             try:
                 topics = Topics(changefeed.kafka)
@@ -68,7 +76,7 @@ def run(
                     totals.add(*reads.finish_round(folder, topics, stop, lambda one: show(totals.added_to(one))))
                 if folder.reading.base:  # stopped within a round, to go on with it
                     return totals.report(begun.commit_ts)
-                with _Run(changefeed, capture, folder, topics, totals, stop, show, reads) as once:
+                with _Run(changefeed, capture, folder, topics, totals, stop, show, reads, backlog) as once:
                     report = once.work()
                 if not once.is_paused or reads is None:
                     return report
@@ -137,10 +145,11 @@ class _Run:
         stop: threading.Event,
         show: Show,
         reads: TableReads | None,
+        backlog: Backlog | None,
     ) -> None:
         self._changefeed, self._folder, self._totals = changefeed, folder, totals
         self._stop, self._show = stop, show
-        self._capture, self._topics, self._reads = capture, topics, reads
+        self._capture, self._topics, self._reads, self._backlog = capture, topics, reads, backlog
         self.is_paused = False
         """It has ended so that tables are read."""
         self._stack = ExitStack()
@@ -170,7 +179,14 @@ class _Run:
             self._sequencer = Sequencer(
                 state, self._router, cadence(changefeed), time.monotonic(), consistent_from=reading.settles
             )
-            self._feed = stack.enter_context(Feed(self._capture, state))
+            self._batches: BatchSender | None = None
+            source: Source = self._capture
+            if self._backlog is not None:
+                source, self._batches = self._backlog.source(self._router.rules, self._topics, self._folder.path)
+                stack.callback(self._batches.close)
+            self._feed = stack.enter_context(Feed(source, state))
+            if isinstance(source, BacklogCapture):
+                stack.callback(source.close)
             self._stack = stack.pop_all()
         self._rows_before, self._messages_before = totals.rows, totals.messages
         self._last_ack = time.monotonic()
@@ -228,26 +244,34 @@ class _Run:
             if isinstance(captured, End) or self._is_beyond(captured):
                 sequencer.end()
                 return True
-            sequencer.offer(self._router.route(captured))
+            sequencer.offer(self._routed(captured))
             taken += 1
         self._producer.poll(0.0 if taken or not sequencer.waiting else _POLL / 5)
         return False
 
-    def _is_beyond(self, captured: Captured) -> bool:
+    def _routed(self, element: Element) -> Routed:
+        if isinstance(element, Prepared):
+            return Routed(element.end, batch=element.batch)
+        return self._router.route(element)
+
+    def _is_beyond(self, captured: Element) -> bool:
         """Whether ``target_ts`` is reached: all up to it has been given when something above it comes."""
         target = self._target
         if target is None or captured.commit_ts < target:
             return False
         state = self._sequencer.state
         if captured.commit_ts == target:
-            self._sequencer.offer(self._router.route(captured))
+            self._sequencer.offer(self._routed(captured))
         elif state.commit_ts < target:
             self._sequencer.offer(self._router.route(Resolved(commit_ts=target, position=state.position)))
         return True
 
     def _do(self) -> None:
         sequencer, outbox = self._sequencer, self._outbox
+        batches = self._batches
         while True:
+            if batches is not None:
+                outbox.acknowledged += batches.finished()
             if outbox.acknowledged:
                 tickets, outbox.acknowledged[:] = [*outbox.acknowledged], []
                 self._last_ack = time.monotonic()
@@ -259,17 +283,29 @@ class _Run:
                 break
             for action in actions:
                 if isinstance(action, Save):
-                    self._folder.save(action.state, self._topics.used(), outbox.rows)
+                    self._folder.save(action.state, self._topics.used(), self._sent[0])
                     sequencer.saved(action.state)
+                elif isinstance(action, SendBatch):
+                    assert batches is not None and isinstance(action.batch, FileBatch)
+                    batches.begin(action.ticket, action.batch)
                 else:
                     outbox.do(action)
-        self._totals.rows = self._rows_before + outbox.rows
-        self._totals.messages = self._messages_before + outbox.messages
+        rows, messages = self._sent
+        self._totals.rows = self._rows_before + rows
+        self._totals.messages = self._messages_before + messages
+
+    @property
+    def _sent(self) -> tuple[int, int]:
+        """Rows and messages."""
+        rows, messages = self._outbox.rows, self._outbox.messages
+        if self._batches is not None:
+            rows, messages = rows + self._batches.rows, messages + self._batches.messages
+        return rows, messages
 
     def _check(self, now: float) -> None:
         """Raises: SinkFault when nothing was acknowledged for too long."""
-        if not self._sequencer.waiting:
-            self._last_ack = now
+        if not self._sequencer.waiting or (self._batches is not None and self._batches.is_busy):
+            self._last_ack = now  # tasks look themselves after what they send
         else:
             self._producer.check_silence(self._last_ack)
 

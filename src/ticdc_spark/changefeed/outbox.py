@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from ticdc_spark.changefeed.actions import Place, SendBootstrap, SendDdl, SendRows, SendWatermark
 from ticdc_spark.changefeed.encoders import EncoderFor
-from ticdc_spark.changefeed.producer import KafkaProducer
 from ticdc_spark.errors import UnsendableChange
 from ticdc_spark.model import RowChange, SchemaChange
 from ticdc_spark.mysql import handle_key
@@ -23,14 +23,29 @@ _WAYS_OUT = (
 )
 
 
+class Sends(Protocol):
+    """What takes messages: a producer."""
+
+    def receipt(self, ticket: int, messages: int, into: list[int]) -> Any:
+        """What takes the acknowledgements of a ticket's messages, and puts it into a list when it has them all."""
+
+    def send(self, topic: str, partition: int, key: bytes | None, value: bytes | None, receipt: Any) -> None:
+        """Queue a message. Raises: SinkFault"""
+
+
 class Outbox:
     """Does actions; ``acknowledged`` collects their tickets."""
 
     def __init__(
-        self, name: str, encoder_for: EncoderFor, limit: Callable[[str], int], producer: KafkaProducer
+        self,
+        name: str,
+        encoder_for: EncoderFor,
+        limit: Callable[[str], int],
+        producer: Sends,
+        tables: TargetTables | None = None,
     ) -> None:
-        """``name``: the protocol. ``limit``: a topic's message size in bytes."""
-        self._tables = TargetTables(protocol(name).traits)
+        """``name``: the protocol. ``limit``: a topic's message size in bytes. ``tables``: completed already."""
+        self._tables = tables or TargetTables(protocol(name).traits)
         self._encoder_for = encoder_for
         self._encoders: dict[int, Encoder] = {}
         self._limit = limit
@@ -137,4 +152,4 @@ def _named(change: SchemaChange) -> str:
     return f"the DDL at commitTs {change.commit_ts} ({change.query[:200]})"
 
 
-__all__ = ["Outbox", "describe"]
+__all__ = ["Outbox", "Sends", "describe"]

@@ -10,6 +10,8 @@ The rules, whose source is TiCDC's documents:
   were read as they are now, none goes before the progress has passed that now.
 - A BOOTSTRAP goes before the first row of a table in this process, and of a version that no DDL announced; then by
   interval or count, until the table has had no rows for half an hour.
+- A batch, whose rows are sent elsewhere, is sent when everything before it and the BOOTSTRAPs of its tables are
+  acknowledged, and what follows when all of its rows are: no two senders write to a partition at once.
 - Progress is what may be saved: the state after the last element before which everything is acknowledged.
 """
 
@@ -22,11 +24,13 @@ import msgspec
 from ticdc_spark.capture.base import Captured, CapturedDdl, CaptureState, Resolved, follow
 from ticdc_spark.changefeed.actions import (
     Action,
+    Announce,
     Cadence,
     Layout,
     Place,
     Routed,
     Save,
+    SendBatch,
     SendBootstrap,
     SendDdl,
     SendRows,
@@ -69,6 +73,8 @@ class Sequencer:
         self._dirty = False
         self._ddl: Routed | None = None
         self._ddl_sent = False
+        self._batch: Routed | None = None
+        self._batch_stage = 0
         self._save_now = False
         self._hold = 0
         """The source goes on when the saved state has reached this."""
@@ -110,7 +116,8 @@ class Sequencer:
     def wants(self) -> bool:
         """Whether another element may be offered."""
         held = self._saved.commit_ts < self._hold
-        return self._ddl is None and not held and not self._ended and self.waiting < self._cadence.rows_in_flight
+        busy = self._ddl is not None or self._batch is not None
+        return not busy and not held and not self._ended and self.waiting < self._cadence.rows_in_flight
 
     def offer(self, routed: Routed) -> None:
         """Take the next element of the source; only where ``wants``."""
@@ -122,6 +129,9 @@ class Sequencer:
                 self._ddl = routed
             else:
                 self._follow(captured)
+            return
+        if routed.batch is not None:
+            self._batch, self._batch_stage = routed, 0
             return
         for place, change in routed.rows:
             rows = self._buffer.get(place)
@@ -156,6 +166,7 @@ class Sequencer:
         return (
             self._ended
             and self._ddl is None
+            and self._batch is None
             and not self._buffered
             and not self._open
             and self._watermark_ticket is None
@@ -168,6 +179,7 @@ class Sequencer:
         out: list[Action] = []
         self._greet(out, now)
         self._flush(out, now)
+        self._advance_batch(out, now)
         self._advance_ddl(out, now)
         self._save(out, now)
         self._mark(out, now)
@@ -223,9 +235,7 @@ class Sequencer:
             table = change.table
             if table is not last:
                 last = table
-                if (table.schema, table.name) not in self._known and topic not in self._extra:
-                    self._extra.add(topic)
-                    self._places = None
+                self._note_topic(topic, table)
                 if bootstraps is None:
                     continue
                 known = self._announced.get((topic, table.schema, table.name))
@@ -251,7 +261,8 @@ class Sequencer:
 
     def _repeat_bootstraps(self, out: list[Action], now: float) -> None:
         bootstraps = self._cadence.bootstraps
-        if bootstraps is None or self._ended or self._ddl is not None or now < self._next_look:
+        busy = self._ddl is not None or self._batch is not None
+        if bootstraps is None or self._ended or busy or now < self._next_look:
             return
         self._next_look = now + min(BOOTSTRAP_LOOK, bootstraps.interval)
         for key, known in [*self._announced.items()]:
@@ -260,6 +271,45 @@ class Sequencer:
             elif now - known.at >= bootstraps.interval:
                 last_row = known.last_row
                 self._bootstrap(out, key[0], known.table, self._state.commit_ts, now).last_row = last_row
+
+    def _advance_batch(self, out: list[Action], now: float) -> None:
+        routed = self._batch
+        if routed is None or self._open:
+            return  # what is before it, its BOOTSTRAPs, or the batch itself, is not acknowledged
+        batch = routed.batch
+        assert batch is not None
+        if self._batch_stage == 0:
+            self._batch_stage = 1
+            for announce in batch.announces:
+                self._announce_batch(out, announce, now)
+            if self._open:
+                return
+        if self._batch_stage == 1:
+            self._batch_stage = 2
+            if batch.rows:
+                out.append(SendBatch(self._ticket(batch.rows), batch))
+                return
+        self._batch = None
+        self._follow(routed.captured)
+        self._points.append((self._tickets, self._state))
+
+    def _announce_batch(self, out: list[Action], announce: Announce, now: float) -> None:
+        topic, table = announce.topic, announce.table
+        self._note_topic(topic, table)
+        bootstraps = self._cadence.bootstraps
+        if bootstraps is None:
+            return
+        known = self._announced.get((topic, table.schema, table.name))
+        if known is None or known.table != table or known.rows > bootstraps.messages:
+            known = self._bootstrap(out, topic, table, announce.first_ts, now)
+        known.table = table
+        known.last_row = now
+        known.rows += announce.rows
+
+    def _note_topic(self, topic: str, table: Table) -> None:
+        if (table.schema, table.name) not in self._known and topic not in self._extra:
+            self._extra.add(topic)
+            self._places = None
 
     def _advance_ddl(self, out: list[Action], now: float) -> None:
         routed = self._ddl

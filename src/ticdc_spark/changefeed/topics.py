@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -46,6 +47,7 @@ class Topics:
         self._create = create
         self._where = ",".join(kafka.servers)
         self._found: dict[str, TopicFacts] = {}
+        self._lock = threading.Lock()
         self._error: type[Exception] = confluent_kafka.KafkaException
         self._module: Any = admin
         self._down = confluent_kafka.KafkaError._ALL_BROKERS_DOWN
@@ -66,7 +68,11 @@ class Topics:
         """
         found = self._found.get(topic)
         if found is None:
-            found = self._found[topic] = self._look_up(topic)
+            with self._lock:  # a backlog is prepared by a thread of its own
+                found = self._found.get(topic)
+                if found is None:
+                    found = self._look_up(topic)
+                    self._found = {**self._found, topic: found}
         return found
 
     def partitions(self, topic: str) -> int:
@@ -93,7 +99,7 @@ class Topics:
                     real,
                     facts.partitions,
                 )
-                self._found[topic] = msgspec.structs.replace(facts, real_partitions=real)
+                self._found = {**self._found, topic: msgspec.structs.replace(facts, real_partitions=real)}
 
     def _look_up(self, topic: str) -> TopicFacts:
         target = self._target

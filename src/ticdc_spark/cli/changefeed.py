@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
@@ -20,7 +20,9 @@ from ticdc_spark.errors import UsageError
 from ticdc_spark.mysql import tso_time
 
 if TYPE_CHECKING:
+    from ticdc_spark.capture.base import Capture
     from ticdc_spark.capture.snapshot.present import PresentTables
+    from ticdc_spark.changefeed.backlog.backlog import Backlog
     from ticdc_spark.changefeed.config.settings import Changefeed
     from ticdc_spark.changefeed.progress import Stored
     from ticdc_spark.changefeed.report import Report, Show
@@ -103,9 +105,13 @@ def command(
 
     stop = Event()
     kind = source_kind(changefeed.source)
-    with redacted_children(), _table_reads(changefeed) as reads, _shown(changefeed.id) as show:
+    with redacted_children(), ExitStack() as stack:
+        reads = stack.enter_context(_table_reads(changefeed))
+        backlog = stack.enter_context(_backlog(changefeed, capture))
+        show = stack.enter_context(_shown(changefeed.id))
         report = stoppable(
-            lambda: run(changefeed, capture, folder, source=kind, stop=stop, show=show, reads=reads), stop
+            lambda: run(changefeed, capture, folder, source=kind, stop=stop, show=show, reads=reads, backlog=backlog),
+            stop,
         )
     log.info("%s", _last_line(report))
 
@@ -134,6 +140,19 @@ def _table_reads(changefeed: Changefeed) -> Iterator[TableReads | None]:
         yield reads
     finally:
         reads.close()
+
+
+@contextmanager
+def _backlog(changefeed: Changefeed, capture: Capture) -> Iterator[Backlog | None]:
+    """The way of long backlogs, for a source that is a stream."""
+    from ticdc_spark.capture.stream import StreamCapture
+    from ticdc_spark.changefeed.backlog.backlog import Backlog
+
+    if changefeed.backlog is None or not isinstance(capture, StreamCapture):
+        yield None
+        return
+    with closing(Backlog(changefeed, capture)) as backlog:
+        yield backlog
 
 
 @contextmanager

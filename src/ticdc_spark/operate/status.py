@@ -263,9 +263,15 @@ def _tables(progress: Progress) -> tuple[TableStatus, ...]:
     waiting: dict[tuple[str, str], int] = {}
     for one in progress.pending:
         waiting[one.schema, one.name] = waiting.get((one.schema, one.name), 0) + one.waiting
-    behind = {(one.schema, one.name) for one in progress.catching_up}
+    read = {state.topic for state in progress.partitions}
+    behind = {
+        (one.schema, one.name): next((topic for topic, _, _ in one.needs if topic not in read), "")
+        for one in progress.catching_up
+    }
     if progress.mode != "arrival":
-        behind |= {(one.schema, one.name) for one in progress.tables if one.applied < progress.applied}
+        for table in progress.tables:
+            if table.applied < progress.applied:
+                behind.setdefault((table.schema, table.name), "")
     queued = {
         name for ddl in progress.ddls if ddl.change.commit_ts <= progress.applied for name in tables_of(ddl.change)
     }
@@ -273,15 +279,15 @@ def _tables(progress: Progress) -> tuple[TableStatus, ...]:
         table_status(
             table if name not in queued or table.kept else msgspec.structs.replace(table, dropped=False),
             waiting.pop(name, 0),
-            behind=name in behind,
+            behind=behind.get(name),
         )
         for table in progress.tables
         for name in ((table.schema, table.name),)
     ]
     seen = {(table.schema, table.name) for table in progress.tables}
     unknown = [
-        table_status(TableState(schema=name[0], name=name[1]), waiting.get(name, 0), behind=name in behind)
-        for name in waiting.keys() | (behind - seen)
+        table_status(TableState(schema=name[0], name=name[1]), waiting.get(name, 0), behind=behind.get(name))
+        for name in waiting.keys() | (behind.keys() - seen)
     ]
     wanted = {(one.schema, one.name) for one in progress.wanted}
     listed = {(table.schema, table.table) for table in (*known, *unknown)}
@@ -316,9 +322,9 @@ def _gathered(table: TableState) -> str:
     return f"a full read of it is under way, at {table.load.base}: {table.gathered:,} rows{share}"
 
 
-def table_status(table: TableState, waiting: int = 0, *, behind: bool = False) -> TableStatus:
-    """The status of one table. ``waiting``: its rows that were received and are not applied; ``behind``: it catches
-    up with the others."""
+def table_status(table: TableState, waiting: int = 0, *, behind: str | None = None) -> TableStatus:
+    """The status of one table. ``waiting``: its rows that were received and are not applied; ``behind``: it is behind
+    the others; the topic that it came from and that is not read, or ``""``; ``None``: it is not behind."""
     condition: Literal["clean", "unverified", "diverged", "quarantined", "snapshot", "dropped", "kept"] = "unverified"
     detail = ""
     if table.quarantined is not None:
@@ -336,6 +342,8 @@ def table_status(table: TableState, waiting: int = 0, *, behind: bool = False) -
         detail = f"it was read in full while it changed: it equals the source from {table.settles} "
         detail += f"({tso_time.utc(table.settles)}) on"
     elif behind:
+        detail = f"it is behind the others: topic {behind}, which it came from, is not read"
+    elif behind is not None:
         detail = "it is behind the others: it came late and catches up, or shares a DDL with a table that stands still"
     elif table.clean and table.origin == "snapshot" and not table.topics:
         detail = "it was read in full, and no message of it has come since: does the changefeed send it?"

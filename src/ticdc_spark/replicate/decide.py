@@ -2,20 +2,24 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import msgspec
 
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.errors import EnvironmentFault, RejectedMessage, UsageError
+from ticdc_spark.model import TableName
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.apply.ddl import is_skipped
+from ticdc_spark.replicate.apply.look import held_in_lake
 from ticdc_spark.replicate.apply.rejects import log_rejects
 from ticdc_spark.replicate.modes.arrival import advance_arrived
 from ticdc_spark.replicate.modes.base import Advanced, LandedBatch, ModeName, Rules
 from ticdc_spark.replicate.modes.choose import as_read, hides, refuse_hidden, without_ddl
 from ticdc_spark.replicate.modes.filters import at_the_filter, judge_left_out, leave_out, skip_to_known
 from ticdc_spark.replicate.modes.late_rows import add_late_rows
+from ticdc_spark.replicate.modes.waiting import held_by_schemas
 from ticdc_spark.replicate.modes.watermark import advance, due
 from ticdc_spark.replicate.plan.evolve import ENTERS, LEAVES, Refused, action
 from ticdc_spark.replicate.plan.past import mark_missing
@@ -29,6 +33,7 @@ from ticdc_spark.replicate.state.conditions import diverged
 from ticdc_spark.replicate.state.notes import UnreadNote
 from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl, TableState
 from ticdc_spark.replicate.unread import names_in, with_left_out
+from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.changelog_base import ChangeLog
 from ticdc_spark.spark.decode.control import ControlEvent, MessageSkipped, WatermarkRead, reject_of
 
@@ -58,6 +63,7 @@ class Decider:
         self,
         job: Job,
         changelog: ChangeLog,
+        sink: Sink,
         protocol: str,
         registry: Registered | None,
         *,
@@ -66,10 +72,12 @@ class Decider:
     ) -> None:
         self.job = job
         self.changelog = changelog
+        self.sink = sink
         self.protocol = protocol
         self.registry = registry
         self.bounded = bounded
         self.until_ts = until_ts
+        self._left_out = skip_to_known(job.schema.skip_to_known)
 
     def decide(self, progress: Progress, mode: ModeName | None, landed: LandedBatch, plan: Plan, now: float) -> Decided:
         """Fold what a batch read into the progress.
@@ -109,12 +117,18 @@ class Decider:
         refused = next((ddl for ddl in due if self._is_refused(ddl)), None)
         if refused is not None:
             resolved = min(resolved, refused.change.commit_ts - 1)
-            resolved = resolved if mode == "arrival" else max(resolved, progress.applied)
+            if mode != "arrival":
+                # What a DDL beyond it leaves behind is not there.
+                resolved, _ = held_by_schemas(advanced.progress, resolved, self._left_out, self._named_after)
+                resolved = max(resolved, progress.applied)
             # One that came late lies below what is applied, and waits there: its tables do not go past it.
             due = [ddl for ddl in self._due(advanced.progress, resolved) if ddl != refused]
         return Decided(
             mode=mode, advanced=advanced, resolved=resolved, ddls=due, refused=refused, skipped=tuple(skipped)
         )
+
+    def _named_after(self, ddls: Sequence[QueuedDdl]) -> frozenset[TableName]:
+        return named_after(ddls, lambda drop: self.job.drop_table == "keep" or is_skipped(self.job, drop))
 
     def settle(self, mode: ModeName | None) -> ModeName | None:
         """Log what was decided. Raises: UsageError where the run has an option that the mode does not support."""
@@ -134,8 +148,7 @@ class Decider:
         controls, end_offsets, latest_offsets = landed.controls, landed.end_offsets, landed.latest_offsets
         waited = rules.now - (progress.hold.since or rules.now) >= self.job.idle_partition_timeout
         at_end = self.bounded and all(end_offsets.get(place, 0) >= end for place, end in latest_offsets.items())
-        known = skip_to_known(self.job.schema.skip_to_known)
-        folded = (landed.number, controls, end_offsets, latest_offsets, rules, known, named_after)
+        folded = (landed.number, controls, end_offsets, latest_offsets, rules, self._left_out, self._named_after)
         refuse_hidden(controls, mode)
         begun = self._add_registered(progress, controls, mode)
         if mode is None:
@@ -148,7 +161,7 @@ class Decider:
             log.warning("there are watermarks: a new job would run in mode watermark, which is exact")
         registered = None if self.registry is None else self.registry.tables(controls)
         begun, controls = without_ddl(progress, controls, self.protocol)
-        arrived = (landed.number, controls, end_offsets, latest_offsets, rules, registered, known, named_after)
+        arrived = (*folded[:5], registered, *folded[5:])
         return mode, self._fold_with_upstream(begun, lambda progress: advance_arrived(progress, *arrived))
 
     def _fold_with_upstream(self, begun: Progress, fold: Callable[[Progress], Advanced]) -> Advanced:
@@ -165,9 +178,9 @@ class Decider:
         """The DDLs to apply, with their schemas."""
         states = {(table.schema, table.name): table for table in progress.tables}
         sanitised = PROTOCOLS[self.protocol].traits.sanitised_names
-        filled = with_schemas(
-            due(progress.ddls, resolved, progress.tables), states, progress.schemas, sanitised=sanitised
-        )
+        ddls = due(progress.ddls, resolved, progress.tables)
+        find = partial(held_in_lake, self.sink, self.job)
+        filled = with_schemas(ddls, states, progress.schemas, sanitised=sanitised, find=find)
         return at_the_filter(filled, self.job.tables)
 
     def _judge_queue(self, progress: Progress) -> tuple[QueuedDdl, ...]:

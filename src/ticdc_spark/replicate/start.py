@@ -1,7 +1,7 @@
 """The start of a run: the progress is compared with the tables, the change log and the source as they are now."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -15,12 +15,12 @@ from ticdc_spark.replicate.apply.look import Looked, look_at
 from ticdc_spark.replicate.apply.rows import vanished
 from ticdc_spark.replicate.plan.reach import partitions_at
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS
-from ticdc_spark.replicate.proof import doubt_of
+from ticdc_spark.replicate.proof import doubt_of, unread_topics
 from ticdc_spark.replicate.schemas.files import with_schema_files
 from ticdc_spark.replicate.snapshot.steps import LOAD_STEP
-from ticdc_spark.replicate.state.conditions import diverged
+from ticdc_spark.replicate.state.conditions import diverged, without_first_rows
+from ticdc_spark.replicate.state.notes import CatchUp
 from ticdc_spark.replicate.state.progress import (
-    CatchUp,
     PartitionState,
     PendingRows,
     Progress,
@@ -45,11 +45,13 @@ def begin(
     Raises: DecisionNeeded with the ways out; SinkFault, SourceFault, UsageError
     """
     found = store.load()
+    is_first = found is None
     if found is None:
         found = _first(job, source, sink, changelog, store)
         store.save(found)
     progress = msgspec.structs.replace(with_schema_files(found, job.schema.file), protocol=protocol)
-    missing = _missing_batches(progress, changelog)
+    batches = frozenset() if is_first else changelog.batches(progress.generation)
+    missing = {rows.batch for rows in progress.pending if rows.batch > 0} - batches
     if missing:
         raise DecisionNeeded(
             f"the change log lacks batches {', '.join(map(str, sorted(missing)[:5]))}, whose rows are not applied yet: "
@@ -59,7 +61,17 @@ def begin(
     plan = store.load_plan()
     under_way = plan is not None and (plan.generation, plan.batch) == (progress.generation, progress.batch + 1)
     interrupted = under_way and plan is not None and plan.resolved is not None
-    return _look(job, sink, changelog, progress, interrupted=interrupted)
+    known, redo = _look(job, sink, changelog, progress, interrupted=interrupted)
+    return _with_landed_before(known, batches, progress.batch + interrupted), redo
+
+
+def _with_landed_before(progress: Progress, batches: Collection[int], batch: int) -> Progress:
+    """Note the batches that the change log has beyond ``batch``: the state folder is an older copy, and they land anew,
+    with other offsets."""
+    newest = max(batches, default=0)
+    if newest <= batch:
+        return progress
+    return msgspec.structs.replace(progress, landed_anew=max(newest, progress.landed_anew))
 
 
 def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: ProgressStore) -> Progress:
@@ -80,13 +92,8 @@ def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: Pr
         len(tables),
         applied,
     )
-    # A table that stood still, or caught up, is where it was; the others had come as far as all of them.
-    promised = tuple(
-        msgspec.structs.replace(
-            table, applied=table.mark[0] if table.quarantined or table.behind or table.load else applied
-        )
-        for table in tables
-    )
+    unread = {(table.schema, table.name): unread_topics(table, beginning, newest + 1) for table in tables}
+    promised = tuple(_promised(table, applied, unread[table.schema, table.name]) for table in tables)
     needs = tuple(sorted((topic, partition, applied) for topic, partition in beginning))
     return Progress(
         job=job.name,
@@ -99,9 +106,10 @@ def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: Pr
         ),
         tables=promised,
         catching_up=tuple(
-            CatchUp(schema=table.schema, name=table.name, needs=needs)
+            CatchUp(schema=table.schema, name=table.name, needs=left_out or needs)
             for table in tables
-            if table.behind and not table.quarantined and not table.load
+            if (left_out := tuple((topic, 0, applied) for topic in unread[table.schema, table.name]))
+            or (table.behind and not table.quarantined and not table.load)
         ),
         # What was gathered is of a base before which messages count as applied now.
         wanted=tuple(
@@ -111,6 +119,18 @@ def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: Pr
         whole=() if any(beginning.values()) else tuple(sorted(beginning)),
         doubt=doubt_of(promised, beginning),
     )
+
+
+def _promised(table: TableState, applied: int, unread: Sequence[str]) -> TableState:
+    """A table after the state was lost. One that stood still, or caught up, is where it was; the others had come as far
+    as all of them, but what comes of one now may stand in a topic that is not read (``unread``)."""
+    if unread:
+        log.warning(
+            "`%s`.`%s` came from topic %s, which is not read: it stays where it is", table.schema, table.name, unread[0]
+        )
+        table = without_first_rows(table)
+    stays = unread or table.quarantined or table.behind or table.load
+    return msgspec.structs.replace(table, applied=table.mark[0] if stays else applied)
 
 
 def _recovered(job: Job, sink: Sink) -> list[TableState]:
@@ -126,11 +146,6 @@ def _recovered(job: Job, sink: Sink) -> list[TableState]:
         if looked.state is not None and looked.stamp is not None and looked.stamp.about:
             found.append(looked.state)
     return found
-
-
-def _missing_batches(progress: Progress, changelog: ChangeLog) -> set[int]:
-    waiting = {rows.batch for rows in progress.pending if rows.batch > 0}
-    return waiting - changelog.batches(progress.generation) if waiting else set()
 
 
 def _look(
@@ -251,7 +266,7 @@ def _redo(job: Job, changelog: ChangeLog, progress: Progress, table: TableState,
         why = "the change log does not reach back so far (log-retention)"
     elif progress.logged and progress.logged not in batches:
         why = "the change log is an older copy, too"
-    elif progress.logged and progress.logged == progress.landed_anew and _is_restored(table, looked):
+    elif progress.logged and progress.logged <= progress.landed_anew and _is_restored(table, looked):
         why = "the change log may be an older copy, too, from between two tries of its last batch"
     if why:
         raise DecisionNeeded(

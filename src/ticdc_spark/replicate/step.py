@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 
@@ -11,6 +11,7 @@ from ticdc_spark.capture.snapshot.base import SnapshotReader
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Offsets, Table, TableName
+from ticdc_spark.mysql import tso_physical_ms
 from ticdc_spark.replicate.apply.batch import Batch
 from ticdc_spark.replicate.apply.timelines import TimelineResult, apply, settle
 from ticdc_spark.replicate.decide import Decided, Decider
@@ -19,8 +20,8 @@ from ticdc_spark.replicate.landing import landing_plan
 from ticdc_spark.replicate.modes.arrival import batch_ordinal
 from ticdc_spark.replicate.modes.base import Advanced, LandedBatch, ModeName
 from ticdc_spark.replicate.modes.choose import MODES, of_job
-from ticdc_spark.replicate.modes.commit import counted_off, forget_before, forgotten_by
-from ticdc_spark.replicate.plan.catch_up import bounds_behind
+from ticdc_spark.replicate.modes.commit import DROPPED_KEPT_MS, counted_off, forget_before, forgotten_by
+from ticdc_spark.replicate.plan.catch_up import bounds_behind, with_dropped
 from ticdc_spark.replicate.plan.holds import bounds_of
 from ticdc_spark.replicate.plan.offsets import choose_offsets, first_offsets, lagging, may_advance
 from ticdc_spark.replicate.plan.reach import with_new_partitions, without_beginning
@@ -37,8 +38,9 @@ from ticdc_spark.replicate.state.lease import Fence, FencedStore
 from ticdc_spark.replicate.state.progress import Plan, Progress, ProgressStore, QueuedDdl, TableState
 from ticdc_spark.replicate.stops import stop_if_needed
 from ticdc_spark.replicate.timer import Timer
-from ticdc_spark.replicate.unread import mark_unread, with_topics
+from ticdc_spark.replicate.unread import mark_unread, topics_of, with_topics
 from ticdc_spark.sinks.base import Sink
+from ticdc_spark.sinks.mark import NO_MARK
 from ticdc_spark.spark.decode.control import ControlEvent
 from ticdc_spark.spark.sources.base import Source
 
@@ -83,7 +85,7 @@ class Steps:
         warn_of_old(job, self.progress)
         if redo:
             self.progress = msgspec.structs.replace(self.progress, pending=(*self.progress.pending, *redo))
-        self.decider = Decider(job, self.changelog, protocol, registry, bounded=bounded, until_ts=until_ts)
+        self.decider = Decider(job, self.changelog, sink, protocol, registry, bounded=bounded, until_ts=until_ts)
         self.mode: ModeName | None = self.decider.settle(of_job(job.mode, protocol, self.progress))
         """``None`` until messages show it."""
         self.loader: Loader | None = None
@@ -231,6 +233,7 @@ class Steps:
             now=self.clock(),
             job_applied=0 if decided.mode == "arrival" else self.progress.applied,
             behind=frozenset(behind),
+            topics=topics_of(progress),
             unread=frozenset((note.schema, note.name) for note in progress.unread),
         )
         refused = () if decided.refused is None else (decided.refused,)
@@ -243,8 +246,9 @@ class Steps:
         states = self._touch_new(with_topics(states, progress), decided.advanced)
         states, _ = mark_unread(states, progress, decided.resolved, arrival=batch.arrival)
         states, _ = mark_new(states, progress.tables, decided.skipped, progress.skipped, arrival=batch.arrival)
+        states = without_beginning(self.progress, states, progress.partitions)
         if not batch.arrival:
-            states = mark_doubted(without_beginning(self.progress, states, progress.partitions), progress)
+            states = _with_behind(mark_doubted(states, progress), behind)
         before = {(table.schema, table.name): table for table in self.progress.tables}
         changed = [name for name, state in states.items() if _is_judged(before.get(name), state)]
         changed += [name for name, state in states.items() if result.states.get(name) != state]
@@ -276,11 +280,15 @@ class Steps:
         before = decided.advanced.progress
         arrival = decided.mode == "arrival"
         states, unread = mark_unread(states, before, decided.resolved, arrival=arrival)
+        waits = {identity(ddl.change) for ddl in result.left}
+        ddls = [ddl for ddl in decided.ddls if identity(ddl.change) not in waits]
+        oldest = tso_physical_ms(decided.resolved) - DROPPED_KEPT_MS
         counted = msgspec.structs.replace(
             before,
             mode=self.mode or "",
             skipped=mark_new(states, (), (), before.skipped, arrival=arrival)[1],
             unread=unread,
+            dropped_databases=with_dropped(before.dropped_databases, ddls, oldest),
             doubt=None if arrival or is_doubt_over(before) else before.doubt,
             pending=counted_off(before.pending, result.taken, result.uncounted, decided.resolved),
             rows=before.rows + result.rows,
@@ -289,8 +297,6 @@ class Steps:
             zero_dates=before.zero_dates + result.zero_dates,
         )
         mode = MODES[decided.mode or "watermark"]
-        waits = {identity(ddl.change) for ddl in result.left}
-        ddls = [ddl for ddl in decided.ddls if identity(ddl.change) not in waits]
         keep = retention.seconds or 0.0
         progress = mode.commit(counted, number, states, decided.resolved, ddls, result.left, now, keep)
         prune = number % PRUNE_EVERY == 0
@@ -313,6 +319,17 @@ def _schemas(progress: Progress, ddls: Sequence[QueuedDdl]) -> dict[tuple[str, s
     tables = [table for ddl in ddls for table in (ddl.change.pre_table, ddl.change.table) if table is not None]
     from_ddls = {(table.schema, table.name, str(table.version)): table for table in tables if table.version is not None}
     return from_ddls | {(known.schema, known.name, known.key): known.table for known in progress.schemas}
+
+
+def _with_behind(states: Mapping[TableName, TableState], behind: Collection[TableName]) -> dict[TableName, TableState]:
+    """Tables with a note that they are behind. It must be in their stamps while others go on: once the state is lost,
+    what all tables had applied says nothing of them."""
+    return {
+        name: msgspec.structs.replace(state, behind=True)
+        if name in behind and state.mark != NO_MARK and not state.dropped
+        else state
+        for name, state in states.items()
+    }
 
 
 def _is_judged(before: TableState | None, now: TableState) -> bool:

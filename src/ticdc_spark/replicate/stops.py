@@ -4,7 +4,7 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.config.values import skip_ddl_line
 from ticdc_spark.errors import SchemaMissing, UnsupportedDdl
 from ticdc_spark.replicate.decide import Decided
-from ticdc_spark.replicate.modes.watermark import describe_missing
+from ticdc_spark.replicate.modes.waiting import describe_missing
 from ticdc_spark.replicate.plan.evolve import Refused, action
 from ticdc_spark.replicate.state.progress import Progress
 

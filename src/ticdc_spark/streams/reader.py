@@ -147,6 +147,24 @@ class EventReader:
             else:
                 self._add(table)
 
+    def prepare_for(self, tables: Iterable[Table]) -> None:
+        """Take versions that are not known yet, from messages that are read ahead of the rows before them.
+
+        A TRUNCATE may leave the version as it is: what is known of it stays until the DDL has its turn.
+        """
+        for table in tables:
+            if (table.schema, table.name, str(table.version)) not in self._versions:
+                self._add(table)
+
+    @property
+    def known(self) -> tuple[Table, ...]:
+        """What ``go_on_from`` has to be given so that another reader reads rows as this one does now."""
+        return tuple(self._current.tables.values() if self._follows else self._versions.values())
+
+    def version(self, schema: str, table: str, schema_key: str) -> Table | None:
+        """The version of a table that rows name."""
+        return self._versions.get((schema, table, schema_key))
+
     @property
     def follows_ddl(self) -> bool:
         """Whether tables are what follows from DDL; otherwise rows name versions of them, which messages carry."""

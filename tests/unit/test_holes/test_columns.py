@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.test_holes.shop import Shop, after_every_death
+from tests.unit.test_holes.shop import SCHEMA, Shop, after_every_death
+from ticdc_spark.errors import DecisionNeeded
+from ticdc_spark.sinks.memory.lake import Field
 
 BATCHES = pytest.mark.parametrize("rows", [2, 1000])
 
@@ -97,3 +99,38 @@ def test_an_alter_of_a_table_of_the_schema_file_reads_rows_on_both_sides(protoco
     shop.watermark()
     shop.run(rows)
     assert shop.rows("t") == [(1, None), (2, 5)]
+
+
+def test_a_column_dropped_by_hand_after_an_interrupted_alter_stops_every_start_with_its_way_out() -> None:
+    """Seed 7330830: the second start took the ALTER for one that had not come to its end, and set values of a column
+    that is not there."""
+    shop = Shop()
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, c INT, v VARCHAR(9) NOT NULL)")
+    shop.sql("ALTER TABLE t DROP COLUMN c")
+    shop.insert("t", id="1", v="a")
+    shop.watermark()
+    shop.dies("apply rows of shop.t")
+    shop.lab.lake.drop_column((SCHEMA, "t"), "v")
+    for _ in range(3):
+        with pytest.raises(DecisionNeeded, match="ADD COLUMNS"):
+            shop.run()
+
+
+@pytest.mark.parametrize("ddl", ["RENAME COLUMN c TO v", "ADD COLUMN v INT"])
+def test_a_column_that_somebody_else_made_stops_a_ddl_that_brings_its_name(ddl: str) -> None:
+    """Seed 7334081: the lake's table was there before the job, with the columns that the source's has in the end."""
+    shop = Shop()
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, c INT)")
+    shop.watermark()
+    shop.run()
+    shop.stop()
+    table = shop.lab.tables.tables[SCHEMA, "t"]
+    table.fields = (*table.fields, Field(shop.lab.tables.next_id(), "v", table.fields[1].type))
+    shop.sql(f"ALTER TABLE t {ddl}")
+    shop.watermark()
+    for _ in range(2):
+        with pytest.raises(DecisionNeeded, match=r"column `v`.*rename or drop it"):
+            shop.run()
+    shop.lab.lake.drop_column((SCHEMA, "t"), "v")
+    shop.run()
+    assert "v" in shop.columns("t")

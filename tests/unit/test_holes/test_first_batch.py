@@ -108,3 +108,18 @@ def test_an_adopted_table_is_empty_after_a_truncate_wherever_the_job_was_killed(
         assert shop.rows("t") == [(3, "c")]
 
     assert after_every_death(make, judge) >= 12
+
+
+@pytest.mark.parametrize(("more", "condition"), [("", "clean"), (", n INT", "unverified")])
+def test_an_adopted_table_is_clean_after_a_truncate_only_with_the_columns_of_the_source(
+    more: str, condition: str
+) -> None:
+    other = Shop()
+    other.change(f"CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9){more})")
+    shop = Shop(adopt=True)
+    shop.lab.lake.create(other.tables["shop", "t"], [{"id": "1", "v": "a", "n": None}])
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))")
+    shop.sql("TRUNCATE TABLE t")
+    shop.watermark()
+    shop.run()
+    assert (shop.rows("t"), shop.condition("t")) == ([], condition)

@@ -227,3 +227,24 @@ def test_a_rename_that_is_read_again_does_not_take_the_columns_of_a_later_table_
     shop.run()
     assert (shop.columns("t"), shop.rows("t")) == (("id", "n"), [(1, 5)])
     assert (shop.columns("u"), shop.rows("u")) == (("id", "v", "w"), [(2, "a", 7)])
+
+
+@pytest.mark.parametrize("protocol", ["open", "debezium"])
+def test_a_state_that_is_lost_in_the_midst_of_a_rename_to_and_fro_does_not_mix_up_the_two(protocol: str) -> None:
+    """The lake's table has its new name, and its stamp the schema of the old one."""
+    shop = Shop(protocol)
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    shop.insert("t", id="1")
+    shop.watermark()
+    shop.run()
+    shop.sql("RENAME TABLE t TO u")
+    shop.insert("u", id="2")
+    shop.watermark()
+    shop.dies("stamp shop.u", after=True)
+    shop.lose_state()
+    shop.sql("RENAME TABLE u TO t")
+    shop.insert("t", id="3")
+    for _ in range(2):
+        shop.watermark()
+        shop.run()
+    assert (shop.rows("t"), shop.condition("t"), shop.rows("u")) == ([(1,), (2,), (3,)], "clean", None)

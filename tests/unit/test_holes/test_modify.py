@@ -156,3 +156,16 @@ def test_a_default_that_is_two_times_in_its_zone_is_chosen_as_rows_are(ambiguous
         return
     shop.run()
     assert shop.rows("t") == [(1, datetime(2024, 11, 3, hour, 30, tzinfo=UTC)), LATER]
+
+
+@pytest.mark.parametrize("kind", ["DATETIME", "TIMESTAMP"])
+def test_a_value_with_more_digits_than_its_column_becomes_text_without_them(kind: str) -> None:
+    """Seed 7314000: the message of a DDL that gave the column more digits could not be read."""
+    shop = Shop("debezium", on_reject="continue")
+    shop.sql(f"CREATE TABLE t (id INT PRIMARY KEY, v {kind} NULL)")
+    shop.change(f"ALTER TABLE t MODIFY COLUMN v {kind}(3) NULL")
+    shop.insert("t", id="1", v=f"{NEW_YEAR}.499")
+    shop.sql("ALTER TABLE t MODIFY COLUMN v VARCHAR(40)")
+    shop.watermark()
+    shop.run()
+    assert shop.rows("t") == [(1, NEW_YEAR)]

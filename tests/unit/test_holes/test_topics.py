@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tests.unit.test_holes.shop import SCHEMA, Shop, after_every_death
@@ -179,3 +180,148 @@ def test_a_job_that_begins_at_the_latest_messages_knows_the_tables_that_are_crea
     shop.watermark()
     shop.run(rows)
     assert (shop.rows("u"), shop.condition("u")) == ([(1,)], "clean")
+
+
+# ---- DDL that stands in a topic that is added
+
+
+@BATCHES
+def test_a_table_of_a_database_that_was_dropped_before_its_topic_was_read_is_dropped(rows: int) -> None:
+    """Seed 7314901: the DROP DATABASE stands in the default topic, and was applied before."""
+
+    def story(topics: tuple[str, ...] | None) -> Shop:
+        shop = Shop(topic_per_table=True, topics=topics)
+        shop.sql("CREATE DATABASE b")
+        shop.sql("CREATE TABLE a (id INT PRIMARY KEY)")
+        shop.sql("CREATE TABLE gone (id INT PRIMARY KEY)", schema="b")
+        shop.insert("gone", schema="b", id="1")
+        drop = shop.change("DROP DATABASE b", schema="b")
+        shop.send_ddl(msgspec.structs.replace(drop, table=None, pre_table=None, schema="b", name=""), "cdc")
+        shop.sql("CREATE DATABASE b")
+        shop.sql("CREATE TABLE again (id INT PRIMARY KEY)", schema="b")
+        shop.insert("again", schema="b", id="2")
+        shop.insert("a", id="1")
+        shop.watermark()
+        shop.run()
+        return shop
+
+    shop = story(("cdc", "cdc_shop_a", "cdc_b_again"))
+    assert (shop.rows("gone", "b"), shop.rows("again", "b")) == (None, [(2,)])
+    shop.configure(topics=None)
+    for number in ("3", "4"):
+        shop.run(rows)
+        shop.insert("again", schema="b", id=number)
+        shop.watermark()
+    shop.run(rows)
+    assert (shop.rows("gone", "b"), shop.rows("again", "b")) == (None, [(2,), (3,), (4,)])
+    assert shop.status("again", "b").condition == "clean"
+
+
+def renamed() -> Shop:
+    """Table ``a`` became ``b``, whose topic is not read; the job has passed what stands there."""
+    shop = Shop(topic_per_table=True, topics=("cdc_shop_a",))
+    shop.sql("CREATE TABLE a (id INT PRIMARY KEY)")
+    shop.insert("a", id="1")
+    shop.sql("RENAME TABLE a TO b")
+    shop.watermark()
+    shop.run()
+    return shop
+
+
+def read_all(shop: Shop, rows: int) -> None:
+    """Until the job has passed all DDL, and then with every topic."""
+    shop.watermark()
+    shop.run()
+    shop.configure(topics=None)
+    shop.run(rows)
+
+
+@BATCHES
+@pytest.mark.parametrize("protocol", ["simple", "open"])
+def test_the_drop_of_a_renamed_table_in_a_topic_that_is_added_is_applied(protocol: str, rows: int) -> None:
+    """Seed 7324227: the table had passed it by the watermarks of the topic of its old name."""
+    shop = renamed()
+    shop.sql("DROP TABLE b")
+    read_all(shop, rows)
+    assert shop.rows("b") is None
+
+
+@BATCHES
+def test_the_alter_of_a_renamed_table_in_a_topic_that_is_added_is_applied(rows: int) -> None:
+    shop = renamed()
+    shop.sql("ALTER TABLE b ADD COLUMN n INT DEFAULT 5")
+    read_all(shop, rows)
+    shop.insert("b", id="2", n="6")
+    shop.watermark()
+    shop.run(rows)
+    assert (shop.rows("b"), shop.condition("b")) == ([(1, 5), (2, 6)], "clean")
+
+
+def test_a_table_with_later_rows_than_a_ddl_in_a_topic_that_is_added_is_marked() -> None:
+    """The rows stand in a partition that was read before that of the DDL."""
+    shop = renamed()
+    shop.configure(late_rows="apply-if-newest")
+    alter = shop.change("ALTER TABLE b ADD COLUMN n INT DEFAULT 5")
+    shop.bootstrap("b")
+    shop.insert("b", id="2", n="6")
+    shop.watermark("cdc_shop_a")
+    shop.run()
+    shop.configure(topics=None)
+    shop.run()
+    assert shop.rows("b") == [(1, None), (2, 6)]
+    shop.send_ddl(alter, "cdc_shop_b")
+    shop.watermark()
+    shop.run()
+    assert shop.condition("b") == "diverged"
+    assert "a DDL came after later rows had been applied" in shop.status("b").detail
+
+
+def test_a_ddl_that_comes_again_in_a_topic_that_was_read_changes_nothing() -> None:
+    shop = Shop(topic_per_table=True)
+    shop.sql("CREATE TABLE a (id INT PRIMARY KEY)")
+    alter = shop.change("ALTER TABLE a ADD COLUMN n INT DEFAULT 5")
+    shop.send_ddl(alter)
+    shop.insert("a", id="1", n="1")
+    shop.watermark()
+    shop.run()
+    shop.send_ddl(alter)
+    shop.watermark()
+    shop.run()
+    assert (shop.rows("a"), shop.condition("a")) == ([(1, 1)], "clean")
+
+
+@pytest.mark.parametrize("rows", [1, 2, 4, 1000])
+def test_rows_of_a_new_name_that_are_read_before_its_rename_wait_for_it(rows: int) -> None:
+    """Seed 7334867: the topics of the old and of the new name come late, and the new one is read faster."""
+    shop = Shop("open", topic_per_table=True, topics=("cdc_shop_a",))
+    shop.sql("CREATE TABLE a (id INT PRIMARY KEY)")
+    shop.sql("CREATE TABLE old (id INT PRIMARY KEY)")
+    for number in "12345678":
+        shop.insert("old", id=number)
+    shop.sql("RENAME TABLE old TO new")
+    shop.insert("new", id="9")
+    shop.insert("a", id="1")
+    shop.watermark()
+    shop.run()
+    shop.configure(topics=None)
+    shop.run(rows)
+    shop.insert("new", id="10")
+    shop.watermark()
+    shop.run(rows)
+    assert shop.rows("new") == sorted([(number,) for number in range(1, 11)], key=repr)
+    assert (shop.condition("new"), shop.rows("old")) == ("clean", None)
+
+
+@pytest.mark.parametrize(("gone", "condition"), [(0, "clean"), (1, "unverified")])
+def test_an_empty_table_of_arrival_mode_is_clean_only_if_no_row_of_it_can_have_been_removed(
+    gone: int, condition: str
+) -> None:
+    shop = Shop("canal-json", mode="arrival")
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    shop.broker.add_partition("cdc")
+    if gone:
+        (encoded,) = shop.encoder.rows([shop.row("insert", (SCHEMA, "t"), {"id": "1"})])
+        shop.send(encoded, "cdc", 1)
+        shop.broker.trim(("cdc", 1), gone)
+    shop.run()
+    assert (shop.rows("t"), shop.condition("t")) == ([], condition)

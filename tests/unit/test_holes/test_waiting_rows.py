@@ -9,6 +9,9 @@ import pytest
 from tests.unit.test_holes.shop import SCHEMA, Shop
 from tests.unit.test_holes.test_long_stories import unreadable
 from ticdc_spark.config.job import SchemaFiles
+from ticdc_spark.config.values import SkipDdl
+from ticdc_spark.errors import UnsupportedDdl
+from ticdc_spark.model import SchemaChange
 
 
 def create(file: Path) -> str:
@@ -120,3 +123,61 @@ def test_a_ddl_of_an_interrupted_batch_is_done_again_where_full_reads_are_config
         shop.run()
         shop.watermark()
     assert (shop.columns("t"), shop.rows("t")) == (("id",), [(1,)])
+
+
+def dropped_without_schema() -> Shop:
+    """Rows of a table that no DDL describes, which is dropped and made anew behind them; nothing is read yet."""
+    shop = Shop("open", skip_ddl=())
+    shop.change("CREATE TABLE t (id INT PRIMARY KEY)")
+    shop.change("CREATE TABLE x (id INT PRIMARY KEY)")
+    shop.insert("t", id="1")
+    return shop
+
+
+def test_rows_of_a_table_that_is_dropped_wait_where_rows_of_another_wait_for_their_schema(tmp_path: Path) -> None:
+    """Seed 7312827: the other one holds the resolved ts below the DROP, which would have made the rows needless."""
+    shop = dropped_without_schema()
+    shop.insert("x", id="1")
+    shop.insert("t", id="2")
+    shop.sql("DROP TABLE t")
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
+    shop.watermark()
+    shop.run()
+    assert (shop.condition("t"), "waits for the schema" in shop.lab.view().hold) == ("unverified", True)
+    file = tmp_path / "x.sql"
+    file.write_text(f"CREATE TABLE `{SCHEMA}`.`x` (id INT PRIMARY KEY);\n")
+    shop.configure(schema=SchemaFiles(file=(file,)))
+    shop.run(again=True)
+    assert (shop.rows("t"), shop.condition("t"), shop.rows("x")) == ([], "clean", [(1,)])
+
+
+def test_rows_of_a_table_that_is_dropped_wait_where_a_ddl_before_the_drop_is_refused() -> None:
+    shop = dropped_without_schema()
+    shop.sql("CREATE TABLE u (id INT PRIMARY KEY)")
+    refused = SchemaChange(
+        commit_ts=shop.tick(),
+        query="FLASHBACK TABLE u TO w",
+        kind="RECOVER",
+        schema=SCHEMA,
+        name="w",
+    )
+    shop.send_ddl(refused, "cdc")
+    shop.sql("DROP TABLE t")
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
+    shop.watermark()
+    with pytest.raises(UnsupportedDdl):
+        shop.run()
+    assert shop.condition("t") == "unverified"
+    shop.configure(skip_ddl=(SkipDdl(refused.commit_ts, "*"),))
+    shop.run()
+    assert (shop.rows("t"), shop.condition("t")) == ([], "clean")
+
+
+def test_rows_of_a_table_that_is_dropped_and_kept_need_their_schema() -> None:
+    shop = dropped_without_schema()
+    shop.configure(drop_table="keep")
+    shop.sql("DROP TABLE t")
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
+    shop.watermark()
+    shop.run()
+    assert "waits for the schema" in shop.lab.view().hold

@@ -88,11 +88,19 @@ OUR_KEYS = (
     _key("snapshot-parallelism", OURS, integer(1, 1024), 4, "Ranges of keys that are read side by side."),
     _key("snapshot-chunk-rows", OURS, integer(1, 10**9), 50_000, "Rows of a range, about."),
     _key(
+        "spark-backlog",
+        OURS,
+        integer(0, 2**63 - 1),
+        0,
+        "How many messages a topic must be behind for Spark's tasks to send them; fewer are sent by one process. "
+        "0: tasks are never used ([a long backlog](changefeed.md#a-long-backlog)).",
+    ),
+    _key(
         "spark",
         OURS,
         spark_options(),
         None,
-        'A table of Spark\'s own options, for reading tables: `"spark.master" = "local[2]"` …',
+        'A table of Spark\'s own options, where it is used: `"spark.master" = "local[2]"` …',
     ),
     _key(
         "schema-registry",

@@ -102,6 +102,7 @@ def _changefeed(given: Given, path: Path | None, uri: SinkUri) -> Changefeed | N
         start_ts=start,
         target_ts=target,
         snapshot=snapshot,
+        backlog=given.get(f"{OURS}.spark-backlog") or None,
         warnings=tuple(map(redact, given.all_warnings())),
         **parts,
     )

@@ -159,6 +159,8 @@ class Changefeed(msgspec.Struct, frozen=True, kw_only=True):
     target_ts: int | None = None
     """The changefeed ends once all up to it has been sent."""
     snapshot: SnapshotSettings = SnapshotSettings()
+    backlog: int | None = None
+    """From how many messages on that a stream is behind Spark's tasks send them; ``None``: never."""
     warnings: tuple[str, ...] = ()
     """Keys that are accepted and have no meaning here, and the like: one sentence each."""
 

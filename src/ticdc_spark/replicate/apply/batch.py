@@ -1,6 +1,6 @@
 """What applying one batch works on: what all its timelines share, and what one timeline changes."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -54,6 +54,8 @@ class Batch:
     """Tables that may lack a message that cannot be read, and are marked after the batch."""
     behind: frozenset[TableName] = frozenset()
     """Tables that catch up with the others: what all tables had applied says nothing of them."""
+    topics: Mapping[TableName, Collection[str]] = field(default_factory=dict)
+    """The topics of what waits for tables: one that is new has not noted them yet."""
 
     def read_plan(
         self, tables: Mapping[str, Table], columns: Sequence[LakeColumn], *, inferred: bool = False
@@ -116,7 +118,9 @@ class Batch:
 
     def stamp(self, state: TableState, mark: Mark, applied_before: int) -> Stamp:
         """A stamp of this job: ``mark``, and what the table is then."""
-        held = msgspec.structs.replace(state, **_VOLATILE, behind=(state.schema, state.name) in self.behind)
+        name = (state.schema, state.name)
+        topics = tuple(sorted({*state.topics, *self.topics.get(name, ())}))
+        held = msgspec.structs.replace(state, **_VOLATILE, topics=topics, behind=name in self.behind)
         about = msgspec.json.encode(held).decode()
         return Stamp(self.job.name, mark, applied_before, about, self.job_applied)
 
@@ -126,7 +130,6 @@ _VOLATILE: dict[str, Any] = {
     "mark": NO_MARK,
     "snapshot_id": None,
     "rows": 0,
-    "topics": (),
     "job_applied": 0,
     "gathered": 0,
     "expected": 0,
@@ -215,9 +218,12 @@ class TimelineWork:
             if stamp is None or state is None or not stamp.about:
                 continue
             new = self.batch.stamp(state, stamp.mark, stamp.applied_before)
-            if new.about != stamp.about and new != self.batch.stamp(
-                msgspec.json.decode(stamp.about.encode(), type=TableState), stamp.mark, stamp.applied_before
-            ):
+            if new.about == stamp.about:
+                continue
+            was = msgspec.json.decode(stamp.about.encode(), type=TableState)
+            # Topics alone are worth no commit.
+            was = msgspec.structs.replace(was, topics=state.topics)
+            if new != self.batch.stamp(was, stamp.mark, stamp.applied_before):
                 self.commit(
                     state,
                     stamp.mark,

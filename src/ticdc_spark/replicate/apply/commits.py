@@ -1,10 +1,11 @@
 """The commits by which a DDL brings the columns of a table to those of the source, each with its mark."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 import msgspec
 
+from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.mysql import tso_physical_ms
 from ticdc_spark.names import escape
@@ -61,6 +62,8 @@ def commits_of(
             have = {column.casefold() for column in sink.columns(name)}
             add = tuple(column for column in changes.add if column.name.casefold() not in have)
             changes = msgspec.structs.replace(changes, add=add)
+        if work.mark(name) < mark:
+            _refuse_taken(name, changes, sink.columns(name), at)
         commits.append(Commit((at, step), "ddl", lambda stamp: sink.change_columns(name, changes, stamp)))
     for fill in plan.fills:
         step += 1
@@ -70,6 +73,19 @@ def commits_of(
         step += 3
     stamped = [Commit((at, step), "stamp", lambda stamp: sink.stamp(name, stamp))]
     return commits or stamped, "; ".join(plan.inexact)
+
+
+def _refuse_taken(name: TableName, changes: ColumnChanges, have: Mapping[str, str], ts: int) -> None:
+    """Stop where columns that somebody else made have the names that a DDL brings. Raises: DecisionNeeded"""
+    freed = {column.casefold() for column in (*changes.drop, *(old for old, _ in changes.rename))}
+    brought = (*(new for _, new in changes.rename), *(column.name for column in changes.add))
+    there = {column.casefold() for column in have} - freed
+    taken = [column for column in brought if column.casefold() in there]
+    if taken:
+        raise DecisionNeeded(
+            f"`{name[0]}`.`{name[1]}`: the DDL at {ts} brings a column `{taken[0]}`, and the lake's table has one "
+            "already, which this job did not make: rename or drop it"
+        )
 
 
 def _filling(work: TimelineWork, name: TableName, fill: Fill, ts: int) -> Callable[[Stamp], None]:

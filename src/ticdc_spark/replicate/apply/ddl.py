@@ -112,7 +112,9 @@ def _apply_to_tables(
 def _drop_database(work: TimelineWork, schema: str, mark: Mark, ts: int) -> None:
     every = {**work.promised, **work.known}
     for name in [name for name, state in every.items() if name[0] == schema and state and not state.dropped]:
-        _drop(work, name, mark, ts)
+        state = work.state(name)
+        if state is not None and (state.applied <= ts or work.mark(name) != NO_MARK):
+            _drop(work, name, mark, ts)
     work.batch.sink.drop_database(schema)
 
 
@@ -275,12 +277,20 @@ def _truncate(work: TimelineWork, table: Table, mark: Mark, ts: int) -> None:
         work.commit(after, mark, mark[0], lambda stamp: work.batch.sink.stamp(name, stamp))
     else:
         after = msgspec.structs.replace(held, table=known, applied=ts, ddl_ts=ts, emptied=ts)
-        if not held.misshapen:
+        if not held.misshapen and not _has_other_columns(work, held, known):
             # An empty table equals the source whatever it was before.
             clean = held.table is not None
             after = msgspec.structs.replace(after, clean=clean, diverged_since=None, diverged_why="")
         work.commit(after, mark, mark[0], lambda stamp: work.batch.sink.truncate(name, stamp))
     failpoints.point("ddl")
+
+
+def _has_other_columns(work: TimelineWork, state: TableState, table: Table) -> bool:
+    """Whether a table that was there before the job has other columns than the source's."""
+    if state.origin != "adopted":
+        return False
+    have = {column.casefold() for column in work.batch.sink.columns((state.schema, state.name))}
+    return have != {column.name.casefold() for column in work.batch.columns(table)}
 
 
 def _create_missing(
@@ -333,6 +343,8 @@ def alter(
     assert state is not None, "a table of the lake has a state"
     if work.mark(new)[0] > at:
         return  # It has been through this and more.
+    if new == act.old and state.ddl_ts == at and state.ddl_step >= step:
+        return  # Its last commit was made: what somebody did to the columns since is none of it.
     if work.mark(new) < (at, step):
         stop_if_columns_are_gone(work, state)
     commits, inexact = commits_of(work, state, act, (at, step), ts, pre_table, inferred=inferred)

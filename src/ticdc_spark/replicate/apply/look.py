@@ -70,6 +70,15 @@ def look_at(
     return Looked(state=state, stamp=stamp, behind=behind, furthest=found.furthest, snapshot=found.snapshot)
 
 
+def held_in_lake(sink: Sink, job: Job, name: TableName) -> TableState | None:
+    """What a table of this job is by its stamp alone; ``None``: there is none. Raises: SinkFault"""
+    found = sink.find(name)
+    stamp = None if found is None else found.stamp
+    if stamp is None or stamp.job != job.name or not stamp.about:
+        return None
+    return _merged(name, msgspec.json.decode(stamp.about.encode(), type=TableState), stamp, None)
+
+
 def _merged(name: TableName, held: TableState, stamp: Stamp, promise: TableState | None) -> TableState:
     """The state in the stamp, with what only the progress has."""
     state = msgspec.structs.replace(
@@ -78,7 +87,6 @@ def _merged(name: TableName, held: TableState, stamp: Stamp, promise: TableState
         name=name[1],
         mark=stamp.mark,
         applied=stamp.mark[0],
-        topics=(),
         rows=0,
         job_applied=stamp.job_applied,
     )
@@ -86,7 +94,7 @@ def _merged(name: TableName, held: TableState, stamp: Stamp, promise: TableState
         return state
     state = msgspec.structs.replace(
         state,
-        topics=promise.topics,
+        topics=tuple(sorted({*state.topics, *promise.topics})),
         rows=promise.rows,
         quarantined=promise.quarantined,
         snapshot_id=promise.snapshot_id,
@@ -183,4 +191,4 @@ def _refuse_living(job: Job, name: TableName, stamp: Stamp | None) -> None:
         raise DecisionNeeded(message)
 
 
-__all__ = ["Looked", "look_at"]
+__all__ = ["Looked", "held_in_lake", "look_at"]

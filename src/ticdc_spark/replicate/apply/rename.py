@@ -12,6 +12,7 @@ from ticdc_spark import failpoints
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
+from ticdc_spark.replicate.state.conditions import diverged
 from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 
@@ -80,6 +81,9 @@ def _move(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: in
         )
         raise DecisionNeeded(message)
     meant = msgspec.structs.replace(state, was=_names(state, old))
+    if there is not None and there.table is None and there.diverged_since is not None and not there.dropped:
+        # Messages of its new name were left out before it had that name here.
+        meant = diverged(meant, there.diverged_since, there.diverged_why)
     if work.mark(old) < mark:
         work.commit(meant, mark, mark[0], lambda stamp: work.batch.sink.stamp(old, stamp))
         failpoints.point("intent")

@@ -18,16 +18,12 @@ from ticdc_spark.replicate.apply.arrival_rows import apply_arrived
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.modes.base import Advanced, ModeName, Rules
 from ticdc_spark.replicate.modes.commit import committed
-from ticdc_spark.replicate.modes.watermark import (
-    describe_missing,
-    read_partitions,
-    seen_tables,
-    waiting_rows,
-)
+from ticdc_spark.replicate.modes.waiting import describe_missing
+from ticdc_spark.replicate.modes.watermark import read_partitions, seen_tables, waiting_rows
 from ticdc_spark.replicate.plan.evolve import action, names
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl, Rows, Step, identity, timelines
-from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, is_block, known_schemas
+from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, bound_of_schemas, is_block, known_schemas
 from ticdc_spark.replicate.state.progress import (
     Hold,
     KnownSchema,
@@ -81,15 +77,17 @@ def advance_arrived(
             for known in schemas.values()
             if known.key in (ANY_VERSION, VALID_THEN) or is_block(known.key)
         }
-        named |= named_after(ddls) | {(table.schema, table.name) for table in tables if table.table is not None}
-        missing = tuple(
-            rows
-            for rows in pending
-            if (rows.schema, rows.name) not in named and not left_out(rows.schema, rows.name) and rows.min_ts <= bound
-        )
+        named |= {(table.schema, table.name) for table in tables if table.table is not None}
+
+        def is_known(rows: PendingRows, bound: int) -> bool:
+            name = (rows.schema, rows.name)
+            if name in named or left_out(*name):
+                return True
+            return name in named_after([ddl for ddl in ddls if ddl.change.commit_ts <= bound])
+
+        bound, missing = bound_of_schemas(pending, bound, is_known)
     if missing:
         first = min(missing, key=lambda rows: rows.min_ts)
-        bound = first.min_ts - 1
         hold = Hold(kind="schema", what=describe_missing(first), since=progress.schema_wait_since or rules.now)
     advanced = msgspec.structs.replace(
         progress,

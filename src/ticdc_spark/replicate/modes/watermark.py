@@ -14,14 +14,16 @@ from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.rows import apply_rows
 from ticdc_spark.replicate.modes.base import Advanced, ModeName, Rules
 from ticdc_spark.replicate.modes.commit import committed
-from ticdc_spark.replicate.plan.catch_up import catching_up
+from ticdc_spark.replicate.modes.waiting import describe_missing, held_by_schemas
+from ticdc_spark.replicate.plan.catch_up import catching_up, with_drops
 from ticdc_spark.replicate.plan.holds import Bounds
+from ticdc_spark.replicate.plan.late_ddl import late_for, with_late
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.order import in_order
 from ticdc_spark.replicate.plan.past import with_past
-from ticdc_spark.replicate.plan.reach import lowest
+from ticdc_spark.replicate.plan.reach import lowest, with_end_of_gone
 from ticdc_spark.replicate.plan.timeline import Rows, Step, identity, timelines
-from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, effective, is_block, known_schemas
+from ticdc_spark.replicate.schemas.history import known_schemas
 from ticdc_spark.replicate.state.progress import Hold, PartitionState, PendingRows, Progress, QueuedDdl, TableState
 from ticdc_spark.spark.decode.control import (
     BootstrapRead,
@@ -56,37 +58,26 @@ def advance(
     read, regressions = read_partitions(progress, ordered, end_offsets, latest_offsets, rules)
     schemas = known_schemas(progress, ordered)
     progress = with_past(progress, ordered)
-    ddls = _ddls(progress, ordered)
+    ddls, passed = _ddls(progress, ordered)
     pending, replays, late = waiting_rows(progress, batch, ordered)
-    tables = seen_tables(progress, ordered)
+    ddls = with_drops(progress, ddls, pending)
+    tables = tuple(_with_passed(table, passed) for table in seen_tables(progress, ordered))
     partitions, resolved, hold = _resolve(progress, read, latest_offsets, rules)
-    known = {(schema.schema, schema.name, schema.key) for schema in schemas if not is_block(schema.key)}
-    known |= {(*name, VALID_THEN) for name in named_after([ddl for ddl in ddls if ddl.change.commit_ts <= resolved])}
-    known |= {(table.schema, table.name, VALID_THEN) for table in tables if table.table is not None}
-    applied = {(table.schema, table.name): table.applied for table in tables}
-    missing = tuple(
-        rows
-        for rows in pending
-        if not known & {(rows.schema, rows.name, key) for key in (effective(rows.schema_key), ANY_VERSION)}
-        and not left_out(rows.schema, rows.name)
-        and rows.min_ts <= resolved
-        and rows.max_ts > applied.get((rows.schema, rows.name), 0)
-    )
-    if missing:
-        first = min(missing, key=lambda rows: rows.min_ts)
-        resolved = min(resolved, first.min_ts - 1)
-        hold = Hold(kind="schema", what=describe_missing(first), since=progress.schema_wait_since or rules.now)
     if rules.until_ts is not None:
         resolved = min(resolved, rules.until_ts)
+    begun = msgspec.structs.replace(progress, schemas=schemas, ddls=ddls, pending=pending, tables=tables)
+    passed_before = resolved < progress.applied
+    resolved, missing = held_by_schemas(begun, resolved, left_out, named_after)
+    # A table that catches up waits for schemas by itself, also below what the others are bounded by now.
+    waits = held_by_schemas(begun, progress.applied, left_out, named_after)[1] if passed_before else missing
+    if missing:
+        first = min(missing, key=lambda rows: rows.min_ts)
+        hold = Hold(kind="schema", what=describe_missing(first), since=progress.schema_wait_since or rules.now)
     ended = rules.bounded and all(end_offsets.get(place, 0) >= end for place, end in latest_offsets.items())
     advanced = msgspec.structs.replace(
-        progress,
+        begun,
         partitions=partitions,
-        schemas=schemas,
-        ddls=ddls,
-        pending=pending,
-        tables=tables,
-        catching_up=catching_up(progress, ordered, partitions, resolved, ended=ended),
+        catching_up=catching_up(progress, ordered, partitions, resolved, waits, ended=ended),
         hold=hold,
         schema_wait_since=(progress.schema_wait_since or rules.now) if missing else 0.0,
         replays=progress.replays + replays,
@@ -100,14 +91,6 @@ def advance(
         rejects=rejects,
         late=late,
         missing=missing,
-    )
-
-
-def describe_missing(rows: PendingRows) -> str:
-    """Name the table, version and place of rows that wait for a schema."""
-    return (
-        f"`{rows.schema}`.`{rows.name}` waits for the schema of version {rows.schema_key}; its first rows stand in "
-        f"topic {rows.topic}, partition {rows.partition}, commitTs {rows.min_ts}"
     )
 
 
@@ -146,7 +129,9 @@ def read_partitions(
             reaches=min(state.reaches, reached.get(place, state.reaches)),
             behind_since=0.0 if watermark > state.watermark else state.behind_since,
         )
-    return states, regressions
+    rows = (event.summary.max_ts for event in controls if isinstance(event, RowsRead))
+    newest = max((progress.newest, *rows, *(state.watermark for state in states.values())))
+    return with_end_of_gone(states, latest_offsets, newest), regressions
 
 
 def _resolve(
@@ -178,15 +163,29 @@ def _resolve(
     return tuple(marked), watermark - 1, hold
 
 
-def _ddls(progress: Progress, controls: Sequence[ControlEvent]) -> tuple[QueuedDdl, ...]:
-    """The queue with the DDLs of a batch. ``controls`` are in the order of their offsets."""
+def _ddls(
+    progress: Progress, controls: Sequence[ControlEvent]
+) -> tuple[tuple[QueuedDdl, ...], dict[TableName, SchemaChange]]:
+    """The queue with the DDLs of a batch, and the tables that had passed one of them. ``controls`` are in the order of
+    their offsets."""
     queue = {identity(ddl.change): ddl for ddl in progress.ddls}
     states = {(table.schema, table.name): table for table in progress.tables}
+    passed: dict[TableName, SchemaChange] = {}
     for event in controls:
-        if isinstance(event, DdlRead) and not _is_replay(progress, event.change, states):
+        if not isinstance(event, DdlRead):
+            continue
+        late = late_for(progress, event.change, event.topic, states)
+        if late or not _is_replay(progress, event.change, states):
             ddl = QueuedDdl(change=event.change, topic=event.topic, partition=event.partition, offset=event.offset)
             queue.setdefault(identity(event.change), ddl)
-    return tuple(queue.values())
+        for name in late:
+            passed.setdefault(name, event.change)
+    return tuple(queue.values()), passed
+
+
+def _with_passed(table: TableState, passed: Mapping[TableName, SchemaChange]) -> TableState:
+    change = passed.get((table.schema, table.name))
+    return table if change is None else with_late(table, change)
 
 
 def _is_replay(progress: Progress, change: SchemaChange, states: Mapping[TableName, TableState]) -> bool:

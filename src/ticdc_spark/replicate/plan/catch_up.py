@@ -6,11 +6,14 @@ do, and in a partition that had passed such messages, too, only a watermark high
 
 from collections.abc import Mapping, Sequence
 
-from ticdc_spark.model import TableName
+from ticdc_spark.model import SchemaChange, TableName
+from ticdc_spark.mysql import tso_physical_ms
+from ticdc_spark.replicate.plan.evolve import DropDatabase, action
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.timeline import identity
-from ticdc_spark.replicate.state.progress import CatchUp, PartitionState, Progress
+from ticdc_spark.replicate.state.notes import CatchUp
+from ticdc_spark.replicate.state.progress import PartitionState, PendingRows, Progress, QueuedDdl
 from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, RowsRead, WatermarkRead
 
 Place = tuple[str, int]
@@ -21,16 +24,16 @@ def catching_up(
     controls: Sequence[ControlEvent],
     partitions: Sequence[PartitionState],
     resolved: int,
+    missing: Sequence[PendingRows] = (),
     *,
     ended: bool,
 ) -> tuple[CatchUp, ...]:
     """The tables that are behind after a batch.
 
     ``progress``: before it; ``controls``: by partition in the order of their offsets; ``partitions``: after it;
-    ``resolved``: how far the others go; ``ended``: a run to an end has read everything, so nothing more comes.
+    ``resolved``: how far the others go; ``missing``: rows without a known schema; ``ended``: a run to an end has read
+    everything, so nothing more comes of what is read.
     """
-    if ended:
-        return ()
     passed, events = _passed(progress, controls)
     places = [(state.topic, state.partition) for state in partitions]
     known = {(table.schema, table.name) for table in progress.tables}
@@ -46,12 +49,44 @@ def catching_up(
         needs |= {place: needs.get(place, 0) for place in places if place[0] == here[0]}
         if ts < need:
             needs[here] = max(needs.get(here, 0), need)
+    topics = {topic for topic, _ in places}
+    went_on = _gone_on(progress, controls)
+    for name, needs in behind.items():
+        own = {topic for topic, _ in needs}
+        needs |= {place: needs.get(place, 0) for place in places if place[0] in own}
+        if name in went_on:
+            # Its messages come here by now; a topic that it had under another name does not matter any more.
+            behind[name] = {place: need for place, need in needs.items() if place[0] in topics}
+    if ended:
+        behind = {name: needs for name, needs in behind.items() if any(topic not in topics for topic, _ in needs)}
+    until: dict[TableName, int] = {}
+    for rows in missing:
+        if rows.min_ts <= progress.applied:
+            name = (rows.schema, rows.name)
+            until[name] = min(rows.min_ts - 1, until.get(name, rows.min_ts))
+            behind.setdefault(name, {})
     found = tuple(
-        CatchUp(schema=schema, name=name, needs=tuple(sorted((*place, need) for place, need in needs.items())))
-        for (schema, name), needs in behind.items()
+        CatchUp(
+            schema=name[0],
+            name=name[1],
+            needs=tuple(sorted((*place, need) for place, need in needs.items())),
+            until=until.get(name),
+        )
+        for name, needs in behind.items()
     )
     reached = {(state.topic, state.partition): state for state in partitions}
     return tuple(one for one in found if _bound(one, reached) < max(progress.applied, resolved))
+
+
+def _gone_on(progress: Progress, controls: Sequence[ControlEvent]) -> set[TableName]:
+    """The tables of which rows came that are newer than all that they have."""
+    applied = {(table.schema, table.name): table.applied for table in progress.tables}
+    return {
+        (event.schema, event.table)
+        for event in controls
+        if isinstance(event, RowsRead) and event.summary.rows
+        if event.summary.max_ts > max(applied.get((event.schema, event.table), 0), progress.replay_below)
+    }
 
 
 def _passed(
@@ -78,6 +113,35 @@ def _passed(
     return passed, events
 
 
+def with_drops(progress: Progress, ddls: Sequence[QueuedDdl], pending: Sequence[PendingRows]) -> tuple[QueuedDdl, ...]:
+    """The queue, with each DROP DATABASE that was applied before older messages of tables of that database came."""
+    if not progress.dropped_databases:
+        return tuple(ddls)
+    first: dict[str, int] = {}
+    events = [(name[0], ddl.change.commit_ts) for ddl in ddls for name in tables_of(ddl.change)]
+    for schema, ts in (*events, *((rows.schema, rows.min_ts) for rows in pending if not rows.late)):
+        first[schema] = min(ts, first.get(schema, ts))
+    queue = {identity(ddl.change): ddl for ddl in ddls}
+    for drop in progress.dropped_databases:
+        if first.get(database_of(drop.change), drop.change.commit_ts) < drop.change.commit_ts:
+            queue.setdefault(identity(drop.change), drop)
+    return tuple(queue.values())
+
+
+def with_dropped(drops: Sequence[QueuedDdl], applied: Sequence[QueuedDdl], oldest: int) -> tuple[QueuedDdl, ...]:
+    """What is remembered of DROP DATABASE after a batch that applied some DDLs. ``oldest``: those from before this time
+    are forgotten, milliseconds since the epoch."""
+    found = {database_of(drop.change): drop for drop in drops}
+    found |= {name: ddl for ddl in applied if (name := database_of(ddl.change))}
+    return tuple(ddl for ddl in found.values() if tso_physical_ms(ddl.change.commit_ts) >= oldest)
+
+
+def database_of(change: SchemaChange) -> str:
+    """The database that a DROP DATABASE names; ``""`` of another DDL."""
+    act = action(change)
+    return act.name if isinstance(act, DropDatabase) else ""
+
+
 def bounds_behind(progress: Progress) -> Bounds:
     """How far the tables may go that catch up, or that wait for a full read of what they were at some commit_ts."""
     reached = {(state.topic, state.partition): state for state in progress.partitions}
@@ -95,11 +159,14 @@ def _bound(one: CatchUp, reached: Mapping[Place, PartitionState]) -> int:
     for topic, partition, need in one.needs:
         state = reached.get((topic, partition))
         if state is None:
-            continue
+            return 0  # It is not read.
         # A topic whose table was dropped or renamed away gets no newer watermark: in the end it is idle.
         passed = highest if state.idle else state.watermark
         marks.append(passed if passed > need or state.idle else 0)
-    return max(0, min(marks, default=0) - 1)
+    bound = max(0, min(marks, default=0) - 1)
+    if one.until is None:
+        return bound
+    return min(one.until, bound) if marks else one.until
 
 
-__all__ = ["bounds_behind", "catching_up"]
+__all__ = ["bounds_behind", "catching_up", "with_dropped", "with_drops"]

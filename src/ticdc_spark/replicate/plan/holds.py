@@ -8,7 +8,7 @@ name belong behind its RENAME.
 from collections.abc import Mapping, Sequence
 
 from ticdc_spark.model import TableName
-from ticdc_spark.replicate.plan.evolve import action, names
+from ticdc_spark.replicate.plan.evolve import DropDatabase, action, names
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.order import in_order
 from ticdc_spark.replicate.plan.timeline import identity
@@ -41,7 +41,10 @@ def bounds_of(
     others = [ddl for ddl in ddls if identity(ddl.change) not in waits]
     for ddl in in_order([*others, *stopped]):
         ts = ddl.change.commit_ts
-        members = names(action(ddl.change), {**states, **dict.fromkeys(bounds)}) or tuple(tables_of(ddl.change))
+        act = action(ddl.change)
+        members = names(act, {**states, **dict.fromkeys(bounds)}) or tuple(tables_of(ddl.change))
+        if isinstance(act, DropDatabase):
+            members = tuple(name for name in members if name not in states or states[name].applied < ts)
         if identity(ddl.change) in waits or any(name in still or bounds.get(name, ts) < ts for name in members):
             held.append(ddl)
             still.update(members)

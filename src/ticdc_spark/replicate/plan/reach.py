@@ -5,7 +5,7 @@ A table that begins empty, by its CREATE or a TRUNCATE, is known to equal the so
 them: if every such partition has a watermark or a DDL up to that moment among what was read.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -47,6 +47,23 @@ def lowest(controls: Sequence[ControlEvent]) -> dict[Place, int]:
     return found
 
 
+def with_end_of_gone(
+    states: Mapping[Place, PartitionState], latest_offsets: Offsets, newest: int
+) -> dict[Place, PartitionState]:
+    """Partitions after a batch; once all are read to their ends, what is gone of one is not newer than what was read.
+    ``newest``: the highest commit_ts of that."""
+    if not any(state.reaches == NOT_YET and not state.gone_until for state in states.values()):
+        return dict(states)
+    if any(state.offset < latest_offsets.get(place, state.offset) for place, state in states.items()):
+        return dict(states)
+    return {
+        place: msgspec.structs.replace(state, gone_until=newest)
+        if state.reaches == NOT_YET and not state.gone_until
+        else state
+        for place, state in states.items()
+    }
+
+
 def without_beginning(
     before: Progress, states: Mapping[TableName, TableState], partitions: Sequence[PartitionState]
 ) -> dict[TableName, TableState]:
@@ -66,7 +83,8 @@ def without_beginning(
         else:
             renamed = bool(state.was) and _is_same(known.get(state.was[-1]), state)
             since = state.ddl_ts if renamed else state.emptied
-            lacks = any(_may_lack(state, since, one) for one in cut)
+            others = {topic for at, other in states.items() if at != name for topic in other.topics}
+            lacks = any(_may_lack(state, since, one, others if state.was else None) for one in cut)
         if lacks:
             found[name] = without_first_rows(state)
     return found
@@ -77,11 +95,15 @@ def _is_same(was: TableState | None, state: TableState) -> bool:
     return was is not None and was.clean and was.emptied == state.emptied
 
 
-def _may_lack(state: TableState, since: int, one: PartitionState) -> bool:
+def _may_lack(state: TableState, since: int, one: PartitionState, others: Collection[str] | None) -> bool:
+    """Whether rows of a table from after ``since`` may be gone with a partition's first messages. ``others``: where the
+    table was renamed, so that its own topic may not be known, the topics of the other tables."""
     if one.reaches <= since + 1:
         return False  # A watermark comes before all that is not smaller.
     # Its rows may have gone to any topic; one in which nothing at all is left may be of long ago.
-    return one.reaches != NOT_YET or not state.topics or one.topic in state.topics
+    if one.reaches != NOT_YET or not state.topics or one.topic in state.topics:
+        return True
+    return others is not None and one.topic not in others and not 0 < one.gone_until <= since
 
 
-__all__ = ["lowest", "partitions_at", "with_new_partitions", "without_beginning"]
+__all__ = ["lowest", "partitions_at", "with_end_of_gone", "with_new_partitions", "without_beginning"]

@@ -1,10 +1,10 @@
 """Which schemas are known, by the keys that rows name them with."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ticdc_spark.model import Table
 from ticdc_spark.protocols.base import BLOCK_MARK
-from ticdc_spark.replicate.state.progress import KnownSchema, Progress
+from ticdc_spark.replicate.state.progress import KnownSchema, PendingRows, Progress
 from ticdc_spark.spark.decode.control import BootstrapRead, ControlEvent, DdlRead, SchemaBlockRead
 
 ANY_VERSION = "*"
@@ -50,6 +50,20 @@ def _remember(known: dict[tuple[str, str, str], KnownSchema], table: Table, sinc
         (table.schema, table.name, key),
         KnownSchema(schema=table.schema, name=table.name, key=key, table=table, since=since),
     )
+
+
+def bound_of_schemas(
+    pending: Iterable[PendingRows], bound: int, is_known: Callable[[PendingRows, int], bool]
+) -> tuple[int, tuple[PendingRows, ...]]:
+    """The commit_ts before the first rows whose schema is not known, at most ``bound``; and those rows.
+
+    ``is_known``: whether the schema of rows is, with the DDLs up to a commit_ts; it may not be with fewer of them.
+    """
+    missing: list[PendingRows] = []
+    while found := [rows for rows in pending if rows.min_ts <= bound and not is_known(rows, bound)]:
+        missing += found
+        bound = min(rows.min_ts for rows in found) - 1
+    return bound, tuple(missing)
 
 
 def forget_schemas(progress: Progress) -> tuple[KnownSchema, ...]:

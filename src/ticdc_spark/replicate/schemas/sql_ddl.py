@@ -3,13 +3,13 @@
 A message that carries the schemas (Simple) is left as it is, and the fold goes on from them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from ticdc_spark.ddl import apply_ddl, ddl_tables, fold
 from ticdc_spark.ddl.parse import parse
-from ticdc_spark.ddl.statements import AlterTable, CreateTable, RenameTables, TruncateTable
+from ticdc_spark.ddl.statements import AlterTable, CreateTable, DropTables, RenameTables, TruncateTable
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.protocols.shared.avro_names import sanitized
@@ -24,17 +24,23 @@ def with_schemas(
     known: Sequence[KnownSchema],
     *,
     sanitised: bool = False,
+    find: Callable[[TableName], TableState | None] = lambda _name: None,
 ) -> list[QueuedDdl]:
     """Fill in the schemas of DDLs, in the order in which they are applied.
 
     One whose table is not known, or whose SQL is not understood, stays without schemas, and is refused later on. So is,
-    with ``sanitised``, one that names what rows call otherwise (Avro).
+    with ``sanitised``, one that names what rows call otherwise (Avro). ``find``: what the lake has under a name that
+    ``states`` do not have.
     """
     files: dict[TableName, Table] = {
         (schema.schema, schema.name): schema.table for schema in known if schema.key == ANY_VERSION
     }
     tables = {**files}
-    tables |= {name: state.table for name, state in states.items() if state.table is not None and not state.dropped}
+    tables |= {
+        name: _named(state.table, name)
+        for name, state in states.items()
+        if state.table is not None and not state.dropped
+    }
     unsure = {name for name, state in states.items() if state.misshapen}
     filled = []
     for ddl in ddls:
@@ -47,7 +53,7 @@ def with_schemas(
             unsure |= {(change.table.schema, change.table.name)} if change.table else set()
         elif change.table is None:
             change, tables = _filled(change, tables)
-            change, tables = _as_renamed(change, tables, states)
+            change, tables = _as_renamed(change, tables, states, find)
         else:
             if change.pre_table is not None:
                 tables.pop((change.pre_table.schema, change.pre_table.name), None)
@@ -115,29 +121,48 @@ def _filled(change: SchemaChange, tables: dict[TableName, Table]) -> tuple[Schem
 
 
 def _as_renamed(
-    change: SchemaChange, tables: dict[TableName, Table], states: Mapping[TableName, TableState]
+    change: SchemaChange,
+    tables: dict[TableName, Table],
+    states: Mapping[TableName, TableState],
+    find: Callable[[TableName], TableState | None],
 ) -> tuple[SchemaChange, dict[TableName, Table]]:
     """A RENAME that is read again: the lake's table of the new name has been through it, and the one of the old name
     may be another by now."""
     try:
-        names = ddl_tables(change.query, change.schema)[1] if isinstance(parse(change.query), RenameTables) else ()
+        old, names = ddl_tables(change.query, change.schema)
     except MessageError:
-        names = ()
+        return change, tables
+    if not old or not names or old == names:
+        return change, tables
+    # An older state folder does not have the new name.
+    again = any(name in states and states[name].ddl_ts >= change.commit_ts for name in old)
     for name in names:
         state = states.get(name)
+        if state is None and again:
+            state = find(name)
         if state is None or state.table is None or state.dropped or state.ddl_ts < change.commit_ts:
             continue
-        tables = {**tables, name: state.table}
+        table = _named(state.table, name)
+        tables = {**tables, name: table}
         if change.table is None or (change.table.schema, change.table.name) == name:
-            change = msgspec.structs.replace(change, table=state.table)
+            change = msgspec.structs.replace(change, table=table)
     return change, tables
 
 
-def named_after(ddls: Sequence[QueuedDdl]) -> frozenset[TableName]:
+def _named(table: Table, name: TableName) -> Table:
+    """A table under the name that the lake has it by: it keeps the old one until the last commit of its RENAME."""
+    if (table.schema, table.name) == name:
+        return table
+    return msgspec.structs.replace(table, schema=name[0], name=name[1])
+
+
+def named_after(
+    ddls: Sequence[QueuedDdl], keeps: Callable[[SchemaChange], bool] = lambda _drop: False
+) -> frozenset[TableName]:
     """The tables that queued DDLs leave behind: rows of these need not wait for a schema.
 
     One whose first DDL changes, renames or empties it is not among them: that DDL needs the schema that the rows before
-    it do.
+    it do. ``keeps``: whether the lake keeps what a DROP drops.
     """
     names: set[TableName] = set()
     changed: set[TableName] = set()
@@ -145,10 +170,11 @@ def named_after(ddls: Sequence[QueuedDdl]) -> frozenset[TableName]:
     for ddl in sorted(ddls, key=lambda ddl: ddl.change.commit_ts):
         try:
             before, after = ddl_tables(ddl.change.query, ddl.change.schema)
-            alters = isinstance(parse(ddl.change.query), AlterTable | RenameTables | TruncateTable)
+            statement = parse(ddl.change.query)
         except MessageError:
             continue
-        if alters:
+        alters = isinstance(statement, AlterTable | RenameTables | TruncateTable)
+        if alters or (isinstance(statement, DropTables) and keeps(ddl.change)):
             changed.update(set(before) - met)
         met.update(before, after)
         names.update(after)

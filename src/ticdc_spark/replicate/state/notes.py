@@ -56,6 +56,19 @@ class Doubt(msgspec.Struct, frozen=True, kw_only=True):
     """First messages were removed, and may have been all that a table had."""
 
 
+class CatchUp(msgspec.Struct, frozen=True, kw_only=True):
+    """A table that was first seen by messages below what the job had applied: its topic was added or found later, or
+    the changefeed began to send it from an older checkpoint. It goes as far as its own partitions show."""
+
+    schema: str
+    name: str
+    needs: tuple[tuple[str, int, int], ...]
+    """(topic, partition, watermark): the partitions of its topics, each with the watermark that it must exceed to
+    bound the table: the one that it had passed already when older messages of the table came; 0: none."""
+    until: int | None = None
+    """commit_ts before its first rows whose schema is not known; ``None``: there are none."""
+
+
 class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
     """What must still be so when a source is read on: the id of a topic, or what a recording held."""
 
@@ -63,4 +76,4 @@ class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
     value: str
 
 
-__all__ = ["Doubt", "DoubtedTable", "PastName", "SkippedRow", "SourceNote", "UnreadNote"]
+__all__ = ["CatchUp", "Doubt", "DoubtedTable", "PastName", "SkippedRow", "SourceNote", "UnreadNote"]

@@ -14,7 +14,7 @@ import msgspec
 from ticdc_spark.config.values import ModeName
 from ticdc_spark.errors import EnvironmentFault
 from ticdc_spark.model import SchemaChange, Table, TopicPartition
-from ticdc_spark.replicate.state.notes import Doubt, PastName, SkippedRow, SourceNote, UnreadNote
+from ticdc_spark.replicate.state.notes import CatchUp, Doubt, PastName, SkippedRow, SourceNote, UnreadNote
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 
 T = TypeVar("T")
@@ -37,6 +37,8 @@ class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
     """It counted as the highest watermark because it was consumed to its end without a newer one."""
     reaches: int = 0
     """The lowest commit_ts of a watermark or DDL in it, where its first messages were not read; see ``plan.reach``."""
+    gone_until: int = 0
+    """Where nothing of it was read: commit_ts of the newest that it can have had before; 0: not known yet."""
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
@@ -182,17 +184,6 @@ class LastDdl(msgspec.Struct, frozen=True, kw_only=True):
     commit_ts: int
 
 
-class CatchUp(msgspec.Struct, frozen=True, kw_only=True):
-    """A table that was first seen by messages below what the job had applied: its topic was added or found later, or
-    the changefeed began to send it from an older checkpoint. It goes as far as its own partitions show."""
-
-    schema: str
-    name: str
-    needs: tuple[tuple[str, int, int], ...]
-    """(topic, partition, watermark): the partitions of its topics, each with the watermark that it must exceed to
-    bound the table: the one that it had passed already when older messages of the table came; 0: none."""
-
-
 class BatchTime(msgspec.Struct, frozen=True, kw_only=True):
     """When a batch was committed, seconds since the epoch."""
 
@@ -230,6 +221,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     tables: tuple[TableState, ...] = ()
     schemas: tuple[KnownSchema, ...] = ()
     ddls: tuple[QueuedDdl, ...] = ()
+    dropped_databases: tuple[QueuedDdl, ...] = ()
+    """The last DROP DATABASE of each database that was applied: tables of it may come later, see ``plan.catch_up``."""
     pending: tuple[PendingRows, ...] = ()
     catching_up: tuple[CatchUp, ...] = ()
     wanted: tuple[WantedLoad, ...] = ()
@@ -256,7 +249,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     logged: int = 0
     """The last batch that has anything in the change log."""
     landed_anew: int = 0
-    """The last batch with offsets that were chosen anew: a copy of the change log may have what landed before."""
+    """Up to this batch, a copy of the change log may have what landed before: offsets were chosen anew."""
     forgotten: int = 0
     """Rows up to this commit_ts may be missing in the change log."""
     replay_below: int = 0

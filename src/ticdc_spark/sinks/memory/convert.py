@@ -6,7 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from ticdc_spark.errors import DecisionNeeded, MessageError, SinkFault
+from ticdc_spark.errors import DecisionNeeded, MessageError
+from ticdc_spark.mysql import fsp
 from ticdc_spark.sinks.base import ColumnConversion, unconverted
 from ticdc_spark.spark.encode.typed_images import from_arrow
 from ticdc_spark.spark.types import LakeColumn, LakeType, arrow_type, to_arrow
@@ -18,9 +19,10 @@ def convert_values(conversion: ColumnConversion, old: LakeType, column: LakeColu
     try:
         if before is None or convert is None:
             return [_cast(old, column, value) for value in values]
+        values = _without_finer_digits(before, values)
         cells, bad = from_arrow(before)(pa.array(values, arrow_type(before.type)))
         if bad:
-            raise SinkFault(f"column {column.name}: {next(iter(bad.values()))}")
+            raise DecisionNeeded(unconverted(column, next(iter(bad.values()))))
         array, unread, _ = to_arrow(column, conversion.lake)([convert(cell) for cell in cells])
     except (MessageError, ValueError, ArithmeticError, pa.ArrowException) as error:
         raise DecisionNeeded(unconverted(column, str(error))) from error
@@ -28,6 +30,17 @@ def convert_values(conversion: ColumnConversion, old: LakeType, column: LakeColu
         raise DecisionNeeded(unconverted(column, next(iter(unread.values()))))
     found: list[Any] = array.to_pylist()
     return found
+
+
+def _without_finer_digits(column: LakeColumn, values: list[Any]) -> list[Any]:
+    """Times without the digits that their column does not have, as where a DDL was left out: Spark's text has none."""
+    if column.type.arrow not in ("local", "instant"):
+        return values
+    unit = 10 ** (6 - fsp(column.column.type))
+    return [
+        value.replace(microsecond=value.microsecond // unit * unit) if isinstance(value, datetime) else value
+        for value in values
+    ]
 
 
 def _cast(old: LakeType, column: LakeColumn, value: Any) -> Any:

@@ -1,0 +1,194 @@
+"""The rows of a stretch between two DDLs: encoded by tasks, or, where they are few, given as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from uuid import uuid4
+
+import msgspec
+
+from ticdc_spark.capture.base import CapturedDdl, Resolved, Transaction
+from ticdc_spark.capture.reorder import Reordering
+from ticdc_spark.capture.stream import Stream
+from ticdc_spark.changefeed.actions import Announce
+from ticdc_spark.changefeed.backlog.batch import FileBatch, Prepared, Tasks
+from ticdc_spark.changefeed.backlog.encoding import Encoded, EncodeJob, Range, encode_range, transactions
+from ticdc_spark.changefeed.backlog.files import Chunk, Name, read_rows_of
+from ticdc_spark.changefeed.backlog.plan import parts_of, ranges_of
+from ticdc_spark.changefeed.config.settings import Changefeed
+from ticdc_spark.changefeed.dispatch.router import Router
+from ticdc_spark.changefeed.encoders import encoder, opened_registry
+from ticdc_spark.changefeed.topics import TopicFacts, Topics
+from ticdc_spark.errors import EnvironmentFault, TicdcSparkError, os_reason
+from ticdc_spark.model import RowChange, Table, TopicPartition
+from ticdc_spark.protocols import protocol
+from ticdc_spark.streams.reader import EventReader
+from ticdc_spark.streams.registering import Registering, register_table
+from ticdc_spark.streams.target_tables import TargetTables
+
+FEW = 2000
+"""Rows for which tasks are not worth their start."""
+
+
+class OddStretch(Exception):
+    """Tasks cannot send what comes next; one process can, or finds out what is wrong. Not an error of its own."""
+
+
+class Segments:
+    """Prepares segments of one source for one target; to be used from one thread."""
+
+    def __init__(
+        self, changefeed: Changefeed, rules: Router, topics: Topics, stream: Stream, source_protocol: str,
+        tasks: Tasks, folder: Path,
+    ) -> None:  # fmt: skip
+        self._changefeed, self._rules, self._topics = changefeed, rules, topics
+        self._stream, self._source_protocol, self._tasks, self._folder = stream, source_protocol, tasks, folder
+        self._traits = protocol(changefeed.protocol).traits
+        self._target = TargetTables(self._traits)
+
+    def rows(
+        self, order: Reordering, reader: EventReader, source: tuple[TopicPartition, ...], chunks: Sequence[Chunk],
+        above: int, upto: int, *, ddl_ts: int, position: str,
+    ) -> Iterator[Transaction | Prepared]:  # fmt: skip
+        """The rows in (above, upto]. ``ddl_ts``: of the DDL at its end, or 0.
+
+        Raises: OddStretch, EnvironmentFault, SinkFault, UsageError, RegistryFault
+        """
+        ranges = ranges_of(chunks, above, upto, self._tasks.parallelism)
+        if not ranges:
+            return
+        if _about(ranges, above, upto) < FEW:
+            held = {(chunk.file, chunk.at): chunk for one in ranges for chunk in one.chunks}
+            rows = read_rows_of([*held.values()], above, upto)
+            for transaction in transactions(source, reader, rows, ddl_ts, {}):
+                for change in transaction.changes:
+                    order.learn(change.table)
+                yield msgspec.structs.replace(transaction, position=position)
+            return
+        batch = self._encoded(order, reader, source, ranges, above, ddl_ts)
+        end = Resolved(commit_ts=upto - 1 if ddl_ts else upto, position=position)
+        yield Prepared(end=end, batch=batch)
+
+    def follow(self, captured: CapturedDdl) -> None:
+        """A DDL comes, after the rows before it."""
+        try:
+            for one in self._rules.ddl(captured):
+                if one.verdict == "send":
+                    self._target.learn(one.change)
+                    self._target.captured_ddl(one.change)
+        except TicdcSparkError:
+            return  # the loop has it too, and raises it in its turn
+
+    def _encoded(
+        self, order: Reordering, reader: EventReader, source: tuple[TopicPartition, ...], ranges: tuple[Range, ...],
+        above: int, ddl_ts: int,
+    ) -> FileBatch:  # fmt: skip
+        names = {name for one in ranges for chunk in one.chunks for name in chunk.names}
+        known = _tables(reader, names)
+        shown = _shown(reader, source, ranges, above, names)
+        facts: dict[str, TopicFacts] = {}
+        sent: dict[Table, None] = {}
+        whole = self._traits.versioned_tables
+        for table in (*known, *shown):
+            route = self._rules.route(table)
+            if not route.left_out:
+                facts[route.topic] = self._topics.facts(route.topic)
+                sent[route.table if whole else route.sent_table] = None
+        for table in sent:
+            self._target.table(table, above + 1)
+        folder = self._folder / f"messages-{uuid4().hex}"
+        try:
+            folder.mkdir()
+        except OSError as error:
+            raise EnvironmentFault(f"{folder}: {os_reason(error)}") from error
+        job = EncodeJob(
+            self._changefeed, self._rules, self._stream, self._source_protocol, ranges, partitions=source,
+            tables=known, target=self._target, facts=facts, ids=self._ids(sent, above + 1), ddl_ts=ddl_ts,
+            folder=folder,
+        )  # fmt: skip
+        found = self._tasks.run(encode_range, job, len(ranges), Encoded)
+        for one in found:
+            if one.odd:
+                raise OddStretch(one.odd)
+        read = {table: None for one in found for table in one.read}
+        if self._traits.versioned_tables or self._traits.registry:
+            for table in read:
+                if table not in known and table not in shown:
+                    raise OddStretch(f"rows of `{table.schema}`.`{table.name}` do not look as its schema")
+        for table in sorted(read, key=lambda table: table.version or 0):
+            order.learn(table)
+        blocks = [block for one in found for block in one.blocks]
+        return FileBatch(
+            rows=sum(one.rows for one in found),
+            messages=sum(one.messages for one in found),
+            announces=self._announces(found, above + 1),
+            parts=parts_of(blocks, self._tasks.parallelism),
+            folder=folder,
+        )
+
+    def _announces(self, found: Sequence[Encoded], base: int) -> tuple[Announce, ...]:
+        merged: dict[tuple[str, Table], Announce] = {}
+        for one in found:
+            for met in one.met:
+                table = self._target.table(met.table, base)
+                before = merged.get((met.topic, table))
+                rows, first = met.rows, met.first_ts
+                if before is not None:
+                    rows, first = rows + before.rows, min(first, before.first_ts)
+                merged[met.topic, table] = Announce(met.topic, table, first, rows)
+        return tuple(sorted(merged.values(), key=lambda announce: announce.first_ts))
+
+    def _ids(self, tables: dict[Table, None], base: int) -> dict[tuple[str, str], int]:
+        with opened_registry(self._changefeed) as registry:
+            if registry is None:
+                return {}
+            registering = Registering(registry)
+            for table in tables:
+                limit = self._topics.limit(self._rules.topic(table.schema, table.name))
+                register_table(
+                    encoder(self._changefeed, registering, self._rules.topic, limit), self._target.table(table, base)
+                )
+            return registering.ids
+
+
+def _about(ranges: Sequence[Range], above: int, upto: int) -> float:
+    """How many rows lie in (above, upto], if they lie evenly in their chunks."""
+    chunks = {(chunk.file, chunk.at): chunk for one in ranges for chunk in one.chunks}
+    return sum(
+        chunk.rows * (min(chunk.high, upto) - max(chunk.low - 1, above)) / (chunk.high - chunk.low + 1)
+        for chunk in chunks.values()
+    )
+
+
+def _tables(reader: EventReader, names: set[Name]) -> tuple[Table, ...]:
+    """The tables by which rows of these names are read, as far as they are known."""
+    if not reader.follows_ddl:
+        found = (reader.version(*name) for name in sorted(names))
+        return tuple(table for table in found if table is not None)
+    wanted = {name[:2] for name in names}
+    return tuple(table for table in reader.known if (table.schema, table.name) in wanted)
+
+
+def _shown(
+    reader: EventReader, source: tuple[TopicPartition, ...], ranges: Sequence[Range], above: int, names: set[Name]
+) -> tuple[Table, ...]:  # fmt: skip
+    """The tables of names that are not known, as the first row of each shows them."""
+    if not reader.follows_ddl:
+        return ()
+    missing = {name[:2] for name in names} - {(table.schema, table.name) for table in reader.known}
+    found: list[Table] = []
+    for one in ranges:
+        if not missing:
+            break
+        if not any(name[:2] in missing for chunk in one.chunks for name in chunk.names):
+            continue
+        for row in read_rows_of(one.chunks, one.above, one.upto):
+            if (row.schema, row.table) in missing:
+                missing.discard((row.schema, row.table))
+                read = reader.read_event(row.message(*source[row.partition]), row.seq, row.event)
+                found += [one.event.table for one in read if isinstance(one.event, RowChange)]
+    return tuple(found)
+
+
+__all__ = ["FEW", "OddStretch", "Segments"]

@@ -1,0 +1,86 @@
+"""The third task of a stretch: send the messages of some target partitions, each partition's in order.
+
+Through an idempotent producer of its own, while the changefeed is this process's (``snapshot.fence``).
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import msgspec
+
+from ticdc_spark.changefeed.backlog.files import Messages, read_messages_of
+from ticdc_spark.changefeed.config.settings import KafkaTarget
+from ticdc_spark.changefeed.producer import KafkaProducer
+from ticdc_spark.changefeed.snapshot.fence import sending
+from ticdc_spark.errors import TicdcSparkError
+
+_IN_FLIGHT = 20_000
+"""Messages that are handed to the producer and not acknowledged."""
+
+
+class SendJob(msgspec.Struct, frozen=True, kw_only=True):
+    """All parts, as tasks get them."""
+
+    kafka: KafkaTarget
+    parts: tuple[tuple[Messages, ...], ...]
+    """A partition is in one of them only, with its blocks in their order."""
+    folder: Path
+    """Of the changefeed's state."""
+    token: str
+
+
+class Sent(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a part."""
+
+    messages: int = 0
+    """Acknowledged."""
+    fault: str = ""
+    """The name of an error's class."""
+    text: str = ""
+
+
+def send_part(job: SendJob, number: int) -> Sent:
+    """Send a part; what goes wrong stands in the result."""
+    try:
+        with sending(job.folder, job.token):
+            return _sent(job, job.parts[number])
+    except TicdcSparkError as error:
+        return Sent(fault=type(error).__name__, text=str(error))
+
+
+def _sent(job: SendJob, blocks: tuple[Messages, ...]) -> Sent:
+    producer = KafkaProducer(job.kafka)
+    waiting: dict[int, int] = {}
+    acknowledged: list[int] = []
+    try:
+        for ticket, block in enumerate(blocks):
+            receipt = producer.receipt(ticket, block.count, acknowledged)
+            waiting[ticket] = block.count
+            for key, value in read_messages_of(block):
+                producer.send(block.topic, block.partition, key, value, receipt)
+            _settle(producer, waiting, acknowledged, _IN_FLIGHT)
+        _settle(producer, waiting, acknowledged, 0)
+        return Sent(messages=sum(block.count for block in blocks))
+    finally:
+        producer.close(drop=True)
+
+
+def _settle(producer: KafkaProducer, waiting: dict[int, int], acknowledged: list[int], most: int) -> None:
+    """Wait until at most so many messages, counted by ticket, are not acknowledged. Raises: SinkFault"""
+    heard = time.monotonic()
+    producer.poll(0.0)
+    while True:
+        if acknowledged:
+            heard = time.monotonic()
+        for ticket in acknowledged:
+            del waiting[ticket]
+        acknowledged.clear()
+        if sum(waiting.values()) <= most:
+            return
+        producer.check_silence(heard)
+        producer.poll(0.05)
+
+
+__all__ = ["SendJob", "Sent", "send_part"]

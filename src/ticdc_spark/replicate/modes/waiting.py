@@ -1,0 +1,46 @@
+"""Rows that wait for their schema: how far tables may go before them. Pure."""
+
+from collections.abc import Callable, Sequence
+
+from ticdc_spark.model import TableName
+from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, bound_of_schemas, effective, is_block
+from ticdc_spark.replicate.state.progress import PendingRows, Progress, QueuedDdl
+
+
+def held_by_schemas(
+    progress: Progress,
+    resolved: int,
+    left_out: Callable[[str, str], bool],
+    named_after: Callable[[Sequence[QueuedDdl]], frozenset[TableName]],
+) -> tuple[int, tuple[PendingRows, ...]]:
+    """How far tables may go before rows whose schema is not known, at most ``resolved``; and those rows.
+
+    The other arguments are those of ``advance``, ``progress`` with what the batch read.
+    """
+    known = {(schema.schema, schema.name, schema.key) for schema in progress.schemas if not is_block(schema.key)}
+    known |= {(table.schema, table.name, VALID_THEN) for table in progress.tables if table.table is not None}
+    applied = {(table.schema, table.name): table.applied for table in progress.tables}
+    left_behind: dict[int, frozenset[TableName]] = {}
+
+    def is_known(rows: PendingRows, bound: int) -> bool:
+        name, key = (rows.schema, rows.name), effective(rows.schema_key)
+        if (*name, key) in known or (*name, ANY_VERSION) in known:
+            return True
+        if left_out(*name) or rows.max_ts <= applied.get(name, 0):
+            return True
+        if bound not in left_behind:
+            left_behind[bound] = named_after([ddl for ddl in progress.ddls if ddl.change.commit_ts <= bound])
+        return key == VALID_THEN and name in left_behind[bound]
+
+    return bound_of_schemas(progress.pending, resolved, is_known)
+
+
+def describe_missing(rows: PendingRows) -> str:
+    """Name the table, version and place of rows that wait for a schema."""
+    return (
+        f"`{rows.schema}`.`{rows.name}` waits for the schema of version {rows.schema_key}; its first rows stand in "
+        f"topic {rows.topic}, partition {rows.partition}, commitTs {rows.min_ts}"
+    )
+
+
+__all__ = ["describe_missing", "held_by_schemas"]

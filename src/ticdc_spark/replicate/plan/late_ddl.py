@@ -1,0 +1,43 @@
+"""DDLs that come later than their tables have passed them: the topic is read only now in which they stand. Pure.
+
+Watermarks of other topics had brought such a table so far. Where it has had no commit since, the DDL is applied as if
+it had come in time; where it has, rows of another schema may be in it, and it is marked.
+"""
+
+from collections.abc import Mapping
+
+from ticdc_spark.model import SchemaChange, TableName
+from ticdc_spark.replicate.plan.names import tables_of
+from ticdc_spark.replicate.plan.timeline import DDL_STEPS
+from ticdc_spark.replicate.state.conditions import diverged
+from ticdc_spark.replicate.state.progress import Progress, TableState
+
+States = Mapping[TableName, TableState]
+
+
+def late_for(progress: Progress, change: SchemaChange, topic: str, states: States) -> set[TableName]:
+    """The tables that a DDL changes and that have passed it without it. ``progress``: before the batch; ``topic``:
+    where the DDL stands."""
+    ts = change.commit_ts
+    if not progress.replay_below < ts <= progress.applied:
+        return set()
+    if any(one.watermark > ts for one in progress.partitions if one.topic == topic):
+        return set()  # It was read before.
+    return {name for name in tables_of(change) if name in states and _has_passed(states[name], ts)}
+
+
+def _has_passed(state: TableState, ts: int) -> bool:
+    if state.table is None or state.dropped or state.quarantined is not None or state.load is not None:
+        return False
+    return max(state.ddl_ts, state.emptied) < ts <= state.applied
+
+
+def with_late(state: TableState, change: SchemaChange) -> TableState:
+    """A table that a late DDL names: marked where a commit after the DDL has been made to it."""
+    ts = change.commit_ts
+    if state.mark < (ts, DDL_STEPS):
+        return state
+    return diverged(state, ts, f"a DDL came after later rows had been applied, and was left out: {change.query}")
+
+
+__all__ = ["late_for", "with_late"]
