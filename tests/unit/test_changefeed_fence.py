@@ -7,9 +7,11 @@ import sys
 import time
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 
+from ticdc_spark.changefeed.backlog.backlog import Backlog
 from ticdc_spark.changefeed.producer import ProducerLost
 from ticdc_spark.changefeed.snapshot.faults import raise_fault
 from ticdc_spark.changefeed.snapshot.fence import sending, take_over
@@ -66,6 +68,18 @@ def test_who_is_stopped_while_a_task_sends_takes_nothing_over(tmp_path: Path) ->
         assert take_over(tmp_path, lambda: True) is None
     with sending(tmp_path, token):  # it is still whose it was
         pass
+
+
+def test_a_backlog_that_is_stopped_while_a_task_sends_leaves_its_files(tmp_path: Path) -> None:
+    nothing: Any = None
+    backlog = Backlog(nothing, nothing)
+    left = tmp_path / "backlog" / "left"
+    left.mkdir(parents=True)
+    token = _taken(tmp_path)
+    with sending(tmp_path, token):
+        assert not backlog.take_over(tmp_path, lambda: True)
+        assert left.exists()
+    assert backlog.take_over(tmp_path, lambda: True) and not left.exists()
 
 
 def test_a_state_folder_that_tasks_do_not_see_is_named(tmp_path: Path) -> None:
