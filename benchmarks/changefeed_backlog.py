@@ -1,6 +1,6 @@
 """How fast a changefeed turns a topic into another protocol: recorded topic → Kafka, all on this machine.
 
-Seconds of the processors and of the clock for 100,000 messages, from the start of the changefeed to its end: of this
+Seconds of the processors and of the clock for 100,000 rows, from the start of the changefeed to its end: of this
 process and all below it but the broker. Spark's start, and a first backlog that warms it, are not in it.
 
 - one process: without Spark.
@@ -28,7 +28,6 @@ from ticdc_spark.changefeed.config.load import load_changefeed
 from ticdc_spark.changefeed.loop import run
 from ticdc_spark.changefeed.spark_tasks import SparkTasks
 from ticdc_spark.protocols.encoder_options import target_encoder
-from ticdc_spark.topics.messages import count_recorded
 from ticdc_spark.workload import Workload, WorkloadConfig, dispatch, write_topic
 
 PAIRS = (("simple", "open-protocol"), ("open-protocol", "canal-json"), ("debezium", "simple"))
@@ -43,7 +42,7 @@ def record(folder: Path, protocol: str, rows: int) -> None:
 
 
 def measure(broker: Broker, folder: Path, source: Path, target: str, tasks: Tasks | None) -> tuple[float, float]:
-    """Seconds of the processors, and of the clock, for 100,000 messages."""
+    """Seconds of the processors, and of the clock, for 100,000 rows."""
     folder.mkdir()
     extension = "&enable-tidb-extension=true" if target in ("canal-json", "debezium") else ""
     uri = f"kafka://{broker.servers}/{folder.name}?protocol={target}&partition-num=4{extension}"
@@ -56,7 +55,7 @@ def measure(broker: Broker, folder: Path, source: Path, target: str, tasks: Task
         report = run(feed, capture, folder / "state", source="topic", stop=Event(), backlog=backlog)
     clock = time.monotonic() - began
     assert report.finished
-    share = 100_000 / count_recorded(source)
+    share = 100_000 / report.rows
     return (seconds.cpu - (_seconds(broker._process.pid, 2) - before)) * share, clock * share
 
 
@@ -66,7 +65,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--runs", type=int, default=2)
     options = parser.parse_args()
-    print(f"Python {platform.python_version()}, {sys.platform}; seconds for 100,000 messages: processors, clock\n")
+    print(f"Python {platform.python_version()}, {sys.platform}; seconds for 100,000 rows: processors, clock\n")
     some = load_changefeed(None, "kafka://127.0.0.1:1/t?protocol=simple", {})
     spark = {"spark.master": "local[2]", "spark.driver.memory": "1g"}
     tasks = SparkTasks(replace(some, snapshot=replace(some.snapshot, spark=spark)), "send a backlog")

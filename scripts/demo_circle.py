@@ -52,6 +52,7 @@ JOB = """\
 name = "shop"
 state = "job"
 poll-interval = "200ms"
+commit-interval = "200ms"
 
 [source]
 kind = "kafka"

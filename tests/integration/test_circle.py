@@ -43,6 +43,7 @@ name = "{schema}"
 state = "job"
 source-timezone = "UTC"
 poll-interval = "200ms"
+commit-interval = "200ms"
 idle-partition-timeout = "5s"
 [source]
 kind = "kafka"

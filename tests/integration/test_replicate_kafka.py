@@ -41,6 +41,7 @@ JOB = """
 name = "kafka"
 state = "state"
 poll-interval = "200ms"
+commit-interval = "200ms"
 idle-partition-timeout = "2s"
 [source]
 kind = "kafka"

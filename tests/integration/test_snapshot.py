@@ -26,6 +26,7 @@ JOB = """
 name = "snap"
 state = "state"
 poll-interval = "100ms"
+commit-interval = "100ms"
 idle-partition-timeout = "5s"
 {more}
 [source]

@@ -113,7 +113,9 @@ def job_view(progress: Progress | None, folder: Path, now: float) -> JobView:
         (one.schema, one.table): TableView(applied=one.applied_ts, condition=one.condition, detail=one.detail)
         for one in status.tables
     }
-    return JobView(applied=status.resolved_ts, batch=status.batch, tables=tables, hold=status.held_back_by.what)
+    read = frozenset(one.topic for one in status.partitions if one.offset > 0)
+    hold = status.held_back_by.what
+    return JobView(applied=status.resolved_ts, batch=status.batch, tables=tables, read=read, hold=hold)
 
 
 class LeaseRecord:

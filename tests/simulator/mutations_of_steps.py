@@ -261,7 +261,7 @@ STEPS = (
     one(
         "a DROP DATABASE is forgotten once it was applied",
         f"{_PLAN}.catch_up:with_drops",
-        "if not progress.dropped_databases:",
+        "if not drops:",
         "if True:",
         seeds=(7314901,),
     ),

@@ -116,7 +116,7 @@ def _trim_topic(world: World, move: Move, rand: Random) -> None:
     touched = {uid for uid in world.uids() if any(world.ticdc.place_of(uid, message) for message in gone)}
     world.excuses.unsettled.update(touched)
     world.removed.update(dict.fromkeys(touched, "retention removed messages before the state was lost"))
-    if not world.started or not world.lab.view().batch:
+    if not world.has_read(place[0]):
         world.excuses.weak.update(dict.fromkeys(touched, "retention removed messages before the job began"))
 
 
@@ -128,7 +128,7 @@ def _recreate_topic(world: World, move: Move, rand: Random) -> None:
     touched = {uid for uid, sent in world.ticdc.sent.items() if topic in sent.topics}
     world.excuses.unsettled.update(touched)
     world.removed.update(dict.fromkeys(touched, "the topic was made anew before the state was lost"))
-    if not world.started or not world.lab.view().batch:
+    if not world.has_read(topic):
         world.excuses.weak.update(dict.fromkeys(touched, "the topic was made anew before the job began"))
         # Nothing is left that shows that the topic of one of its names had anything.
         world.excuses.unknowable.update(uid for uid in touched if len(world.ticdc.sent[uid].names) > 1)

@@ -52,7 +52,8 @@ class ReferenceLab:
             for name in self.tables.tables
         }
         waiting = f"{len(self.progress.waiting)} rows wait" if self.progress.waiting else "no newer watermark"
-        return JobView(applied=self.progress.applied, batch=self.batches, tables=tables, hold=waiting)
+        read = frozenset(self.broker.topics) if self.batches else frozenset()
+        return JobView(applied=self.progress.applied, batch=self.batches, tables=tables, read=read, hold=waiting)
 
     def resume(self, setup: JobSetup, tables: Collection[TableName] | None) -> None:
         """See ``Lab``. Nothing is ever quarantined."""

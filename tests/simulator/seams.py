@@ -138,6 +138,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """All tables together equal the source at this commit_ts; 0: nothing yet."""
     batch: int = 0
     tables: Mapping[TableName, TableView]
+    read: frozenset[str] = frozenset()
+    """Topics of which it has read messages."""
     hold: str = ""
     """What keeps ``applied`` from rising, as status shows it; ``""``: nothing."""
 

@@ -199,6 +199,10 @@ class World:
         """Whether the job file's filter includes a table of this name."""
         return table_filter(self.job.tables)(*name)
 
+    def has_read(self, topic: str) -> bool:
+        """Whether the job has read anything of a topic, so that it stops where more is gone."""
+        return self.started and topic in self.lab.view().read
+
     def known(self, uid: Uid) -> bool:
         """Whether the topics have had any message about a table."""
         return uid in self.ticdc.sent

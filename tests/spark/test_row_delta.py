@@ -19,7 +19,7 @@ from ticdc_spark.model import Change, Column, Row, RowChange, Table, Watermark
 from ticdc_spark.mysql import parse_type
 from ticdc_spark.sinks.iceberg.lake import read_table as read_arrow
 from ticdc_spark.sinks.iceberg.log_table import LogTableFiles
-from ticdc_spark.sinks.iceberg.rows import direct, net_changes
+from ticdc_spark.sinks.iceberg.rows import direct, net_changes, row_delta
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
 from ticdc_spark.spark.decode.log_files import LogFile
 from ticdc_spark.workload.compare import differences
@@ -74,6 +74,14 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
         merge(*given)
         seen.merges += 1
 
+    look_up = direct.positions
+
+    def compared_positions(*given: Any) -> Any:
+        found, by_spark = look_up(*given), row_delta.positions_by_spark(*given) if given[-1] else None
+        assert by_spark is None or found.equals(by_spark), "Iceberg's own reader finds other rows"
+        return found
+
+    monkeypatch.setattr(direct, "positions", compared_positions)
     monkeypatch.setattr(direct, "commit", spied_commit)
     monkeypatch.setattr(IcebergSink, "merge", spied_merge)
     return seen

@@ -9,8 +9,8 @@ import pytest
 
 from ticdc_spark.config.job import FilesSource, KafkaSource
 from ticdc_spark.errors import LeaseHeld, SourceFault
-from ticdc_spark.replicate.heart import Heart
-from ticdc_spark.replicate.outage import silent
+from ticdc_spark.replicate.run.heart import Heart
+from ticdc_spark.replicate.run.outage import silent
 from ticdc_spark.replicate.state.progress import Status, Store
 
 

@@ -37,6 +37,8 @@ _EACH = 0.9
 IDLE = 60.0
 """Seconds without a newer watermark after which a partition that is read to its end no longer counts."""
 _SCHEMA_TIMEOUT = 60.0
+MOST_WAITING = 100_000
+"""Rows that wait for a watermark; with more, partitions that are ahead of others are not read."""
 _LOOK_FOR_PARTITIONS = 30.0
 _LOG = logging.getLogger(__name__)
 
@@ -175,7 +177,8 @@ class StreamCapture:
             order = Reordering(decoder, reader, state, kafka.partitions(stream.topics))
             clock = _Clock()
             while not self._stopped:
-                start = kafka.start([*order.parts], "beginning", {p: n for p, n in order.start().items() if n})
+                wanted = _wanted(order)
+                start = kafka.start(wanted, "beginning", {p: n for p, n in order.start().items() if n and p in wanted})
                 for messages in kafka.batches(start, None, self._stopped, patient=True, at_most=1000, wait=0.1):
                     for message in messages:
                         order.take(message)
@@ -187,6 +190,8 @@ class StreamCapture:
                         if new:
                             order.add(new)
                             break  # read anew, with these
+                    if _is_to_change(order, wanted):
+                        break
 
     def _released(self, order: Reordering, clock: _Clock) -> Iterator[Captured]:
         moved = order.resolved() > clock.resolved
@@ -205,6 +210,28 @@ class StreamCapture:
                 f"{order.blocked}, which did not come within {_SCHEMA_TIMEOUT:.0f} s; start again when the source has "
                 "sent a BOOTSTRAP or DDL of the table"
             )
+
+
+def _wanted(order: Reordering) -> list[Partition]:
+    """The partitions to read: all, or where many rows wait, those for whose watermarks they do.
+
+    The others wait in Kafka. Otherwise all of them would be in memory, however far one partition is behind.
+    """
+    behind = order.laggards() if order.waiting > MOST_WAITING else []
+    return (_last(order, behind) if order.waiting > 2 * MOST_WAITING else behind) or [*order.parts]
+
+
+def _last(order: Reordering, behind: list[Partition]) -> list[Partition]:
+    least = min((order.parts[at].watermark for at in behind), default=0)
+    return [at for at in behind if order.parts[at].watermark == least]
+
+
+def _is_to_change(order: Reordering, read: list[Partition]) -> bool:
+    """Whether others than these are to be read; not all again before half of the rows are given."""
+    if len(read) == len(order.parts):
+        return order.waiting > MOST_WAITING and len(_wanted(order)) < len(read)
+    behind = order.laggards()
+    return order.waiting < MOST_WAITING // 2 or not {*read} <= {*behind} or not {*_last(order, behind)} <= {*read}
 
 
 class _Clock:

@@ -17,6 +17,7 @@ _COMMANDS = {
     "status": "Tell how a job stands, also while it does not run.",
     "resume": "Let quarantined tables go on at the job's next run.",
     "resnapshot": "Read tables anew, in full, at the job's next run.",
+    "upkeep": "Compact a job's tables and thin out their history.",
     "dead-letters": "List what a job could not read, or left out.",
     "record": "Copy Kafka topics into a recorded topic.",
     "changefeed": "Send the changes of a database or of a topic to Kafka as TiCDC does.",

@@ -19,7 +19,7 @@ def command(job_file: Path) -> None:
     job = load_job(job_file)
     click.echo(f"ok      job file   {job.file}")
     from ticdc_spark.errors import TicdcSparkError
-    from ticdc_spark.replicate.preflight import checks
+    from ticdc_spark.replicate.run.preflight import checks
 
     code = 0
     for one in checks(job):

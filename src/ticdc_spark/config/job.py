@@ -127,6 +127,20 @@ class SnapshotKeys(Section, frozen=True, kw_only=True):
     chunk_rows: Positive = 100_000
 
 
+class UpkeepKeys(Section, frozen=True, kw_only=True):
+    """What is done for the tables' files while a job runs. Durations are seconds."""
+
+    enabled: bool = True
+    interval: Duration = 600.0
+    """Between two looks at a table."""
+    small_files: Positive = 20
+    """Small data files, or files of deletes, from which a table is compacted."""
+    keep_all: Duration = 1800.0
+    """How long every snapshot is kept."""
+    keep_hourly: Duration = 5 * 86400.0
+    """How long one snapshot an hour is kept."""
+
+
 class JobKeys(Section, frozen=True, kw_only=True):
     """The section ``[job]``. Durations are seconds, sizes are bytes."""
 
@@ -139,6 +153,10 @@ class JobKeys(Section, frozen=True, kw_only=True):
     batch_rows: Positive = 500_000
     batch_bytes: Size = 256 * 2**20
     poll_interval: Duration = 1.0
+    commit_interval: Duration = 10.0
+    """From the begin of a batch to that of the next one, unless a full one is there already."""
+    retry_for: Duration = 600.0
+    """How long a run goes on trying when a broker, registry or catalog does not answer any more."""
     idle_partition_timeout: Duration = 60.0
     schema_timeout: Duration = 600.0
     parallel_tables: Positive = 4
@@ -174,6 +192,7 @@ class Job(JobKeys, frozen=True, kw_only=True):
     source: SourceConfig
     sink: IcebergConfig
     schema: SchemaFiles = SchemaFiles()
+    upkeep: UpkeepKeys = UpkeepKeys()
     snapshot: SnapshotKeys | None = None
     """``None``: tables that are new to the job begin with what the messages have."""
     spark: dict[str, str] = msgspec.field(default_factory=dict)

@@ -17,6 +17,7 @@ from ticdc_spark.config.job import (
     SchemaFiles,
     SnapshotKeys,
     SourceConfig,
+    UpkeepKeys,
 )
 from ticdc_spark.config.kafka_options import read_kafka_options
 from ticdc_spark.config.paths import absolute, existing, location, registry_files
@@ -34,7 +35,7 @@ def load_job(path: Path | str) -> Job:
     file = Path(os.path.abspath(path))
     raw = job_file.read_toml(file)
     mistakes = Mistakes(file)
-    known = ("job", "source", "snapshot", "schema", "sink", "spark")
+    known = ("job", "source", "snapshot", "schema", "sink", "upkeep", "spark")
     for title in raw:
         if title not in known:
             where = hint(title, "", known) or "; allowed: " + ", ".join(f"[{name}]" for name in known)
@@ -46,11 +47,12 @@ def load_job(path: Path | str) -> Job:
     schema = job_file.read_section(sections["schema"], SchemaFiles, "schema", mistakes, hint)
     schema["file"] = tuple(existing(file, str(text), "[schema] file", mistakes) for text in schema.get("file", ()))
     snapshot = _snapshot(sections["snapshot"], source, mistakes) if "snapshot" in raw else None
+    upkeep = UpkeepKeys(**job_file.read_section(sections["upkeep"], UpkeepKeys, "upkeep", mistakes, hint))
     spark = _spark(sections["spark"], mistakes)
     mistakes.stop_if_any()
     assert source is not None and sink is not None, "a section that could not be read is a mistake"
     files = SchemaFiles(**schema)
-    return Job(**keys, file=file, source=source, sink=sink, schema=files, snapshot=snapshot, spark=spark)
+    return Job(**keys, file=file, source=source, sink=sink, schema=files, upkeep=upkeep, snapshot=snapshot, spark=spark)
 
 
 def load_identity(path: Path | str) -> Identity:

@@ -5,7 +5,15 @@ from collections.abc import Iterable
 
 import msgspec
 
-from ticdc_spark.config.job import FilesSource, IcebergConfig, JobKeys, KafkaSource, SchemaFiles, SnapshotKeys
+from ticdc_spark.config.job import (
+    FilesSource,
+    IcebergConfig,
+    JobKeys,
+    KafkaSource,
+    SchemaFiles,
+    SnapshotKeys,
+    UpkeepKeys,
+)
 from ticdc_spark.config.toml import Section, nearest
 
 _FREE = {
@@ -49,6 +57,7 @@ def _keys() -> dict[str, list[str]]:
         "[sink]": IcebergConfig,
         "[schema]": SchemaFiles,
         "[snapshot]": SnapshotKeys,
+        "[upkeep]": UpkeepKeys,
     }
     for place, kind in sections.items():
         for key in _own(kind):

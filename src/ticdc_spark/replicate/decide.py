@@ -32,7 +32,7 @@ from ticdc_spark.replicate.skips import STAGE, mark, skip_line, skipped_of
 from ticdc_spark.replicate.state.conditions import diverged
 from ticdc_spark.replicate.state.notes import UnreadNote
 from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl, TableState
-from ticdc_spark.replicate.unread import names_in, with_left_out
+from ticdc_spark.replicate.unread import LEFT_OUT, names_in, with_left_out
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.changelog_base import ChangeLog
 from ticdc_spark.spark.decode.control import ControlEvent, MessageSkipped, WatermarkRead, reject_of
@@ -127,6 +127,11 @@ class Decider:
             mode=mode, advanced=advanced, resolved=resolved, ddls=due, refused=refused, skipped=tuple(skipped)
         )
 
+    def _is_unsure(self, state: TableState) -> bool:
+        """Whether the columns of a table may not be the source's: a DDL of it was left out, or may have been."""
+        left_out = state.diverged_why == LEFT_OUT or not table_filter(self.job.tables)(state.schema, state.name)
+        return state.misshapen or left_out
+
     def _named_after(self, ddls: Sequence[QueuedDdl]) -> frozenset[TableName]:
         return named_after(ddls, lambda drop: self.job.drop_table == "keep" or is_skipped(self.job, drop))
 
@@ -180,7 +185,7 @@ class Decider:
         sanitised = PROTOCOLS[self.protocol].traits.sanitised_names
         ddls = due(progress.ddls, resolved, progress.tables)
         find = partial(held_in_lake, self.sink, self.job)
-        filled = with_schemas(ddls, states, progress.schemas, sanitised=sanitised, find=find)
+        filled = with_schemas(ddls, states, progress.schemas, sanitised=sanitised, find=find, is_unsure=self._is_unsure)
         return at_the_filter(filled, self.job.tables)
 
     def _judge_queue(self, progress: Progress) -> tuple[QueuedDdl, ...]:

@@ -4,28 +4,24 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
-from ticdc_spark.capture.snapshot.open import open_reader
-from ticdc_spark.config.job import Job, native_of
-from ticdc_spark.errors import EnvironmentFault, UsageError, os_reason
+from ticdc_spark.config.job import Job
+from ticdc_spark.errors import EnvironmentFault, os_reason
 from ticdc_spark.model import Offsets
-from ticdc_spark.protocols import PROTOCOLS, decoder
-from ticdc_spark.replicate.first_messages import detected
-from ticdc_spark.replicate.heart import Heart
-from ticdc_spark.replicate.outage import silent
-from ticdc_spark.replicate.preflight import stop_at_fault
 from ticdc_spark.replicate.report import NOT_ALL_APPLIED, BatchReport, Summary
-from ticdc_spark.replicate.schemas.registered import registered
-from ticdc_spark.replicate.state.lease import Lease, acquire
+from ticdc_spark.replicate.run.heart import Heart
+from ticdc_spark.replicate.run.open import open_steps
+from ticdc_spark.replicate.run.outage import silent
+from ticdc_spark.replicate.run.preflight import stop_at_fault
+from ticdc_spark.replicate.run.retry import Patience
+from ticdc_spark.replicate.run.upkeep import Caretaker
+from ticdc_spark.replicate.state.lease import acquire
 from ticdc_spark.replicate.state.lease_store import lease_store, this_process
 from ticdc_spark.replicate.state.progress import Progress, Store
 from ticdc_spark.replicate.step import Steps
-from ticdc_spark.sinks.registry import sink_kind
-from ticdc_spark.spark.session.session import coordinates, open_session
-from ticdc_spark.spark.sources.base import Source
-from ticdc_spark.spark.sources.open import open_source
-from ticdc_spark.spark.sources.open import parts as source_parts
+from ticdc_spark.spark.session.session import jvm_is_gone
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +36,9 @@ def run(
 ) -> Summary:
     """Replicate until stopped, or (``once``) up to where the topics end now, or until all tables are at ``until_ts``.
 
-    Raises: DecisionNeeded and its kinds (exit 4), EnvironmentFault and its kinds (exit 1). Progress made before an
-    error stays committed; started again, the job goes on from there.
+    Raises: DecisionNeeded and its kinds (exit 4), EnvironmentFault and its kinds (exit 1), those of connections only
+    once ``retry-for`` is over. Progress made before an error stays committed; started again, the job goes on from
+    there.
     """
     stop = stop or threading.Event()
     heart = Heart(Store(job.state), lambda: silent(job.source))
@@ -51,11 +48,12 @@ def run(
             heart.start()
             log.info("lease: %s", store.where)
             stop_at_fault(job, log.info)
-            steps = _open(job, lease, until_ts, stop, bounded=once or until_ts is not None)
-            if steps is None:
-                return Summary(progress=Progress(job=job.name))
-            with nullcontext() if steps.registry is None else closing(steps.registry):
-                summary = _run(steps, heart, once=once, until_ts=until_ts, on_progress=on_progress, stop=stop)
+
+            def opened() -> Steps | None:
+                return open_steps(job, lease, until_ts, stop, bounded=once or until_ts is not None)
+
+            turns = _Turns(job, heart, Caretaker(job), once=once, until_ts=until_ts, on_progress=on_progress, stop=stop)
+            summary = _run(turns, opened)
     heart.end("finished" if summary.finished else "stopped", exit_code=NOT_ALL_APPLIED if summary.held else 0)
     return summary
 
@@ -72,114 +70,119 @@ def os_faults() -> Iterator[None]:
         raise EnvironmentFault(os_reason(error)) from error
 
 
-def _open(job: Job, lease: Lease, until_ts: int | None, stop: threading.Event, *, bounded: bool) -> Steps | None:
-    """Start Spark, open the catalog and the source; ``None``: stopped before a message showed the protocol."""
-    registry = registered(job.source)
-    kind = sink_kind(job)
-    sink_options = kind.spark_options(job.sink)
-    extensions = ",".join(
-        filter(None, [sink_options.get("spark.sql.extensions", ""), job.spark.get("spark.sql.extensions", "")])
-    )
-    options = sink_options | job.spark | {"spark.sql.extensions": extensions}
-    parts = coordinates(*kind.parts(job.sink), *source_parts(job.source))
-    log.info("Spark: starting; the first time it fetches %d packages", len(parts))
-    # A session of its own: under an application that is open already, its settings are left alone.
-    spark = open_session(f"ticdc-spark {job.name}", options, parts).newSession()
-    process = getattr(spark.sparkContext._gateway, "proc", None)
-    if process is not None:
-        lease.set_jvm(process.pid)
-    log.info("catalog: opening %s in %s", job.sink.catalog, job.sink.warehouse)
-    source = open_source(spark, job.source)
-    sink = kind.open(spark, job.sink, job.writer, lease.check)
-    store = Store(job.state)
-    protocol = _protocol(job, source, store, stop, bounded=bounded)
-    if protocol is None:
-        return None
-    decoder(protocol, native=native_of(job.source))  # UsageError for what another protocol has not
-    if not PROTOCOLS[protocol].traits.registry:
-        registry = None
-    elif registry is None:
-        raise UsageError(f"{job.file}: [source] schema-registry: missing; Avro messages name schemas of a registry")
-    else:
-        registry.protocol = protocol
-    log.info("tables: comparing the lake with the state in %s", job.state)
-    return Steps(
-        job,
-        source,
-        sink,
-        lease,
-        store,
-        protocol=protocol,
-        registry=registry,
-        bounded=bounded,
-        until_ts=until_ts,
-        reader=None if job.snapshot is None else open_reader(job.snapshot),
-    )
-
-
-def _protocol(job: Job, source: Source, store: Store, stop: threading.Event, *, bounded: bool) -> str | None:
-    """The protocol as the job file names it, as it was, or as the first messages show it."""
-    before = store.load()
-    named = job.source.protocol or (before.protocol if before else "")
-    if named:
-        return named
-    found = detected(job, source, stop, bounded=bounded)
-    if found is not None:
-        log.info("protocol: %s, by the first messages", found)
-    return found
-
-
-def _run(
-    steps: Steps,
-    heart: Heart,
-    *,
-    once: bool,
-    until_ts: int | None,
-    on_progress: Callable[[BatchReport], None],
-    stop: threading.Event,
-) -> Summary:
+def _run(turns: "_Turns", opened: Callable[[], Steps | None]) -> Summary:
+    """Turn after turn until one is the last. After a fault of a connection everything is opened anew, as by a restart
+    of the job."""
     started = time.monotonic()
-    begun = steps.progress
+    patience = Patience(turns.job.retry_for)
+    steps = opened()
+    if steps is None:
+        return Summary(progress=Progress(job=turns.job.name))
+    begun = progress = steps.progress
+    before = {(table.schema, table.name): table.snapshot_id for table in begun.tables}
     log.info("first batch: number %d", begun.batch + 1)
-    batches = 0
-    targets: Offsets | None = steps.source.end_offsets() if once else None
-    finished = False
-    quiet_since = time.monotonic()
-    while not stop.is_set():
-        loads = steps.load(heart.beat)
-        report = steps.batch(targets, heart.beat)
-        batches += report.messages > 0
-        on_progress(report)
-        if until_ts is not None and report.progress.applied >= until_ts:
-            finished = True
-            break
-        if targets is not None and not report.left:
-            if loads == "worked" or report.messages:
-                quiet_since = time.monotonic()
-            waits = loads == "waits" and time.monotonic() - quiet_since < steps.job.idle_partition_timeout
-            if loads == "worked" or (waits and not steps.source.is_recorded):
-                # A full read can begin once the feed has come so far: read on for it.
-                targets = steps.source.end_offsets() if waits else targets
-                stop.wait(steps.job.poll_interval if waits else 0)
-                continue
-            targets = steps.lagging(targets)
-            if targets is None:
-                finished = True
-                break
-        elif targets is None and not report.left and loads != "worked":
-            if until_ts is not None and steps.source.is_recorded:
-                break  # A recording that ends before until_ts.
-            heart.beat("waiting", report.progress.batch)
-            stop.wait(steps.job.poll_interval)
-    progress = steps.progress
+    goes_on = True
+    try:
+        while goes_on and not turns.stop.is_set():
+            try:
+                steps = opened() if steps is None else steps
+                if steps is None:
+                    break
+                goes_on = turns.turn(steps)
+                progress = steps.progress
+                patience.worked()
+                if turns.finished:
+                    names = ((table.schema, table.name) for table in progress.tables)
+                    written = {(one.schema, one.name): one.snapshot_id for one in progress.tables}
+                    turns.caretaker.finish(steps.sink, progress, [n for n in names if written[n] != before.get(n)])
+            except EnvironmentFault as fault:
+                pause = None if jvm_is_gone() else patience.pause_after(fault)
+                if pause is None:
+                    raise
+                turns.heart.trouble(str(fault))
+                _close(steps)
+                steps = None
+                turns.stop.wait(pause)
+    finally:
+        _close(steps)
     return Summary(
         progress=progress,
-        batches=batches,
+        batches=turns.batches,
         rows=progress.rows - begun.rows,
         ddls=progress.ddls_applied - begun.ddls_applied,
         seconds=time.monotonic() - started,
-        finished=finished,
+        finished=turns.finished,
     )
+
+
+def _close(steps: Steps | None) -> None:
+    if steps is None or jvm_is_gone():
+        return
+    steps.source.close()
+    if steps.registry is not None:
+        steps.registry.close()
+
+
+@dataclass(slots=True)
+class _Turns:
+    """What a run keeps from one turn to the next."""
+
+    job: Job
+    heart: Heart
+    caretaker: Caretaker
+    once: bool
+    until_ts: int | None
+    on_progress: Callable[[BatchReport], None]
+    stop: threading.Event
+    batches: int = 0
+    finished: bool = False
+    targets: Offsets | None = None
+    """With ``once``: how far it reads."""
+    quiet_since: float = field(default_factory=time.monotonic)
+
+    def turn(self, steps: Steps) -> bool:
+        """Do one batch, and wait for the next one to be due; whether there is a next one."""
+        if self.once and self.targets is None:
+            self.targets = steps.source.end_offsets()
+        began = time.monotonic()
+        loads = steps.load(self.heart.beat)
+        report = steps.batch(self.targets, self.heart.beat)
+        self.batches += report.messages > 0
+        self.on_progress(report)
+        if self.caretaker.turn(steps.sink, report.progress):
+            self.heart.beat("upkeep", report.progress.batch)
+        if self.until_ts is not None and report.progress.applied >= self.until_ts:
+            self.finished = True
+        elif self.targets is not None:
+            self.finished = not report.left and self._is_over(steps, report, loads)
+        elif loads != "worked":
+            if not report.left and self.until_ts is not None and steps.source.is_recorded:
+                return False  # A recording that ends before until_ts.
+            self._wait(report, began)
+        return not self.finished
+
+    def _is_over(self, steps: Steps, report: BatchReport, loads: str) -> bool:
+        """Whether a run with ``once`` has reached what it was to reach."""
+        if loads == "worked" or report.messages:
+            self.quiet_since = time.monotonic()
+        waits = loads == "waits" and time.monotonic() - self.quiet_since < self.job.idle_partition_timeout
+        if loads == "worked" or (waits and not steps.source.is_recorded):
+            # A full read can begin once the feed has come so far: read on for it.
+            self.targets = steps.source.end_offsets() if waits else self.targets
+            self.stop.wait(self.job.poll_interval if waits else 0)
+            return False
+        further = steps.lagging(self.targets or {})
+        self.targets = further or self.targets
+        return further is None
+
+    def _wait(self, report: BatchReport, began: float) -> None:
+        """Wait for the next batch: at once where a full one is there, else ``commit-interval`` after this one."""
+        pause = 0.0 if report.left else self.job.poll_interval
+        if report.messages and self.until_ts is None and (report.left or 0) < self.job.batch_rows:
+            pause = max(pause, began + self.job.commit_interval - time.monotonic())
+        if pause > 0:
+            self.heart.beat("waiting", report.progress.batch)
+            self.stop.wait(pause)
 
 
 __all__ = ["BatchReport", "Progress", "Summary", "run"]

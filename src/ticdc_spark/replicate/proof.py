@@ -22,7 +22,7 @@ def check_unproven(progress: Progress, landed: LandedBatch) -> Progress:
     Raises: SourceChanged
     """
     if progress.doubt is not None:
-        progress = msgspec.structs.replace(progress, doubt=_with_read(progress.doubt, landed.controls))
+        progress = msgspec.structs.replace(progress, doubt=_with_read(progress, landed.controls))
     if not progress.unproven and not progress.whole:
         return progress
     left = []
@@ -87,10 +87,12 @@ def unread_topics(table: TableState, beginning: Offsets, generation: int) -> tup
     return tuple(topic for topic in table.topics if topic not in read)
 
 
-def _with_read(doubt: Doubt, controls: Sequence[ControlEvent]) -> Doubt | None:
+def _with_read(progress: Progress, controls: Sequence[ControlEvent]) -> Doubt | None:
     """What is left to doubt after messages: not the tables of which one was read that they had applied."""
+    doubt = progress.doubt
+    assert doubt is not None, "there is something to doubt"
     topics = dict(doubt.topics)
-    for (topic, _), ts in lowest(controls).items():
+    for (topic, _), ts in lowest(controls, progress.partitions).items():
         # Of its partitions one is enough, as they are deleted together; another may have been added since.
         topics[topic] = min(ts, topics.get(topic, ts))
     own: dict[TableName, int] = {}
@@ -135,7 +137,10 @@ def _oldest(place: TopicPartition, landed: LandedBatch) -> list[int]:
     """What shows how far back a partition reaches, in a batch that read its first messages."""
     here = [event for event in landed.controls if (event.topic, event.partition) == place]
     oldest = [event.commit_ts for event in here if isinstance(event, WatermarkRead)]
-    oldest += [event.change.commit_ts for event in here if isinstance(event, DdlRead)]
+    first = min((event.offset for event in here if isinstance(event, WatermarkRead)), default=None)
+    # Behind a watermark a DDL may be sent again alone.
+    early = (event for event in here if isinstance(event, DdlRead) and (first is None or event.offset < first))
+    oldest += [event.change.commit_ts for event in early]
     for event in here:
         if isinstance(event, RowsRead):
             oldest.append(0 if event.summary.replays else event.summary.min_ts)

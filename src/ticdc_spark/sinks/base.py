@@ -249,7 +249,28 @@ class Loads(Protocol):
         """Make what was gathered the table, whatever it has held, in one commit with the stamp. Raises: SinkFault"""
 
 
-class Sink(Tables, Columns, Changes, Loads, Protocol):
+class UpkeepPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """When a table's files are looked after, and what of its history is kept. Durations are seconds."""
+
+    small_files: int
+    keep_all: float
+    keep_hourly: float
+
+
+class Upkeep(Protocol):
+    """What keeps tables quick to read. It changes no row, no mark, and nothing that a reader may have pinned."""
+
+    def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> list[str]:
+        """Compact the table's files and expire its snapshots, where ``policy`` wants it.
+
+        Returns: what was done, in words. Raises: SinkFault, also where another writer was faster
+        """
+
+    def remove_orphans(self, table: TableName, older_than: float) -> int:
+        """Remove files that no commit has and that are older than a time (Unix); how many. Raises: SinkFault"""
+
+
+class Sink(Tables, Columns, Changes, Loads, Upkeep, Protocol):
     """A lake. One object a job; safe to call from several threads for different tables."""
 
     def changelog(self, job: str) -> ChangeLog:

@@ -8,11 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from ticdc_spark.errors import SourceFault
 from ticdc_spark.model import Message, TopicPartition
 from ticdc_spark.topics import json_lines as recorded_json
+from ticdc_spark.topics import parquet as recorded_parquet
 from ticdc_spark.topics.chunk import Chunk
 from ticdc_spark.topics.json_lines import Piece
 from ticdc_spark.topics.manifest import RecordedFile, list_recorded, spans
@@ -83,22 +82,10 @@ def _first(file: RecordedFile) -> tuple[int, str]:
 def _chain(files: Sequence[RecordedFile], wanted: dict[TopicPartition, tuple[int, int]]) -> Iterator[Message]:
     for file in files:
         chunks = tuple(chunk for chunk in file.chunks if _overlaps(chunk, wanted))
-        if file.kind == "parquet":
-            batches = _parquet(file.path, [chunk.start for chunk in chunks])
-        else:
-            batches = recorded_json.read([Piece(file.path, chunks, wanted)])
+        piece = Piece(file.path, chunks, wanted)
+        batches = recorded_parquet.read(piece, _BATCH_ROWS) if file.kind == "parquet" else recorded_json.read([piece])
         for batch in batches:
             yield from _messages(batch, wanted)
-
-
-def _parquet(path: str, groups: list[int]) -> Iterator[pa.RecordBatch]:
-    try:
-        with pq.ParquetFile(path) as file:
-            yield from file.iter_batches(
-                batch_size=_BATCH_ROWS, row_groups=groups, columns=recorded_json.ARROW_SCHEMA.names
-            )
-    except (pa.ArrowException, OSError) as error:
-        raise SourceFault(f"{path}: {error}") from error
 
 
 def _messages(batch: pa.RecordBatch, wanted: dict[TopicPartition, tuple[int, int]]) -> Iterator[Message]:

@@ -1,16 +1,19 @@
 """Parquet files of a recorded topic: what their footers contain, and how such a file is written."""
 
 from collections.abc import Iterator
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ticdc_spark.errors import SourceFault
 from ticdc_spark.topics.chunk import Chunk, Span
-from ticdc_spark.topics.json_lines import ARROW_SCHEMA
+from ticdc_spark.topics.json_lines import ARROW_SCHEMA, Piece, inside
 
 _PLACE = ["topic", "partition", "offset"]
+_BATCH_ROWS = 10_000
 
 
 def scan(path: str) -> Iterator[Chunk]:
@@ -38,6 +41,37 @@ def offsets(path: str, partition: tuple[str, int]) -> Iterator[int]:
             table = file.read_row_group(group, columns=_PLACE)
             rows = zip(*(table.column(name).to_pylist() for name in _PLACE), strict=True)
             yield from (offset for topic, number, offset in rows if (topic, number) == partition)
+
+
+def read(piece: Piece, batch_rows: int = _BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+    """Read chunks of a file as ``ARROW_SCHEMA``. Raises: SourceFault"""
+    with _open(piece.path) as file:
+        for chunk in piece.chunks:
+            whole = all(inside(span, piece.wanted) for span in chunk.spans)
+            try:
+                for batch in file.iter_batches(batch_rows, [chunk.start], ARROW_SCHEMA.names, use_threads=False):
+                    # What pandas wrote into the file's metadata does not matter here.
+                    rows = pa.RecordBatch.from_arrays(batch.columns, schema=ARROW_SCHEMA)
+                    yield rows if whole else rows.filter(_wanted(rows, piece))
+            except (pa.ArrowException, OSError) as error:
+                raise SourceFault(f"{piece.path}: {error}") from error
+
+
+def _wanted(rows: pa.RecordBatch, piece: Piece) -> pa.Array:
+    topics, partitions, offsets = (rows.column(name) for name in _PLACE)
+    masks = (
+        reduce(
+            pc.and_,
+            (
+                pc.equal(topics, topic),
+                pc.equal(partitions, partition),
+                pc.greater_equal(offsets, first),
+                pc.less(offsets, end),
+            ),
+        )
+        for (topic, partition), (first, end) in piece.wanted.items()
+    )
+    return reduce(pc.or_, masks)
 
 
 def _from_footer(stored: dict[str, Any], rows: int, size: int) -> tuple[Span, ...] | None:
@@ -94,4 +128,4 @@ def _open(path: str) -> pq.ParquetFile:
         raise SourceFault(f"{path}: {error}") from error
 
 
-__all__ = ["offsets", "scan"]
+__all__ = ["offsets", "read", "scan"]

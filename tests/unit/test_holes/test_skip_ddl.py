@@ -201,3 +201,18 @@ def test_a_name_that_was_dropped_and_that_a_skipped_ddl_brings_back_is_marked(dd
     shop.watermark()
     shop.run(again=True)
     assert (shop.rows("t"), shop.condition("t")) == (None, "dropped")
+
+
+@pytest.mark.parametrize("left_out", [False, True])
+def test_a_table_like_one_whose_ddl_was_left_out_is_unverified(left_out: bool) -> None:
+    """`tables` left the model out, and an ALTER of it."""
+    shop = Shop("open")
+    shop.sql("CREATE TABLE model (id INT PRIMARY KEY, c INT)")
+    shop.watermark()
+    shop.run()
+    shop.configure(tables=("shop.t",) if left_out else ())
+    shop.sql("ALTER TABLE model DROP COLUMN c")
+    shop.sql("CREATE TABLE t LIKE model")
+    shop.watermark()
+    shop.run()
+    assert shop.condition("t") == ("unverified" if left_out else "clean")

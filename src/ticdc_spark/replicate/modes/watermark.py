@@ -60,7 +60,7 @@ def advance(
     progress = with_past(progress, ordered)
     ddls, passed = _ddls(progress, ordered)
     pending, replays, late = waiting_rows(progress, batch, ordered)
-    ddls = with_drops(progress, ddls, pending)
+    ddls = with_drops(progress, ordered, ddls, pending)
     tables = tuple(_with_passed(table, passed) for table in seen_tables(progress, ordered))
     partitions, resolved, hold = _resolve(progress, read, latest_offsets, rules)
     if rules.until_ts is not None:
@@ -119,7 +119,7 @@ def read_partitions(
             regressions += event.commit_ts < last.get(place, highest)
             last[place] = event.commit_ts
             marks[place] = max(highest, event.commit_ts)
-    reached = lowest(controls) if any(state.reaches for state in states.values()) else {}
+    reached = lowest(controls, progress.partitions) if any(state.reaches for state in states.values()) else {}
     for place, state in states.items():
         watermark = marks.get(place, state.watermark)
         states[place] = msgspec.structs.replace(

@@ -113,19 +113,34 @@ def _passed(
     return passed, events
 
 
-def with_drops(progress: Progress, ddls: Sequence[QueuedDdl], pending: Sequence[PendingRows]) -> tuple[QueuedDdl, ...]:
-    """The queue, with each DROP DATABASE that was applied before older messages of tables of that database came."""
-    if not progress.dropped_databases:
+def with_drops(
+    progress: Progress, controls: Sequence[ControlEvent], ddls: Sequence[QueuedDdl], pending: Sequence[PendingRows]
+) -> tuple[QueuedDdl, ...]:
+    """The queue, with each DROP DATABASE that was applied, or passed, before older messages of tables of that database
+    came. ``ddls``, ``pending``: with those of the batch."""
+    drops = (*progress.dropped_databases, *_passed_drops(progress, controls))
+    if not drops:
         return tuple(ddls)
     first: dict[str, int] = {}
     events = [(name[0], ddl.change.commit_ts) for ddl in ddls for name in tables_of(ddl.change)]
     for schema, ts in (*events, *((rows.schema, rows.min_ts) for rows in pending if not rows.late)):
         first[schema] = min(ts, first.get(schema, ts))
     queue = {identity(ddl.change): ddl for ddl in ddls}
-    for drop in progress.dropped_databases:
+    for drop in drops:
         if first.get(database_of(drop.change), drop.change.commit_ts) < drop.change.commit_ts:
             queue.setdefault(identity(drop.change), drop)
     return tuple(queue.values())
+
+
+def _passed_drops(progress: Progress, controls: Sequence[ControlEvent]) -> list[QueuedDdl]:
+    """The DROP DATABASEs of a batch that the job has passed: copies, or sent late with the tables that they drop."""
+    return [
+        QueuedDdl(change=event.change, topic=event.topic, partition=event.partition, offset=event.offset)
+        for event in controls
+        if isinstance(event, DdlRead)
+        and progress.replay_below < event.change.commit_ts <= progress.applied
+        and database_of(event.change)
+    ]
 
 
 def with_dropped(drops: Sequence[QueuedDdl], applied: Sequence[QueuedDdl], oldest: int) -> tuple[QueuedDdl, ...]:

@@ -36,14 +36,20 @@ def with_new_partitions(progress: Progress, starts: Offsets, end_offsets: Offset
     return msgspec.structs.replace(progress, partitions=(*progress.partitions, *partitions_at(new)))
 
 
-def lowest(controls: Sequence[ControlEvent]) -> dict[Place, int]:
-    """What shows how far back partitions reach, by partition. Rows do not: others may have overtaken them."""
+def lowest(controls: Sequence[ControlEvent], before: Sequence[PartitionState]) -> dict[Place, int]:
+    """What shows how far back partitions reach, by partition; ``before``: the partitions before the batch.
+
+    Rows do not: others may have overtaken them. Nor does a DDL behind a watermark, which may be sent again alone.
+    """
     found: dict[Place, int] = {}
-    for event in controls:
-        if isinstance(event, WatermarkRead | DdlRead):
-            ts = event.commit_ts if isinstance(event, WatermarkRead) else event.change.commit_ts
-            place = (event.topic, event.partition)
-            found[place] = min(ts, found.get(place, ts))
+    begun = {(state.topic, state.partition) for state in before if state.watermark}
+    for event in sorted(controls, key=lambda event: event.offset):
+        place = (event.topic, event.partition)
+        if isinstance(event, WatermarkRead):
+            begun.add(place)
+            found[place] = min(event.commit_ts, found.get(place, event.commit_ts))
+        elif isinstance(event, DdlRead) and place not in begun:
+            found[place] = min(event.change.commit_ts, found.get(place, event.change.commit_ts))
     return found
 
 

@@ -25,12 +25,13 @@ def with_schemas(
     *,
     sanitised: bool = False,
     find: Callable[[TableName], TableState | None] = lambda _name: None,
+    is_unsure: Callable[[TableState], bool] = lambda state: state.misshapen,
 ) -> list[QueuedDdl]:
     """Fill in the schemas of DDLs, in the order in which they are applied.
 
     One whose table is not known, or whose SQL is not understood, stays without schemas, and is refused later on. So is,
     with ``sanitised``, one that names what rows call otherwise (Avro). ``find``: what the lake has under a name that
-    ``states`` do not have.
+    ``states`` do not have. ``is_unsure``: whether the columns of a table may not be the source's.
     """
     files: dict[TableName, Table] = {
         (schema.schema, schema.name): schema.table for schema in known if schema.key == ANY_VERSION
@@ -41,7 +42,7 @@ def with_schemas(
         for name, state in states.items()
         if state.table is not None and not state.dropped
     }
-    unsure = {name for name, state in states.items() if state.misshapen}
+    unsure = {name for name, state in states.items() if is_unsure(state)}
     filled = []
     for ddl in ddls:
         change = ddl.change

@@ -6,12 +6,15 @@ from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.names import escape
 from ticdc_spark.sinks.iceberg.faults import faults, quote
+from ticdc_spark.sinks.iceberg.java import JavaNames
+from ticdc_spark.sinks.iceberg.lookup import Lookup
 from ticdc_spark.spark.types import LakeColumn
 
 NAMESPACE = "_ticdc_spark"
@@ -31,6 +34,8 @@ PROPERTIES: dict[str, str] = {
 }
 """Properties of the tables that a job creates, unless ``[sink] table-properties`` sets others."""
 
+_NO_TABLE = ("NoSuchTableException", "NoSuchIcebergTableException")
+"""The latter: of a catalog that has other tables, too."""
 _PLAIN = {"spark.sql.variable.substitute": "false"}
 """Settings of sessions: ``${…}`` in a name or in a default is what it is."""
 
@@ -79,7 +84,10 @@ class IcebergCatalog:
         self.properties = PROPERTIES | dict(properties)
         self._sessions: SimpleQueue[SparkSession] = SimpleQueue()
         self._creating = threading.Lock()
-        self.iceberg: Any = spark._jvm.org.apache.iceberg  # type: ignore[union-attr]
+        self.java: Any = JavaNames(spark._jvm.java)  # type: ignore[union-attr]
+        self.iceberg: Any = JavaNames(spark._jvm.org.apache.iceberg)  # type: ignore[union-attr]
+        self._identifiers: dict[TableName, Any] = {}
+        self.lookup = Lookup()
         with faults(f"catalog {catalog!r} cannot be opened"):
             # Catalogs are looked up in the thread's active session, which may be another one in a thread of its own.
             SparkSession._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
@@ -111,6 +119,15 @@ class IcebergCatalog:
         with faults(f"table {table} cannot be looked up"):
             return bool(self._catalog.tableExists(self._identifier(table)))
 
+    def find_table(self, table: TableName) -> Any:
+        """The table, as Iceberg's Java API has it now; ``None``: the catalog does not have it."""
+        try:
+            return self.load_table(table)
+        except Py4JJavaError as error:
+            if str(error.java_exception.getClass().getSimpleName()) in _NO_TABLE:
+                return None
+            raise
+
     def load_table(self, table: TableName) -> Any:
         """The table, as Iceberg's Java API has it now."""
         return self._catalog.loadTable(self._identifier(table))
@@ -127,12 +144,14 @@ class IcebergCatalog:
         return self.iceberg.catalog.Namespace.of(levels)
 
     def _identifier(self, table: TableName) -> Any:
-        return self.iceberg.catalog.TableIdentifier.of(self._namespace(table[0]), escape(table[1]))
+        found = self._identifiers.get(table)
+        if found is None:
+            found = self.iceberg.catalog.TableIdentifier.of(self._namespace(table[0]), escape(table[1]))
+            self._identifiers[table] = found
+        return found
 
     def _schema(self, columns: Sequence[LakeColumn]) -> Any:
-        jvm = self.spark._jvm
-        assert jvm is not None
-        fields = jvm.java.util.ArrayList()
+        fields = self.java.util.ArrayList()
         for position, column in enumerate(columns, 1):
             kind = self._type(column, 1000 + position)
             fields.add(self.iceberg.types.Types.NestedField.optional(position, column.name, kind))

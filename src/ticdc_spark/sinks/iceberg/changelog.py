@@ -4,10 +4,11 @@ Both are partitioned by generation and batch, and a batch that is done again rep
 explicit filter. Rows stay in the log until every table has applied them, and ``log-retention`` on top.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
@@ -15,7 +16,7 @@ from ticdc_spark.config.values import WriterName
 from ticdc_spark.sinks.changelog_base import LateRows
 from ticdc_spark.sinks.iceberg.catalog import NAMESPACE
 from ticdc_spark.sinks.iceberg.faults import faults, quote
-from ticdc_spark.sinks.iceberg.log_table import LogTableFiles
+from ticdc_spark.sinks.iceberg.log_table import LogTableFiles, remove_batches, remove_history
 from ticdc_spark.spark.decode.control import Control, ControlEvent, Reject, read_control
 from ticdc_spark.spark.decode.envelopes import CONTROL_BUCKET, LOG_DDL, LandingPlan, bucket_of, land
 from ticdc_spark.spark.decode.log_files import (
@@ -198,15 +199,29 @@ class IcebergChangeLog:
         files = self._find(scan)
         return files is not None and sum(file.bytes for file in files) <= _ONE_TASK_BYTES
 
-    def map_rows(
-        self, session: SparkSession, scan: LogScan, task: ArrowTask, ddl: str, most_tasks: int | None = None
-    ) -> DataFrame:
+    def map_rows(self, session: SparkSession, scan: LogScan, task: ArrowTask, ddl: str) -> DataFrame:
         """Raw rows of one table through a task over ``LOG_COLUMNS``, which gives ``ddl``."""
         files = self._find(scan)
         if files is None:
             return self.rows(session, scan).mapInArrow(task, ddl)
-        tasks = _share_out(files, most_tasks or session.sparkContext.defaultParallelism)
+        tasks = _share_out(files, session.sparkContext.defaultParallelism)
         return session.range(0, len(tasks), 1, len(tasks)).mapInArrow(chain(read_log(tasks, scan), task), ddl)
+
+    def run_in_one(self, scan: LogScan, task: ArrowTask) -> list[dict[str, Any]]:
+        """All raw rows of one table through one task; the rows that it gives. Only where ``can_map_in_one``.
+
+        Without Spark SQL, which would plan and compile a query for each.
+        """
+        files = self._find(scan)
+        assert files is not None, "that was asked before"
+        work = chain(read_log([[file.path for file in files]], scan), task)
+
+        def run(numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
+            for batch in work([pa.record_batch([pa.array(list(numbers))], names=["number"])]):
+                yield from batch.to_pylist()
+
+        found: list[dict[str, Any]] = self.spark.sparkContext.parallelize([0], 1).mapPartitions(run).collect()
+        return found
 
     def _find(self, scan: LogScan) -> list[LogFile] | None:
         """The files that may hold such rows; ``None`` when Spark must read them."""
@@ -265,18 +280,10 @@ class IcebergChangeLog:
         """See ``ChangeLog``; what only old snapshots of the log hold goes, too."""
         with faults("the change log cannot be pruned"):
             self.fence()
-            self.spark.sql(
-                f"DELETE FROM {self.table} WHERE generation < {generation} "
-                f"OR (generation = {generation} AND batch < {before})"
-            )
+            remove_batches(self.spark, self.table, generation, before)
+            remove_history(self.spark, self.table)
+            remove_history(self.spark, self.dead_letters)
             self._landed = {at: files for at, files in self._landed.items() if at >= (generation, before)}
-            catalog = self.table.split(".")[0]
-            for name in (self.table, self.dead_letters):
-                plain = name.removeprefix(f"{catalog}.").replace("`", "")
-                self.spark.sql(
-                    f"CALL {catalog}.system.expire_snapshots(table => '{plain}', "
-                    f"older_than => TIMESTAMP '9999-01-01', retain_last => 1)"
-                )
 
 
 def _is_batch(generation: int, batch: int) -> Column:

@@ -42,11 +42,8 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
     """Rows that cannot be read: then nothing was written."""
 
 
-WRITTEN_DDL = "rows_path string, rows bigint, rows_bytes bigint, keys_path string, keys bigint, unread bigint"
-
-
 def write_rows(columns: Sequence[LakeColumn], files: DataFiles, keys_folder: str, *, may_append: bool) -> ArrowTask:
-    """Return a function over typed rows of one table (``rows.rows_ddl``), all of them in one task, to ``WRITTEN_DDL``.
+    """Return a function over all typed rows of one table (``rows.rows_ddl``), to one row: ``Written``.
 
     ``may_append``: a key whose first event is an insert has no old row.
     """
@@ -108,4 +105,4 @@ def _id(field_id: int) -> dict[str, str]:
     return {"PARQUET:field_id": str(field_id)}
 
 
-__all__ = ["WRITTEN_DDL", "DataFiles", "Written", "write_file", "write_rows"]
+__all__ = ["DataFiles", "Written", "write_file", "write_rows"]

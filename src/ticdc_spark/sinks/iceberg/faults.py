@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
@@ -28,6 +29,15 @@ def quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def _reason(error: Any) -> str:
+    """The text of a Java exception, with that of its first cause where it does not contain it."""
+    text, cause = str(error), error.getCause()
+    while cause is not None and cause.getCause() is not None:
+        cause = cause.getCause()
+    message = "" if cause is None else str(cause.getMessage() or "")
+    return text if message in text else f"{text.strip()}: {message}"
+
+
 @contextmanager
 def faults(what: str) -> Iterator[None]:
     """Turn errors of Spark, of the JVM and of the operating system into errors of this package.
@@ -38,7 +48,7 @@ def faults(what: str) -> Iterator[None]:
     try:
         yield
     except (Py4JJavaError, Py4JError, PySparkException) as error:
-        reason = str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
+        reason = _reason(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
         if unread := _UNREAD.search(reason):
             raise SourceFault(unread[1]) from error
         if moved := _MOVED.search(reason):

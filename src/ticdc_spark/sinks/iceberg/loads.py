@@ -18,6 +18,7 @@ from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import Stamp
 from ticdc_spark.sinks.iceberg.data_files import DataFiles, write_file
 from ticdc_spark.sinks.iceberg.faults import faults, quote
+from ticdc_spark.sinks.iceberg.java import to_dict
 from ticdc_spark.sinks.iceberg.rows.row_delta import described, layout
 from ticdc_spark.sinks.iceberg.rows.spark_writer import SUMMARY, SparkWriter
 from ticdc_spark.sinks.iceberg.stamps import place_of, summary
@@ -71,7 +72,8 @@ class IcebergLoads(SparkWriter):
         """See ``Loads``."""
         with faults(f"rows of {table} cannot be gathered"), self.session() as session:
             loaded = self.load_table(table)
-            files = layout(self, loaded) if self.writer == "python" else None
+            properties = to_dict(self.iceberg, loaded.properties())
+            files = layout(self, loaded, properties) if self.writer == "python" else None
             zeros = session.sparkContext.accumulator(0)
             numbers = session.range(0, parts, 1, parts)
             if files is None:
@@ -86,7 +88,7 @@ class IcebergLoads(SparkWriter):
                 for row in found:
                     path = f"{loaded.location()}/data/{Path(row['path']).name}"
                     builder = self.iceberg.DataFiles.builder(loaded.spec())
-                    append.appendFile(described(self.iceberg, loaded, builder, path, row["bytes"], config).build())
+                    append.appendFile(described(self, builder, path, Path(row["path"]), row["bytes"], config).build())
             new = note(count, zeros.value)
             self.fence()
             _noted(append.toBranch(BRANCH), new).commit()

@@ -10,7 +10,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from ticdc_spark.sinks.iceberg.faults import faults
+from ticdc_spark.sinks.iceberg.java import JavaNames, to_snapshot
 from ticdc_spark.spark.decode.log_files import LogFile
+
+_FAR_AHEAD_MS = 253_370_764_800_000
+"""9999-01-01"""
 
 
 class LogTableFiles:
@@ -89,6 +93,37 @@ class LogTableFiles:
 
     def _load(self) -> Any:
         return self._util.loadIcebergTable(self._session, self.name)
+
+
+def remove_batches(spark: SparkSession, name: str, generation: int, before: int) -> None:
+    """Remove older generations from a table, and batches before ``before`` of this one: whole partitions.
+
+    As ``remove_history``, by Iceberg's own API: Spark's statements look through every file, by several jobs.
+    """
+    iceberg = _iceberg(spark)
+    ask = iceberg.expressions.Expressions
+    these = getattr(ask, "and")(ask.equal("generation", generation), ask.lessThan("batch", before))
+    old = getattr(ask, "or")(ask.lessThan("generation", generation), these)
+    table = iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)
+    table.newDelete().deleteFromRowFilter(old).commit()
+
+
+def remove_history(spark: SparkSession, name: str) -> None:
+    """Remove all snapshots of a table but the current one, with the files that only they have."""
+    iceberg = _iceberg(spark)
+    table = iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)
+    expire = table.expireSnapshots().expireOlderThan(_FAR_AHEAD_MS).retainLast(1)
+    newest = to_snapshot(iceberg, table.currentSnapshot())
+    before = None if newest is None else newest.parent_snapshot_id
+    if before is not None and table.snapshot(before) is not None:
+        # By its number: then Iceberg removes all files that no snapshot has, and not only those that were deleted in
+        # snapshots that expire, too.
+        expire = expire.expireSnapshotId(before)
+    expire.commit()
+
+
+def _iceberg(spark: SparkSession) -> Any:
+    return JavaNames(spark._jvm.org.apache.iceberg)  # type: ignore[union-attr]
 
 
 def local_folder(location: str) -> Path | None:

@@ -7,15 +7,15 @@ from pyspark.sql import SparkSession
 from ticdc_spark.config.values import WriterName
 from ticdc_spark.sinks.base import Applied, NetChanges, NewestChanges
 from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog
-from ticdc_spark.sinks.iceberg.loads import IcebergLoads
 from ticdc_spark.sinks.iceberg.rows.net_changes import apply_net_changes
 from ticdc_spark.sinks.iceberg.rows.newest_changes import apply_newest
 from ticdc_spark.sinks.iceberg.unreadable import unreadable_rows
+from ticdc_spark.sinks.iceberg.upkeep import IcebergUpkeep
 from ticdc_spark.spark.decode.log_files import LogScan
 from ticdc_spark.spark.decode.rows import BadRow, ReadPlan
 
 
-class IcebergSink(IcebergLoads):
+class IcebergSink(IcebergUpkeep):
     """Iceberg tables with their change log. See ``sinks.base.Sink``."""
 
     def __init__(

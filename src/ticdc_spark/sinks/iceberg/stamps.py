@@ -4,13 +4,14 @@ Spark's own commits carry the stamp in their summary only; the properties follow
 ``sinks.history`` interprets them together.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
 from ticdc_spark.sinks.base import Stamp, TableFound
 from ticdc_spark.sinks.history import Commit, Note, judge, unseen_changes
+from ticdc_spark.sinks.iceberg.java import Snapshot, to_dict, to_snapshot
 
 MARK = "ticdc.applied"
 APPLIED_BEFORE = "ticdc.floor"
@@ -37,18 +38,22 @@ def summary(stamp: Stamp, about: str = "") -> dict[str, str]:
     return marked | ({ABOUT: about} if about else {})
 
 
-def read_note(loaded: Any) -> Note | None:
-    """The note in the properties of a table; ``None``: no job has written one."""
-    properties = loaded.properties()
+def read_note(iceberg: Any, loaded: Any) -> Note | None:
+    """The note in the properties of a table; ``None``: no job has written one. ``iceberg``: the package, in the JVM."""
+    return note_of(to_dict(iceberg, loaded.properties()))
+
+
+def note_of(properties: Mapping[str, str]) -> Note | None:
+    """The note in a table's properties; ``None``: no job has written one."""
     stamp = _stamp(properties)
     if stamp is None:
         return None
     snapshot = properties.get(SNAPSHOT)
-    changed = str(properties.getOrDefault(CHANGED, ""))
+    changed = properties.get(CHANGED, "")
     return Note(
         stamp=stamp,
         snapshot=None if snapshot is None else int(snapshot),
-        sequence=int(properties.getOrDefault(SEQUENCE, "0")),
+        sequence=int(properties.get(SEQUENCE, "0")),
         changed_by=frozenset(filter(None, changed.split(", "))),
     )
 
@@ -59,14 +64,11 @@ def place_of(loaded: Any) -> tuple[int, int] | None:
     return None if snapshot is None else (int(snapshot.snapshotId()), int(snapshot.sequenceNumber()))
 
 
-def set_properties(transaction: Any, stamp: Stamp, changed_by: frozenset[str]) -> None:
-    """Write a stamp into the properties of a transaction's table, beside its newest snapshot."""
+def set_properties(transaction: Any, place: tuple[int, int] | None, stamp: Stamp, changed_by: frozenset[str]) -> None:
+    """Write a stamp into the properties of a transaction's table, beside its newest snapshot, which is at ``place``."""
     update = transaction.updateProperties()
-    for key, value in summary(stamp).items():
+    for key, value in summary(stamp, stamp.about).items():
         update.set(key, value)
-    if stamp.about:
-        update.set(ABOUT, stamp.about)
-    place = place_of(transaction.table())
     if place is not None:
         update.set(SNAPSHOT, str(place[0]))
         update.set(SEQUENCE, str(place[1]))
@@ -79,16 +81,17 @@ def set_properties(transaction: Any, stamp: Stamp, changed_by: frozenset[str]) -
 
 def find_stamp(iceberg: Any, loaded: Any) -> TableFound:
     """Find a table's newest stamp, and what other writers did to it since. ``iceberg``: the package, in the JVM."""
-    note, place = read_note(loaded), place_of(loaded)
+    note, place = read_note(iceberg, loaded), place_of(loaded)
     history = History(iceberg, loaded, old=note is not None)
     return judge(note, None if place is None else place[0], history.commit)
 
 
-def unseen(iceberg: Any, loaded: Any, note: Note | None, seen: int | None) -> frozenset[str]:
-    """See ``history.unseen_changes``."""
-    place = place_of(loaded)
+def unseen(
+    iceberg: Any, loaded: Any, current: tuple[int, int] | None, note: Note | None, seen: int | None
+) -> frozenset[str]:
+    """See ``history.unseen_changes``. ``current``: as ``place_of`` a table."""
     history = History(iceberg, loaded, old=True)
-    return unseen_changes(note, None if place is None else place[0], seen, history.commit)
+    return unseen_changes(note, None if current is None else current[0], seen, history.commit)
 
 
 class History:
@@ -108,7 +111,8 @@ class History:
         while found is None and (metadata := next(self._older, None)) is not None:
             self._read.append(metadata)
             found = metadata.snapshot(snapshot_id)
-        return None if found is None else _commit(found)
+        snapshot = to_snapshot(self._iceberg, found)
+        return None if snapshot is None else _commit(snapshot)
 
     def _metadata(self) -> Iterator[Any]:
         """The files before the current one, newest first; another tool may have removed some."""
@@ -121,25 +125,24 @@ class History:
                     raise
 
 
-def _commit(snapshot: Any) -> Commit:
-    parent = snapshot.parentId()
+def _commit(snapshot: Snapshot) -> Commit:
     return Commit(
-        id=int(snapshot.snapshotId()),
-        parent=None if parent is None else int(parent),
-        sequence=int(snapshot.sequenceNumber()),
-        operation=str(snapshot.operation()),
-        stamp=_stamp(snapshot.summary()),
+        id=snapshot.snapshot_id,
+        parent=snapshot.parent_snapshot_id,
+        sequence=snapshot.sequence_number,
+        operation=snapshot.summary.get("operation", ""),
+        stamp=_stamp(snapshot.summary),
     )
 
 
-def _stamp(held: Any) -> Stamp | None:
+def _stamp(held: Mapping[str, str]) -> Stamp | None:
     """The stamp in a map of properties."""
-    mark = None if held is None else held.get(MARK)
+    mark = held.get(MARK)
     if mark is None:
         return None
-    ts, step = str(mark).split(":")
-    about, applied = str(held.getOrDefault(ABOUT, "")), int(held.getOrDefault(JOB_APPLIED, "0"))
-    return Stamp(str(held.get(JOB)), (int(ts), int(step)), int(held.get(APPLIED_BEFORE)), about, applied)
+    ts, step = mark.split(":")
+    about, applied = held.get(ABOUT, ""), int(held.get(JOB_APPLIED, "0"))
+    return Stamp(held[JOB], (int(ts), int(step)), int(held[APPLIED_BEFORE]), about, applied)
 
 
 __all__ = [
@@ -147,6 +150,7 @@ __all__ = [
     "JOB",
     "MARK",
     "find_stamp",
+    "note_of",
     "place_of",
     "read_note",
     "set_properties",

@@ -4,12 +4,14 @@ The Java API does in one commit what SQL does in several: a table appears togeth
 change of columns. Tables are merge-on-read; each has a location of its own, since a renamed table keeps its files.
 """
 
+import json
 from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
 import msgspec
 from py4j.protocol import Py4JJavaError
+from pyspark.sql.types import StructType
 
 from ticdc_spark.model import TableName
 from ticdc_spark.names import unescape
@@ -29,10 +31,9 @@ class IcebergTables(IcebergCatalog):
 
     def find(self, table: TableName) -> TableFound | None:
         """See ``Tables``."""
-        if not self.exists(table):
-            return None
         with faults(f"the history of {table} cannot be read"):
-            return find_stamp(self.iceberg, self.load_table(table))
+            loaded = self.find_table(table)
+            return None if loaded is None else find_stamp(self.iceberg, loaded)
 
     def list_tables(self, job: str) -> list[TableName]:
         """See ``Tables``."""
@@ -62,16 +63,14 @@ class IcebergTables(IcebergCatalog):
     def columns_of(self, loaded: Any) -> dict[str, str]:
         """Lake column names of a loaded table to their types, as Spark SQL names them."""
         struct = self.iceberg.spark.SparkSchemaUtil.convert(loaded.schema())
-        return {field.name(): field.dataType().sql().lower() for field in struct.fields()}
+        return {field.name: field.dataType.simpleString() for field in StructType.fromJson(json.loads(struct.json()))}
 
     def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
         """See ``Tables``."""
-        jvm = self.spark._jvm
-        assert jvm is not None
         self.create_database(table[0])
         with faults(f"table {table} cannot be created"):
             spec = self.iceberg.PartitionSpec.unpartitioned()
-            properties = jvm.java.util.HashMap()
+            properties = self.java.util.HashMap()
             for key, value in self.properties.items():
                 properties.put(key, value)
             location = f"{self.warehouse}/{_path(table)}"
@@ -112,7 +111,7 @@ class IcebergTables(IcebergCatalog):
         """See ``Tables``."""
         with faults(f"table {table} cannot be stamped"):
             loaded = self.load_table(table)
-            self._commit(table, loaded.newTransaction(), stamp, read_note(loaded))
+            self._commit(table, loaded.newTransaction(), stamp, read_note(self.iceberg, loaded))
 
     def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
         """See ``Columns``."""
@@ -148,7 +147,7 @@ class IcebergTables(IcebergCatalog):
             else:
                 update.moveFirst(name)
         update.commit()
-        self._commit(table, transaction, stamp, read_note(loaded))
+        self._commit(table, transaction, stamp, read_note(self.iceberg, loaded))
 
     def create_database(self, schema: str) -> None:
         """See ``Tables``."""
@@ -192,8 +191,9 @@ class IcebergTables(IcebergCatalog):
 
     def _put_properties(self, transaction: Any, stamp: Stamp, note: Note | None) -> tuple[int, int] | None:
         now = transaction.table()
-        set_properties(transaction, stamp, unseen(self.iceberg, now, note, stamp.seen))
-        return place_of(now)
+        place = place_of(now)
+        set_properties(transaction, place, stamp, unseen(self.iceberg, now, place, note, stamp.seen))
+        return place
 
 
 def _path(table: TableName) -> str:

@@ -17,6 +17,7 @@ from ticdc_spark.sinks.base import (
     Stamp,
     TableFound,
     UnreadableRows,
+    UpkeepPolicy,
 )
 from ticdc_spark.sinks.memory.changelog import MemoryChangeLog
 from ticdc_spark.sinks.memory.convert import convert_values
@@ -59,6 +60,14 @@ class MemorySink(MemoryLoads):
     def snapshot_id(self, table: TableName) -> int | None:
         """See ``Tables``."""
         return self.lake.table(table).current
+
+    def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> list[str]:
+        """See ``Upkeep``: there are no files. Other tools' compaction and expiry are the lake's own affair."""
+        return []
+
+    def remove_orphans(self, table: TableName, older_than: float) -> int:
+        """See ``Upkeep``: there are no files."""
+        return 0
 
     def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
         """See ``Tables``."""

@@ -107,6 +107,12 @@ def stop_session(spark: SparkSession) -> None:
     SparkContext._jvm = None
 
 
+def jvm_is_gone() -> bool:
+    """Whether the JVM that this process started has ended: nothing but a new process helps then."""
+    process = getattr(SparkContext._gateway, "proc", None)
+    return process is not None and process.poll() is not None
+
+
 def runs_here(spark: SparkSession) -> bool:
     """Whether tasks run on this machine, so that they see the driver's files."""
     master = spark.sparkContext.master or ""
@@ -192,4 +198,4 @@ def _jar_settings(settings: Mapping[str, str], packages: Sequence[str], local: b
     return {name: separator.join([*([own] if own else []), *found]), "spark.jars.packages": ""}
 
 
-__all__ = ["Part", "check_java", "coordinates", "cores", "open_session", "runs_here", "stop_session"]
+__all__ = ["Part", "check_java", "coordinates", "cores", "jvm_is_gone", "open_session", "runs_here", "stop_session"]

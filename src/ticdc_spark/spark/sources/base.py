@@ -57,6 +57,9 @@ class Source(Protocol):
         Raises: SourceFault when offsets from ``start`` on are gone.
         """
 
+    def close(self) -> None:
+        """Close what was opened to list messages. Nothing else is called afterwards."""
+
     def first_messages(self, start: Offsets, end: Offsets, limit: int) -> list[KeyValue]:
         """Keys and values of at most ``limit`` messages of [start, end), in no order."""
 

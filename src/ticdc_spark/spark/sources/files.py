@@ -1,18 +1,16 @@
 """The source of a recorded topic: a folder or file of JSON lines or Parquet."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import reduce
-from operator import or_
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as f
+from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_spark.model import Offsets, TopicPartition
 from ticdc_spark.spark.sources.base import MESSAGES, KeyValue, OffsetRange, check_start, fair_cut
 from ticdc_spark.spark.sources.faults import keys_and_values
 from ticdc_spark.topics import json_lines as recorded_json
+from ticdc_spark.topics import parquet as recorded_parquet
 from ticdc_spark.topics.chunk import Chunk, Span
 from ticdc_spark.topics.json_lines import Piece
 from ticdc_spark.topics.manifest import RecordedFile, list_recorded, spans
@@ -81,15 +79,15 @@ class RecordedTopicSource:
         # Nothing is removed from a recorded topic in time, so offsets before its first are no loss.
         first = check_start({p: max(o, beginning.get(p, o)) for p, o in start.items()}, end, beginning, ends)
         wanted = {partition: (offset, end[partition]) for partition, offset in first.items()}
-        parts = [
-            part
-            for part in (
-                _read_parquet(spark, [file for file in files if file.kind == "parquet"], wanted),
-                _read_json(spark, [file for file in files if file.kind != "parquet"], wanted),
-            )
-            if part is not None
-        ]
-        return reduce(DataFrame.unionByName, parts) if parts else spark.createDataFrame([], MESSAGES)
+        pieces = list(_pieces(files, wanted))
+        if not pieces:
+            return spark.createDataFrame([], MESSAGES)
+        # By tasks in Python: Spark's readers know no line's number, and their rows would go through the JVM.
+        tasks = _share_out(pieces, spark.sparkContext.defaultParallelism)
+        return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(_reader(tasks), MESSAGES)
+
+    def close(self) -> None:
+        """See ``Source``: nothing stays open."""
 
     def _files(self) -> tuple[RecordedFile, ...]:
         return list_recorded(self._path)
@@ -116,47 +114,13 @@ def _overlaps(span: Span, wanted: Wanted) -> bool:
     return span.first < end and span.last >= first
 
 
-def _read_parquet(spark: SparkSession, files: Iterable[RecordedFile], wanted: Wanted) -> DataFrame | None:
-    paths: list[str] = []
-    whole = True
-    for file in files:
-        if _overlapping(file, wanted):
-            paths.append(f"file:{file.path}")
-            whole = whole and all(recorded_json.inside(span, wanted) for chunk in file.chunks for span in chunk.spans)
-    if not paths:
-        return None
-    # Without recursiveFileLookup a folder named topic=a would become a column.
-    read = spark.read.schema(MESSAGES).option("recursiveFileLookup", "true").parquet(*paths)
-    return read if whole else read.where(_inside(wanted))
-
-
-def _inside(wanted: Wanted) -> Column:
-    """A condition that Spark pushes down to the row groups."""
-    return reduce(
-        or_,
-        (
-            (f.col("topic") == topic)
-            & (f.col("partition") == partition)
-            & (f.col("offset") >= first)
-            & (f.col("offset") < end)
-            for (topic, partition), (first, end) in wanted.items()
-        ),
-    )
-
-
-def _read_json(spark: SparkSession, files: Iterable[RecordedFile], wanted: Wanted) -> DataFrame | None:
-    """Tasks in Python: they know each line's number, which Spark's JSON reader does not."""
-    pieces: list[Piece] = []
+def _pieces(files: Iterable[RecordedFile], wanted: Wanted) -> Iterator[Piece]:
     for file in files:
         chunks = _overlapping(file, wanted)
         if file.kind == "gzip" and chunks:
-            pieces.append(Piece(file.path, chunks, wanted))
+            yield Piece(file.path, chunks, wanted)
         else:
-            pieces.extend(Piece(file.path, (chunk,), wanted) for chunk in chunks)
-    if not pieces:
-        return None
-    tasks = _share_out(pieces, spark.sparkContext.defaultParallelism)
-    return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(_reader(tasks), MESSAGES)
+            yield from (Piece(file.path, (chunk,), wanted) for chunk in chunks)
 
 
 def _share_out(pieces: Sequence[Piece], parallelism: int) -> list[list[Piece]]:
@@ -178,7 +142,9 @@ def _reader(tasks: list[list[Piece]]) -> Callable[[Iterable[pa.RecordBatch]], It
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for task in batch.column(0).to_pylist():
-                yield from recorded_json.read(tasks[task])
+                for piece in tasks[task]:
+                    is_parquet = piece.path.endswith(".parquet")
+                    yield from recorded_parquet.read(piece) if is_parquet else recorded_json.read([piece])
 
     return read
 

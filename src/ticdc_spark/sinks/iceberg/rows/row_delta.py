@@ -1,12 +1,13 @@
 """Row deltas: files that a task has written come into an Iceberg table in one commit, with the deletes of the rows
 that they replace.
 
-Instead of a MERGE, where tasks and the warehouse share a file system. Old rows are found by Iceberg's own reader (key
-columns and ``_file``, ``_pos``), so whatever deletes and schemas the table has been through is its affair.
+Instead of a MERGE, where tasks and the warehouse share a file system. Old rows are looked up in the key columns of the
+live files (``sinks.iceberg.lookup``); where these are not as this package writes them, by Iceberg's own reader (key
+columns and ``_file``, ``_pos``).
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,9 @@ from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import Stamp
 from ticdc_spark.sinks.iceberg.data_files import DataFiles, Written
 from ticdc_spark.sinks.iceberg.faults import faults, quote
+from ticdc_spark.sinks.iceberg.java import to_dict, to_fields, to_snapshot
 from ticdc_spark.sinks.iceberg.log_table import local_folder
-from ticdc_spark.sinks.iceberg.stamps import read_note, summary, unseen
+from ticdc_spark.sinks.iceberg.stamps import note_of, read_note, summary, unseen
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
 from ticdc_spark.spark.session.session import runs_here
 from ticdc_spark.spark.tasks import files_at
@@ -55,6 +57,7 @@ class Target:
     location: str
     files: DataFiles
     snapshot_id: int | None
+    manifest_list: str
     is_empty: bool
     is_touched: bool
     """Another writer changed it since the job read it."""
@@ -68,33 +71,34 @@ def target(
         return None
     with faults(f"table {table} cannot be read"):
         loaded = sink.load_table(table)
-        files = layout(sink, loaded)
-        properties = loaded.properties()
+        properties = to_dict(sink.iceberg, loaded.properties())
+        files = layout(sink, loaded, properties)
         if (
             files is None
-            or str(properties.getOrDefault("write.merge.mode", "")) != "merge-on-read"
+            or properties.get("write.merge.mode") != "merge-on-read"
             or sink.columns_of(loaded) != {column.name: column.type.spark for column in columns}
         ):
             return None
-        snapshot = loaded.currentSnapshot()
-        others = unseen(sink.iceberg, loaded, read_note(loaded), seen)
-        data = 0 if snapshot is None else int(snapshot.summary().getOrDefault("total-data-files", "1"))
+        snapshot = to_snapshot(sink.iceberg, loaded.currentSnapshot())
+        place = None if snapshot is None else snapshot.place
+        others = unseen(sink.iceberg, loaded, place, note_of(properties), seen)
+        data = 0 if snapshot is None else int(snapshot.summary.get("total-data-files", "1"))
     return Target(
         table=table,
         location=str(loaded.location()),
         files=files,
-        snapshot_id=None if snapshot is None else int(snapshot.snapshotId()),
+        snapshot_id=None if snapshot is None else snapshot.snapshot_id,
+        manifest_list="" if snapshot is None else snapshot.manifest_list,
         is_empty=data == 0,
         is_touched=bool(others),
     )
 
 
-def layout(sink: IcebergTables, loaded: Any) -> DataFiles | None:
-    """How tasks write the files of a table themselves; ``None``: Spark must do it."""
+def layout(sink: IcebergTables, loaded: Any, properties: Mapping[str, str]) -> DataFiles | None:
+    """How tasks write the files of a table themselves; ``None``: Spark must do it. ``properties``: the table's."""
     if not runs_here(sink.spark):
         return None
     folder = local_folder(str(loaded.location()))
-    properties = {str(key): str(loaded.properties()[key]) for key in loaded.properties()}
     codec = _CODECS.get(properties.get("write.parquet.compression-codec", "zstd"))
     plain = (
         folder is not None
@@ -107,12 +111,13 @@ def layout(sink: IcebergTables, loaded: Any) -> DataFiles | None:
     )
     if not plain:
         return None
-    fields = list(loaded.schema().columns())
+    fields = to_fields(sink.iceberg, loaded.schema())
+    lists = [field for field in fields if isinstance(field.type, dict) and field.type["type"] == "list"]
     return DataFiles(
         folder=f"{folder}/data",
         codec=str(codec),
-        field_ids={str(field.name()): int(field.fieldId()) for field in fields},
-        element_ids={str(field.name()): int(field.type().elementId()) for field in fields if field.type().isListType()},
+        field_ids={field.name: field.id for field in fields},
+        element_ids={field.name: field.type["element-id"] for field in lists},
     )
 
 
@@ -120,8 +125,24 @@ def positions(
     sink: IcebergTables, session: SparkSession, to: Target, columns: Sequence[LakeColumn], keys_path: str
 ) -> pa.Table:
     """Where the rows with the keys of a file lie: ``file_path``, ``pos``, in that order."""
-    if to.is_empty or to.snapshot_id is None or not keys_path:
+    if to.is_empty or not keys_path:
         return _POSITIONS.empty_table()
+    with faults(f"the rows to replace in {to.table} cannot be found"):
+        found = sink.lookup.find(to.manifest_list, pq.read_table(keys_path), to.files.field_ids)
+    return positions_by_spark(sink, session, to, columns, keys_path) if found is None else _in_order(found)
+
+
+def _in_order(found: Mapping[str, pa.Array]) -> pa.Table:
+    files = sorted(found)
+    names = [pa.repeat(file, len(found[file])) for file in files]
+    columns = [pa.chunked_array(names, pa.string()), pa.chunked_array([found[file] for file in files], pa.int64())]
+    return pa.table(columns, schema=_POSITIONS)
+
+
+def positions_by_spark(
+    sink: IcebergTables, session: SparkSession, to: Target, columns: Sequence[LakeColumn], keys_path: str
+) -> pa.Table:
+    """As ``positions``, by Iceberg's own reader."""
     keys = [column for column in columns if column.key]
     schema = ", ".join(f"{quote(column.name)} {column.type.spark}" for column in keys)
     with faults(f"the rows to replace in {to.table} cannot be found"):
@@ -177,7 +198,9 @@ def commit(sink: IcebergTables, to: Target, written: Written, old: pa.Table, sta
             path = f"{to.location}/data/{Path(written.rows_path).name}"
             config = iceberg.MetricsConfig.forTable(loaded)
             delta.addRows(
-                described(iceberg, loaded, iceberg.DataFiles.builder(spec), path, written.rows_bytes, config).build()
+                described(
+                    sink, iceberg.DataFiles.builder(spec), path, Path(written.rows_path), written.rows_bytes, config
+                ).build()
             )
         name = f"{uuid4().hex}-deletes.parquet"
         local = Path(to.files.folder, name)
@@ -187,7 +210,7 @@ def commit(sink: IcebergTables, to: Target, written: Written, old: pa.Table, sta
             builder = iceberg.FileMetadata.deleteFileBuilder(spec).ofPositionDeletes()
             config = iceberg.MetricsConfig.forPositionDelete(loaded)
             path = f"{to.location}/data/{name}"
-            delta.addDeletes(described(iceberg, loaded, builder, path, local.stat().st_size, config).build())
+            delta.addDeletes(described(sink, builder, path, local, local.stat().st_size, config).build())
             delta.validateDataFilesExist(_java_list(sink, pc.unique(old.column("file_path")).to_pylist()))
         if to.snapshot_id is not None:
             delta.validateFromSnapshot(to.snapshot_id)
@@ -197,7 +220,7 @@ def commit(sink: IcebergTables, to: Target, written: Written, old: pa.Table, sta
             delta.set(key, value)
         try:
             delta.commit()
-            sink.commit(to.table, transaction, stamp, read_note(loaded))
+            sink.commit(to.table, transaction, stamp, read_note(iceberg, loaded))
         except Py4JJavaError as error:
             if not str(error.java_exception.getClass().getName()).endswith(".ValidationException"):
                 raise
@@ -207,18 +230,30 @@ def commit(sink: IcebergTables, to: Target, written: Written, old: pa.Table, sta
     return True
 
 
-def described(iceberg: Any, table: Any, builder: Any, path: str, size: int, config: Any) -> Any:
-    """A file of a table, as a builder of Iceberg that knows everything about it but what kind of file it is."""
-    metrics = iceberg.parquet.ParquetUtil.fileMetrics(table.io().newInputFile(path), config)
+def described(sink: IcebergTables, builder: Any, path: str, local: Path, size: int, config: Any) -> Any:
+    """A file of a table, as a builder of Iceberg that knows everything about it but what kind of file it is.
+
+    ``local``: where it was written. ``ParquetUtil.fileMetrics`` would read all of Hadoop's configuration for each file.
+    """
+    iceberg = sink.iceberg
+    parquet = iceberg.shaded.org.apache.parquet
+    options = parquet.ParquetReadOptions.builder(parquet.conf.PlainParquetConfiguration()).build()
+    file = parquet.io.LocalInputFile(sink.java.io.File(str(local)).toPath())
+    reader = parquet.hadoop.ParquetFileReader.open(file, options)
+    try:
+        metrics = iceberg.parquet.ParquetUtil.footerMetrics(
+            reader.getFooter(), sink.java.util.stream.Stream.empty(), config
+        )
+    finally:
+        reader.close()
     return builder.withPath(path).withFormat("parquet").withFileSizeInBytes(size).withMetrics(metrics)
 
 
 def _java_list(sink: IcebergTables, values: Sequence[str]) -> Any:
-    jvm: Any = sink.spark._jvm
-    found = jvm.java.util.ArrayList()
+    found = sink.java.util.ArrayList()
     for value in values:
         found.add(value)
     return found
 
 
-__all__ = ["Target", "commit", "described", "layout", "positions", "target"]
+__all__ = ["Target", "commit", "described", "layout", "positions", "positions_by_spark", "target"]

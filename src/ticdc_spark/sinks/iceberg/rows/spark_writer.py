@@ -16,7 +16,7 @@ from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import ALWAYS, OP_COLUMN, TIES, ColumnConversion, Fill, Stamp, unconverted
 from ticdc_spark.sinks.history import Note
 from ticdc_spark.sinks.iceberg.faults import faults, quote
-from ticdc_spark.sinks.iceberg.stamps import ABOUT, read_note, summary, unseen
+from ticdc_spark.sinks.iceberg.stamps import ABOUT, place_of, read_note, summary, unseen
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
 from ticdc_spark.spark.types import LakeColumn, to_arrow
 
@@ -60,7 +60,7 @@ class SparkWriter(IcebergTables):
         """
         with faults(f"rows cannot be appended to {table}"):
             loaded, note = self._begin(rows.sparkSession, table, stamp)
-            if unseen(self.iceberg, loaded, note, stamp.seen):
+            if unseen(self.iceberg, loaded, place_of(loaded), note, stamp.seen):
                 return False
             mine = [column.name for column in columns]
             # A column that another writer added is NULL; Spark does not leave it out by itself.
@@ -111,7 +111,7 @@ class SparkWriter(IcebergTables):
         """
         self.fence()
         loaded = self.load_table(table)
-        note = read_note(loaded)
+        note = read_note(self.iceberg, loaded)
         # What the table is goes along only where the properties differ: it may be long.
         more = stamp.about if note is None or note.stamp.about != stamp.about else ""
         for key, value in summary(stamp, more).items():

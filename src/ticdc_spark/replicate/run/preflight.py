@@ -20,7 +20,7 @@ from ticdc_spark.errors import (
 )
 from ticdc_spark.model import Message, Rejected
 from ticdc_spark.protocols import PROTOCOLS, decoder
-from ticdc_spark.replicate.outage import silent
+from ticdc_spark.replicate.run.outage import silent
 from ticdc_spark.replicate.schemas.registered import registered
 from ticdc_spark.replicate.state.lease import living
 from ticdc_spark.replicate.state.lease_store import lease_store, local_folder

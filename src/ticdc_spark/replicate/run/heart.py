@@ -74,6 +74,12 @@ class Heart:
         if before.state != "normal" or time.time() - before.at >= 1.0:
             self._write()
 
+    def trouble(self, error: str) -> None:
+        """Note what keeps the job from going on for now; it tries again."""
+        with self._lock:
+            self.status = msgspec.structs.replace(self.status, state="warning", phase="waiting", error=error)
+        self._write()
+
     def end(self, state: str, **more: Any) -> None:
         """Write the final status."""
         self._stop.set()

@@ -1,0 +1,97 @@
+"""Open what a job works on: Spark, the catalog, the source, and the tables as they are now."""
+
+import logging
+import threading
+from collections.abc import Sequence
+
+from pyspark.sql import SparkSession
+
+from ticdc_spark.capture.snapshot.open import open_reader
+from ticdc_spark.config.job import Job, native_of
+from ticdc_spark.errors import UsageError
+from ticdc_spark.protocols import PROTOCOLS, decoder
+from ticdc_spark.replicate.first_messages import detected
+from ticdc_spark.replicate.schemas.registered import registered
+from ticdc_spark.replicate.state.lease import Lease
+from ticdc_spark.replicate.state.progress import Store
+from ticdc_spark.replicate.step import Steps
+from ticdc_spark.sinks.registry import sink_kind
+from ticdc_spark.spark.session.session import Part, coordinates, open_session
+from ticdc_spark.spark.sources.base import Source
+from ticdc_spark.spark.sources.open import open_source
+from ticdc_spark.spark.sources.open import parts as source_parts
+
+log = logging.getLogger(__name__)
+
+
+def open_steps(job: Job, lease: Lease, until_ts: int | None, stop: threading.Event, *, bounded: bool) -> Steps | None:
+    """Start Spark unless it runs, open the catalog and the source; ``None``: stopped before a message showed the
+    protocol.
+
+    Raises: DecisionNeeded, EnvironmentFault, UsageError
+    """
+    registry = registered(job.source)
+    kind = sink_kind(job)
+    spark = open_spark(job, source_parts(job.source))
+    process = getattr(spark.sparkContext._gateway, "proc", None)
+    if process is not None:
+        lease.set_jvm(process.pid)
+    log.info("catalog: opening %s in %s", job.sink.catalog, job.sink.warehouse)
+    source = open_source(spark, job.source)
+    sink = kind.open(spark, job.sink, job.writer, lease.check)
+    store = Store(job.state)
+    protocol = _protocol(job, source, store, stop, bounded=bounded)
+    if protocol is None:
+        return None
+    decoder(protocol, native=native_of(job.source))  # UsageError for what another protocol has not
+    if not PROTOCOLS[protocol].traits.registry:
+        registry = None
+    elif registry is None:
+        raise UsageError(f"{job.file}: [source] schema-registry: missing; Avro messages name schemas of a registry")
+    else:
+        registry.protocol = protocol
+    log.info("tables: comparing the lake with the state in %s", job.state)
+    return Steps(
+        job,
+        source,
+        sink,
+        lease,
+        store,
+        protocol=protocol,
+        registry=registry,
+        bounded=bounded,
+        until_ts=until_ts,
+        reader=None if job.snapshot is None else open_reader(job.snapshot),
+    )
+
+
+def open_spark(job: Job, more: Sequence[Part] = ()) -> SparkSession:
+    """A session that can write the job's lake. ``more``: packages beside those of the sink.
+
+    Raises: EnvironmentFault, SinkFault, UsageError
+    """
+    kind = sink_kind(job)
+    sink_options = kind.spark_options(job.sink)
+    extensions = ",".join(
+        filter(None, [sink_options.get("spark.sql.extensions", ""), job.spark.get("spark.sql.extensions", "")])
+    )
+    options = sink_options | job.spark | {"spark.sql.extensions": extensions}
+    parts = coordinates(*kind.parts(job.sink), *more)
+    log.info("Spark: starting; the first time it fetches %d packages", len(parts))
+    # A session of its own: under an application that is open already, its settings are left alone.
+    return open_session(f"ticdc-spark {job.name}", options, parts).newSession()
+
+
+def _protocol(job: Job, source: Source, store: Store, stop: threading.Event, *, bounded: bool) -> str | None:
+    """The protocol as the job file names it, as it was, or as the first messages show it."""
+    before = store.load()
+    named = job.source.protocol or (before.protocol if before else "")
+    if named:
+        return named
+    found = detected(job, source, stop, bounded=bounded)
+    if found is not None:
+        log.info("protocol: %s, by the first messages", found)
+    return found
+
+
+__all__ = ["open_spark", "open_steps"]

@@ -1,0 +1,51 @@
+"""Patience with what a job connects to: a broker, a registry or a catalog that is away for a while."""
+
+import logging
+import time
+from collections.abc import Callable
+
+from ticdc_spark.errors import EnvironmentFault, RegistryFault, SinkFault, SourceFault
+
+log = logging.getLogger(__name__)
+CONNECTIONS = (SourceFault, SinkFault, RegistryFault)
+"""Faults that may pass by themselves. Others, such as too many unreadable messages or a full disk under the state
+folder, end the job at once."""
+FIRST_PAUSE = 1.0
+LONGEST_PAUSE = 30.0
+
+
+class Patience:
+    """How long a run goes on trying after a fault, and when it tries next.
+
+    Only a job that has done a batch in this run is patient: what was wrong from the start is an error at once.
+    """
+
+    def __init__(self, retry_for: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """``retry_for``: seconds from the first of several faults in a row; 0: every fault ends the job."""
+        self._retry_for = retry_for
+        self._clock = clock
+        self._worked = False
+        self._since: float | None = None
+        self._pause = FIRST_PAUSE
+
+    def worked(self) -> None:
+        """Note that a batch was done."""
+        if self._since is not None:
+            log.warning("goes on after %.0f seconds", self._clock() - self._since)
+        self._worked, self._since, self._pause = True, None, FIRST_PAUSE
+
+    def pause_after(self, fault: EnvironmentFault) -> float | None:
+        """Seconds to wait before the next try; ``None``: the job ends by this fault."""
+        if not self._worked or not isinstance(fault, CONNECTIONS):
+            return None
+        now = self._clock()
+        self._since = now if self._since is None else self._since
+        left = self._since + self._retry_for - now
+        if left <= 0:
+            return None
+        pause, self._pause = min(self._pause, left), min(2 * self._pause, LONGEST_PAUSE)
+        log.warning("%s; tries again in %.0f seconds, for %.0f seconds more", fault, pause, left)
+        return pause
+
+
+__all__ = ["CONNECTIONS", "Patience"]

@@ -1,0 +1,82 @@
+"""Upkeep of the tables between the batches of a job: one table at a time, and only a share of the time."""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from ticdc_spark.config.job import Job, UpkeepKeys
+from ticdc_spark.errors import SinkFault
+from ticdc_spark.model import TableName
+from ticdc_spark.replicate.state.progress import Progress, TableState
+from ticdc_spark.sinks.base import Upkeep, UpkeepPolicy
+
+log = logging.getLogger(__name__)
+SHARE = 0.2
+"""Of a run's time that upkeep may take."""
+
+
+class Caretaker:
+    """When which table is looked after. Only tables that changed since the last look are looked at."""
+
+    def __init__(self, job: Job, clock: Callable[[], float] = time.time) -> None:
+        self._keys = job.upkeep
+        self._clock = clock
+        self._began = clock()
+        self._spent = 0.0
+        self._looked: dict[TableName, tuple[float, int | None]] = {}
+        """When a table was looked at, and the snapshot that the job had left it with then."""
+
+    def turn(self, sink: Upkeep, progress: Progress) -> bool:
+        """Look after the table that waits longest, if one is due; whether one was."""
+        now = self._clock()
+        if not self._keys.enabled or self._spent > SHARE * (now - self._began):
+            return False
+        tables = _living(progress)
+        self._looked = {name: at for name, at in self._looked.items() if name in tables}
+        due = []
+        for name, state in tables.items():
+            looked, snapshot = self._looked.setdefault(name, (now, None))
+            if now - looked >= self._keys.interval and snapshot != state.snapshot_id:
+                due.append((looked, name))
+        if not due:
+            return False
+        self._look_after(sink, min(due)[1], tables)
+        return True
+
+    def finish(self, sink: Upkeep, progress: Progress, touched: Iterable[TableName]) -> None:
+        """At the end of a run to an end, which may be too short for any interval: look after what it wrote."""
+        tables = _living(progress)
+        for name in touched if self._keys.enabled else ():
+            if name in tables:
+                self._look_after(sink, name, tables)
+
+    def _look_after(self, sink: Upkeep, name: TableName, tables: Mapping[TableName, TableState]) -> None:
+        began = self._clock()
+        try:
+            done = sink.look_after(name, policy_of(self._keys), began)
+        except SinkFault as fault:
+            # Another writer was faster, for one. A catalog that is away ends the next batch, not its upkeep.
+            log.warning("%s; tried again in %.0f seconds", fault, self._keys.interval)
+        else:
+            if done:
+                log.info("upkeep of %s.%s: %s", *name, "; ".join(done))
+        now = self._clock()
+        self._spent += now - began
+        self._looked[name] = (now, tables[name].snapshot_id)
+
+
+def policy_of(keys: UpkeepKeys) -> UpkeepPolicy:
+    """The policy of a job file."""
+    return UpkeepPolicy(small_files=keys.small_files, keep_all=keys.keep_all, keep_hourly=keys.keep_hourly)
+
+
+def _living(progress: Progress) -> dict[TableName, TableState]:
+    """Tables that are in the lake and not being read in full."""
+    return {
+        (state.schema, state.name): state
+        for state in progress.tables
+        if state.table is not None and not state.dropped and state.load is None
+    }
+
+
+__all__ = ["SHARE", "Caretaker", "policy_of"]

@@ -1,0 +1,249 @@
+"""Where the rows with given keys lie in a table on a local disk: their files and positions.
+
+Read by the driver from the key columns of the live files, of which the manifests' bounds and the row groups'
+statistics leave out what cannot hold a key. What this does not read is left to Iceberg's own reader
+(``row_delta.positions``), which is also what the tests compare it with.
+"""
+
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ticdc_spark.sinks.iceberg.manifests import LiveFile, Manifests
+
+FieldIds: TypeAlias = Mapping[str, int]
+"""Iceberg's ids of columns, by name."""
+MayHold: TypeAlias = Callable[[Any, Any], bool]
+"""Whether some key lies between two bounds; ``None``: no such bound is known."""
+_TOGETHER = 2_000_000
+"""Rows whose keys are looked up in one go."""
+_SORTED_TEXTS = 20_000
+"""Keys that are text up to which each counts for leaving out files, and not only the least and the greatest."""
+_KEPT_BYTES = 256 << 20
+"""Of positions of deleted rows."""
+_FIELD_ID = b"PARQUET:field_id"
+
+
+class Lookup:
+    """Looks up rows by their keys, and keeps what does not change: manifests, and positions that are deleted. Safe to
+    use from several threads."""
+
+    def __init__(self) -> None:
+        self._manifests = Manifests()
+        self._deletes = _Deletes()
+
+    def find(self, manifest_list: str, keys: pa.Table, field_ids: FieldIds) -> dict[str, pa.Array] | None:
+        """The rows of a snapshot that have one of ``keys``: positions, rising, by the location of their file.
+
+        ``keys``: columns as the table has them, none of them null. ``None``: this table cannot be read so.
+        Raises: OSError
+        """
+        if not all(_is_exact(field.type) for field in keys.schema):
+            return None
+        live = self._manifests.live_files(manifest_list)
+        if live is None:
+            return None
+        ids = [field_ids[name] for name in keys.column_names]
+        may_hold = _may_hold(keys.column(0))
+        wanted = [file for file in live.data if may_hold(*_bounds_of(file, ids[0], keys.schema.field(0).type))]
+        found: dict[str, pa.Array] = {}
+        for parts in _together(wanted, ids, may_hold):
+            if parts is None:
+                return None
+            try:
+                for file, positions in _matching(parts, keys):
+                    held = found.get(file.location)
+                    found[file.location] = positions if held is None else pa.concat_arrays([held, positions])
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+                return None  # a column of another type than the table's
+        sequences = {file.location: file.sequence for file in wanted}
+        return self._without_deleted(found, sequences, live.deletes)
+
+    def _without_deleted(
+        self, found: dict[str, pa.Array], sequences: Mapping[str, int], deletes: Sequence[LiveFile]
+    ) -> dict[str, pa.Array]:
+        gone: dict[str, list[pa.Array]] = {}
+        for file in deletes if found else ():
+            for location, positions in self._deletes.of(file).items():
+                if location in found and file.sequence >= sequences[location]:
+                    gone.setdefault(location, []).append(positions)
+        left = {}
+        for location, positions in found.items():
+            if location in gone:
+                deleted = pa.concat_arrays(gone[location])
+                positions = positions.filter(pc.invert(pc.is_in(positions, deleted)))
+            if len(positions):
+                left[location] = positions
+        return left
+
+
+class _Deletes:
+    """Positions in files of position deletes, by the location of the data file."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._kept: OrderedDict[Path, dict[str, pa.Array]] = OrderedDict()
+        self._bytes = 0
+
+    def of(self, file: LiveFile) -> dict[str, pa.Array]:
+        with self._lock:
+            if file.path in self._kept:
+                self._kept.move_to_end(file.path)
+                return self._kept[file.path]
+        read = _read_deletes(file.path)
+        with self._lock:
+            if file.path not in self._kept:
+                self._kept[file.path] = read
+                self._bytes += _size(read)
+            while self._bytes > _KEPT_BYTES and len(self._kept) > 1:
+                self._bytes -= _size(self._kept.popitem(last=False)[1])
+        return read
+
+
+def _size(positions: Mapping[str, pa.Array]) -> int:
+    return sum(array.nbytes + len(location) for location, array in positions.items())
+
+
+def _read_deletes(path: Path) -> dict[str, pa.Array]:
+    with pq.ParquetFile(path, read_dictionary=["file_path"]) as file:
+        rows = file.read(columns=["file_path", "pos"], use_threads=False).combine_chunks()
+    if not len(rows):
+        return {}
+    files = rows.column("file_path").combine_chunks()
+    positions = rows.column("pos").combine_chunks()
+    found: dict[str, pa.Array] = {}
+    for number, location in enumerate(files.dictionary.to_pylist()):
+        here = positions.filter(pc.equal(files.indices, number))
+        found[location] = pa.concat_arrays([found[location], here]) if location in found else here
+    return found
+
+
+def _is_exact(kind: pa.DataType) -> bool:
+    """Whether Arrow finds equal what Spark does: not so for 0.0 and -0.0, say."""
+    types = pa.types
+    return bool(
+        types.is_integer(kind)
+        or types.is_string(kind)
+        or types.is_binary(kind)
+        or types.is_decimal(kind)
+        or types.is_date(kind)
+        or types.is_timestamp(kind)
+        or types.is_boolean(kind)
+    )
+
+
+def _may_hold(keys: pa.ChunkedArray) -> MayHold:
+    """Whether some of the keys' first column lies between two bounds."""
+    ends = pc.min_max(keys)
+    least, greatest = ends["min"].as_py(), ends["max"].as_py()
+    numbers = np.unique(keys.to_numpy()) if pa.types.is_integer(keys.type) else None
+    few = pa.types.is_string(keys.type) and len(keys) <= _SORTED_TEXTS
+    texts = sorted(text.encode() for text in keys.to_pylist()) if few else []
+    if pa.types.is_string(keys.type):
+        least, greatest = least.encode(), greatest.encode()
+
+    def meets(low: Any, high: Any) -> bool:
+        if low is None or high is None:
+            return True
+        if numbers is not None:
+            at = int(np.searchsorted(numbers, low))
+            return at < len(numbers) and int(numbers[at]) <= high
+        if texts:
+            at = bisect_left(texts, low)
+            return at < len(texts) and texts[at] <= high
+        return bool(low <= greatest and least <= high)
+
+    return meets
+
+
+def _bounds_of(file: LiveFile, field_id: int, kind: pa.DataType) -> tuple[Any, Any]:
+    """Bounds of a column in a file: numbers, or UTF-8 that may be cut short; ``None``: not known."""
+    low, high = file.lower.get(field_id), file.upper.get(field_id)
+    if low is None or high is None:
+        return None, None
+    if pa.types.is_integer(kind):
+        return int.from_bytes(low, "little", signed=True), int.from_bytes(high, "little", signed=True)
+    return (low, high) if pa.types.is_string(kind) else (None, None)
+
+
+Parts: TypeAlias = list[tuple[LiveFile, int, list[pa.ChunkedArray]]]
+"""Of files: the number of the first row, and the key columns of the rows from there on."""
+
+
+def _together(files: Sequence[LiveFile], ids: Sequence[int], may_hold: MayHold) -> Iterator[Parts | None]:
+    """Key columns of all rows that may be meant, about ``_TOGETHER`` rows at a time; ``None``: a file cannot be read
+    so."""
+    parts: Parts = []
+    rows = 0
+    for file in files:
+        with pq.ParquetFile(file.path, memory_map=True) as opened:
+            schema = opened.schema_arrow
+            by_id = {int(field.metadata[_FIELD_ID]): field.name for field in schema if _has_id(field)}
+            if not all(one in by_id for one in ids):
+                yield None
+                return
+            names = [by_id[one] for one in ids]
+            first = 0
+            place = schema.get_field_index(names[0])
+            flat = all(not pa.types.is_nested(field.type) for field in schema)
+            for group in range(opened.num_row_groups):
+                held = opened.metadata.row_group(group)
+                if not flat or may_hold(*_statistics(held.column(place), schema.field(place).type)):
+                    read = opened.read_row_group(group, columns=names, use_threads=False)
+                    parts.append((file, first, [read.column(name) for name in names]))
+                    rows += held.num_rows
+                first += held.num_rows
+                if rows >= _TOGETHER:
+                    yield parts
+                    parts, rows = [], 0
+    yield parts
+
+
+def _has_id(field: pa.Field) -> bool:
+    return field.metadata is not None and _FIELD_ID in field.metadata
+
+
+def _statistics(column: Any, kind: pa.DataType) -> tuple[Any, Any]:
+    statistics = column.statistics
+    if statistics is None or not statistics.has_min_max:
+        return None, None
+    if pa.types.is_integer(kind):
+        return statistics.min, statistics.max
+    if pa.types.is_string(kind):
+        return statistics.min.encode(), statistics.max.encode()
+    return None, None
+
+
+def _matching(parts: Parts, keys: pa.Table) -> Iterator[tuple[LiveFile, pa.Array]]:
+    """The positions of rows with one of the keys."""
+    if not parts:
+        return
+    columns = [
+        pa.chunked_array([chunk for _, _, read in parts for chunk in read[at].cast(kind).chunks], type=kind)
+        for at, kind in enumerate(keys.schema.types)
+    ]
+    if len(columns) == 1:
+        hits = pc.indices_nonzero(pc.is_in(columns[0], keys.column(0).combine_chunks()))
+    else:
+        numbers = pa.array(np.arange(len(columns[0]), dtype=np.int64))
+        rows = pa.table([*columns, numbers], names=[*keys.column_names, ""])
+        hits = rows.join(keys, keys.column_names, join_type="left semi", use_threads=False).column("")
+    found = np.sort(np.asarray(hits).astype(np.int64))
+    begin = 0
+    for file, first, read in parts:
+        end = begin + len(read[0])
+        low, high = np.searchsorted(found, [begin, end])
+        if high > low:
+            yield file, pa.array(found[low:high] - begin + first)
+        begin = end
+
+
+__all__ = ["Lookup"]

@@ -1,0 +1,123 @@
+"""The live files of a table's snapshot, read from its manifests (Iceberg's specification, version 2).
+
+On the driver, from a local disk. Manifests never change, so what was read of one is kept.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import fastavro
+import msgspec
+
+from ticdc_spark.sinks.iceberg.log_table import local_folder
+
+_DELETED = 2
+"""Status of an entry that is not live any more."""
+_DATA, _POSITION_DELETES = 0, 1
+_MOST_ENTRIES = 50_000
+"""Files whose entries are kept in memory, over all tables."""
+
+
+class LiveFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A data file or a file of position deletes."""
+
+    location: str
+    """Spelt as the manifest has it, which is how position deletes name it."""
+    path: Path
+    rows: int
+    sequence: int
+    """A position delete counts for data files whose number is not higher."""
+    lower: dict[int, bytes]
+    """By field id; the bytes of Iceberg's single-value serialisation."""
+    upper: dict[int, bytes]
+
+
+class LiveFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """What a snapshot is made of."""
+
+    data: list[LiveFile]
+    deletes: list[LiveFile]
+
+
+class Manifests:
+    """Reads manifests and keeps what was read. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._kept: OrderedDict[str, list[tuple[int, LiveFile]] | None] = OrderedDict()
+        self._entries = 0
+
+    def live_files(self, manifest_list: str) -> LiveFiles | None:
+        """The files of a snapshot; ``None`` where some of them are not what this module reads: another format than
+        Parquet, equality deletes, deletion vectors, encryption, or not on a local disk.
+
+        Raises: OSError
+        """
+        found = LiveFiles(data=[], deletes=[])
+        path = local_folder(manifest_list)
+        for manifest in [] if path is None else _records(path):
+            entries = None if manifest.get("key_metadata") else self._entries_of(manifest)
+            if entries is None:
+                return None
+            for content, file in entries:
+                (found.data if content == _DATA else found.deletes).append(file)
+        return None if path is None else found
+
+    def _entries_of(self, manifest: dict[str, Any]) -> list[tuple[int, LiveFile]] | None:
+        location = str(manifest["manifest_path"])
+        with self._lock:
+            if location in self._kept:
+                self._kept.move_to_end(location)
+                return self._kept[location]
+        entries = _read(location, int(manifest.get("sequence_number") or 0))
+        with self._lock:
+            if location not in self._kept:
+                self._kept[location] = entries
+                self._entries += len(entries or ())
+            while self._entries > _MOST_ENTRIES and len(self._kept) > 1:
+                _, gone = self._kept.popitem(last=False)
+                self._entries -= len(gone or ())
+        return entries
+
+
+def _read(location: str, sequence: int) -> list[tuple[int, LiveFile]] | None:
+    """Live entries of a manifest with their content; ``sequence``: of entries that inherit it."""
+    path = local_folder(location)
+    if path is None:
+        return None
+    found = []
+    for entry in _records(path):
+        if entry["status"] == _DELETED:
+            continue
+        held = entry["data_file"]
+        content = int(held.get("content") or 0)
+        file = local_folder(held["file_path"])
+        plain = content in (_DATA, _POSITION_DELETES) and held["file_format"].lower() == "parquet"
+        if not plain or file is None or held.get("key_metadata"):
+            return None
+        number = entry.get("sequence_number")
+        live = LiveFile(
+            location=held["file_path"],
+            path=file,
+            rows=held["record_count"],
+            sequence=sequence if number is None else number,
+            lower=_bounds(held.get("lower_bounds")),
+            upper=_bounds(held.get("upper_bounds")),
+        )
+        found.append((content, live))
+    return found
+
+
+def _bounds(pairs: list[dict[str, Any]] | None) -> dict[int, bytes]:
+    return {pair["key"]: pair["value"] for pair in pairs or ()}
+
+
+def _records(path: Path) -> Iterator[dict[str, Any]]:
+    with path.open("rb") as file:
+        yield from fastavro.reader(file)  # type: ignore[misc]
+
+
+__all__ = ["LiveFile", "LiveFiles", "Manifests"]

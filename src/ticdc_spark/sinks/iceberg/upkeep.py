@@ -1,0 +1,187 @@
+"""Upkeep of Iceberg tables: compaction by Iceberg's own procedures, and expiry that thins the history out.
+
+Nothing here rewrites a table for each batch: data files are rewritten while they are small or mostly deleted, and small
+files of position deletes are put together.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from pyspark.sql import Row, SparkSession
+
+from ticdc_spark.model import TableName
+from ticdc_spark.sinks.base import UpkeepPolicy
+from ticdc_spark.sinks.iceberg.faults import faults
+from ticdc_spark.sinks.iceberg.loads import IcebergLoads
+from ticdc_spark.sinks.iceberg.stamps import note_of
+
+TARGET_BYTES = 512 << 20
+"""Of data files, as Iceberg's procedure has it."""
+SMALL_BYTES = 32 << 20
+"""Data files that are smaller are put together; larger ones are left alone, so that no row is rewritten for ever."""
+MOSTLY_DELETED = 0.3
+"""Share of a data file's rows from which on it is rewritten for its deletes."""
+_HOUR_MS = 3_600_000
+_DATA = {
+    "target-file-size-bytes": str(TARGET_BYTES),
+    "min-file-size-bytes": str(SMALL_BYTES),
+    "max-file-size-bytes": str(2 * TARGET_BYTES),
+    "min-input-files": "5",
+    "delete-ratio-threshold": str(MOSTLY_DELETED),
+    "partial-progress.enabled": "true",
+}
+
+
+class _Snapshot(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    snapshot_id: int
+    timestamp_ms: int
+    parent_snapshot_id: int | None = None
+    summary: Mapping[str, str] = {}
+
+
+class _Ref(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    snapshot_id: int
+    type: str
+
+
+class Metadata(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    """What upkeep needs of a table's metadata file."""
+
+    current_snapshot_id: int | None = None
+    """-1 or ``None`` without a snapshot."""
+    snapshots: Sequence[_Snapshot] = ()
+    refs: Mapping[str, _Ref] = {}
+    properties: Mapping[str, str] = {}
+
+    @property
+    def current(self) -> _Snapshot | None:
+        """The current snapshot."""
+        return next((one for one in self.snapshots if one.snapshot_id == self.current_snapshot_id), None)
+
+
+class IcebergUpkeep(IcebergLoads):
+    """See ``sinks.base.Upkeep``."""
+
+    def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> list[str]:
+        """See ``Upkeep``."""
+        done: list[str] = []
+        with faults(f"upkeep of {table} fails"), self.session() as session:
+            metadata = self._metadata(table)
+            if metadata is None or (current := metadata.current) is None:
+                return []
+            if (small := small_files(current.summary)) >= policy.small_files or is_mostly_deleted(current.summary):
+                row = self._call(session, "rewrite_data_files", table, _DATA)
+                if row.rewritten_data_files_count:
+                    done.append(
+                        f"{row.rewritten_data_files_count} data files, of {small} small ones, became "
+                        f"{row.added_data_files_count}"
+                    )
+            if int(current.summary.get("total-delete-files", "0")) >= policy.small_files:
+                row = self._call(session, "rewrite_position_delete_files", table, {})
+                if row.rewritten_delete_files_count:
+                    done.append(
+                        f"{row.rewritten_delete_files_count} files of deletes became {row.added_delete_files_count}"
+                    )
+            expired = self._expire(table, policy, now)
+            if expired:
+                done.append(f"{expired} snapshots expired")
+        return done
+
+    def remove_orphans(self, table: TableName, older_than: float) -> int:
+        """See ``Upkeep``."""
+        with faults(f"upkeep of {table} fails"), self.session() as session:
+            self.fence()
+            at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(older_than))
+            name = self._procedure_name(table)
+            sql = f"CALL {self.catalog}.system.remove_orphan_files(table => {name}, older_than => TIMESTAMP '{at}')"
+            return len(session.sql(sql).collect())
+
+    def _call(self, session: SparkSession, procedure: str, table: TableName, options: Mapping[str, str]) -> Row:
+        self.fence()
+        pairs = ", ".join(f"'{key}', '{value}'" for key, value in options.items())
+        more = f", options => map({pairs})" if pairs else ""
+        sql = f"CALL {self.catalog}.system.{procedure}(table => {self._procedure_name(table)}{more})"
+        return session.sql(sql).collect()[0]
+
+    def _procedure_name(self, table: TableName) -> str:
+        """The table as an argument of a procedure: a SQL text that holds quoted names."""
+        name = self.sql_name(table).split(".", 1)[1]
+        return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+    def _metadata(self, table: TableName) -> Metadata | None:
+        loaded = self.find_table(table)
+        if loaded is None:
+            return None
+        text = str(self.iceberg.TableMetadataParser.toJson(loaded.operations().current()))
+        return msgspec.json.decode(text, type=Metadata)
+
+    def _expire(self, table: TableName, policy: UpkeepPolicy, now: float) -> int:
+        """Expire what ``policy`` does not keep; returns how many snapshots went."""
+        metadata = self._metadata(table)
+        if metadata is None or metadata.properties.get("gc.enabled") == "false":
+            return 0  # whoever set that shares its files with another table
+        gone = expendable(metadata, policy, now)
+        if not gone:
+            return 0
+        update = self.load_table(table).expireSnapshots()
+        # The age alone would not keep what the table's own last stamp refers to.
+        update = update.expireOlderThan(0)
+        for snapshot in sorted(gone):
+            update = update.expireSnapshotId(snapshot)
+        self.fence()
+        update.commit()
+        return len(gone)
+
+
+def small_files(summary: Mapping[str, str]) -> int:
+    """How many data files a table has beyond those that its bytes need."""
+    files, size = int(summary.get("total-data-files", "0")), int(summary.get("total-files-size", "0"))
+    return max(0, files - 1 - size // SMALL_BYTES)
+
+
+def is_mostly_deleted(summary: Mapping[str, str]) -> bool:
+    """Whether so many rows are deleted that readers feel it."""
+    rows, deletes = int(summary.get("total-records", "0")), int(summary.get("total-position-deletes", "0"))
+    return rows >= 10_000 and deletes > MOSTLY_DELETED * rows
+
+
+def expendable(metadata: Metadata, policy: UpkeepPolicy, now: float) -> set[int]:
+    """The snapshots that may go: of those older than ``keep_all`` all but the newest of each hour, and of those older
+    than ``keep_hourly`` all.
+
+    Never: what a branch or a tag is at, anything in a table with branches besides ``main``, and the way from the
+    current snapshot back to that of the last stamp, by which the stamp is recognised.
+    """
+    branches = {name for name, ref in metadata.refs.items() if ref.type == "branch"}
+    if branches - {"main"}:
+        return set()
+    kept = {ref.snapshot_id for ref in metadata.refs.values()} | _since_stamp(metadata)
+    newest: dict[int, tuple[int, int]] = {}
+    for one in metadata.snapshots:
+        hour = one.timestamp_ms // _HOUR_MS
+        newest[hour] = max(newest.get(hour, (0, 0)), (one.timestamp_ms, one.snapshot_id))
+    gone = set()
+    for one in metadata.snapshots:
+        age = now - one.timestamp_ms / 1000
+        of_its_hour = newest[one.timestamp_ms // _HOUR_MS][1] == one.snapshot_id
+        if age > policy.keep_hourly or (age > policy.keep_all and not of_its_hour):
+            gone.add(one.snapshot_id)
+    return gone - kept
+
+
+def _since_stamp(metadata: Metadata) -> set[int]:
+    """The current snapshot and those before it, back to the one that the last stamp was written with."""
+    note = note_of(metadata.properties)
+    parents = {one.snapshot_id: one.parent_snapshot_id for one in metadata.snapshots}
+    way: set[int] = set()
+    at = metadata.current_snapshot_id
+    while at is not None and at in parents and at not in way:
+        way.add(at)
+        if note is None or at == note.snapshot:
+            break
+        at = parents[at]
+    return way
+
+
+__all__ = ["IcebergUpkeep", "Metadata", "expendable", "is_mostly_deleted", "small_files"]

@@ -1,0 +1,124 @@
+"""Upkeep of real tables: fewer files and snapshots, the same rows, and a job that goes on as if nothing had been."""
+
+import random
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from pyspark.sql import SparkSession
+
+import ticdc_spark
+from tests.spark.lake import lake, replicate, write_job
+from tests.spark.simple_topic import insert, topic
+from tests.spark.test_row_delta import CREATE, T, delete, rows, update
+from ticdc_spark.cli import main
+from ticdc_spark.config.load import load_job
+from ticdc_spark.model import Change, Watermark
+from ticdc_spark.replicate.state.progress import Store
+
+UPKEEP = '[upkeep]\nsmall-files = 6\nkeep-all = "1ms"\nkeep-hourly = "1h"\n'
+
+
+def history(batches: int) -> tuple[list[Change], dict[int, int]]:
+    """Changes of one table, a few a batch, and its rows after them."""
+    draw = random.Random(1)
+    events: list[Change] = [CREATE]
+    held: dict[int, int] = {}
+    for number in range(batches):
+        at = 100 + number * 100
+        for step in range(4):
+            key = draw.randrange(30)
+            row = {"id": str(key), "v": str(held.get(key))}
+            if key not in held:
+                held[key] = at + step
+                events.append(insert(T, at + step, id=str(key), v=str(at + step)))
+            elif draw.random() < 0.3:
+                events.append(delete(T, at + step, row))
+                del held[key]
+            else:
+                held[key] = at + step
+                events.append(update(T, at + step, row, v=str(at + step)))
+        events.append(Watermark(at + 50))
+    return events, held
+
+
+def counts(spark: SparkSession, folder: Path) -> dict[str, int]:
+    session = lake(spark, folder)
+    return {name: session.table(f"lake.s.t.{name}").count() for name in ("data_files", "delete_files", "snapshots")}
+
+
+@pytest.mark.parametrize("by", ["job", "command"])
+def test_files_and_history_shrink_and_the_job_goes_on(spark: SparkSession, folder: Path, by: str) -> None:
+    events, held = history(16)
+    job = write_job(folder, topic(folder, events), "batch-rows = 5")
+    job.write_text(job.read_text() + "[upkeep]\nenabled = false\n")
+    replicate(job)
+    before = counts(spark, folder)
+    assert before["data_files"] > 8 and before["delete_files"] > 6 and before["snapshots"] > 12
+    job.write_text(job.read_text().replace("[upkeep]\nenabled = false\n", UPKEEP))
+    if by == "command":
+        result = CliRunner().invoke(main, ["upkeep", str(job)])
+        assert result.exit_code == 0, result.output
+        assert "s.t: " in result.output and "data files" in result.output and "snapshots expired" in result.output
+        assert "nothing to do" in CliRunner().invoke(main, ["upkeep", str(job), "--table", "s.*", "--orphans"]).output
+    else:
+        events.append(Watermark(5000))
+        topic(folder, [*events, insert(T, 6000, id="77", v="1"), Watermark(7000)])
+        held[77] = 1
+        replicate(job)
+    after = counts(spark, folder)
+    assert after["data_files"] < 5 and after["delete_files"] < 5 and after["snapshots"] < 6, (before, after)
+    assert rows(spark, folder) == [{"id": key, "v": held[key]} for key in sorted(held)]
+
+    more = [*events, Watermark(7000), update(T, 8000, {"id": str(min(held)), "v": "0"}, v="-1"), Watermark(9000)]
+    if by == "job":
+        more = [*events, insert(T, 6000, id="77", v="1"), *more[len(events) :]]
+    topic(folder, more)
+    replicate(job)
+    held[min(held)] = -1
+    assert rows(spark, folder) == [{"id": key, "v": held[key]} for key in sorted(held)]
+    progress = Store(load_job(job).state).load()
+    assert progress is not None
+    assert [(table.clean, table.diverged_since) for table in progress.tables] == [(True, None)]
+    assert {name: frame.count() for name, frame in ticdc_spark.consistent(job).tables.items()} == {
+        ("s", "t"): len(held)
+    }
+
+
+def test_what_a_tag_holds_can_still_be_read(spark: SparkSession, folder: Path) -> None:
+    events, _ = history(12)
+    job = write_job(folder, topic(folder, events[: len(events) // 2]), "batch-rows = 5")
+    replicate(job)
+    session = lake(spark, folder)
+    session.sql("ALTER TABLE lake.s.t CREATE TAG audit")
+    pinned = session.sql("SELECT * FROM lake.s.t VERSION AS OF 'audit' ORDER BY id").collect()
+    topic(folder, events)
+    job.write_text(job.read_text() + UPKEEP)
+    replicate(job)
+    assert counts(spark, folder)["snapshots"] < 6
+    assert lake(spark, folder).sql("SELECT * FROM lake.s.t VERSION AS OF 'audit' ORDER BY id").collect() == pinned
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("job_more", "sink_more", "shrinks"),
+    [
+        ('writer = "spark"', "", True),
+        ("", "[sink.table-properties]\nformat-version = 3\n", True),
+        ("", '[sink.table-properties]\n"gc.enabled" = "false"\n', False),
+    ],
+    ids=["merge", "version 3", "no gc"],
+)
+def test_tables_of_every_kind_go_on(
+    spark: SparkSession, folder: Path, job_more: str, sink_more: str, shrinks: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    events, held = history(14)
+    job = write_job(folder, topic(folder, events), f"batch-rows = 5\n{job_more}")
+    job.write_text(job.read_text() + sink_more + UPKEEP)
+    replicate(job)
+    assert (counts(spark, folder)["snapshots"] < 6) == shrinks
+    assert not [record for record in caplog.records if "upkeep" in record.message and record.levelname == "WARNING"]
+    topic(folder, [*events, Watermark(9000)])
+    progress = replicate(job).progress
+    assert [(table.clean, table.diverged_since) for table in progress.tables] == [(True, None)]
+    assert rows(spark, folder) == [{"id": key, "v": held[key]} for key in sorted(held)]

@@ -1,0 +1,176 @@
+"""When a table is looked after, and which snapshots may go."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from ticdc_spark.config.job import FilesSource, IcebergConfig, Job, UpkeepKeys
+from ticdc_spark.errors import SinkFault
+from ticdc_spark.model import Table, TableName
+from ticdc_spark.replicate.run.upkeep import SHARE, Caretaker
+from ticdc_spark.replicate.state.progress import Progress, TableState
+from ticdc_spark.sinks.base import UpkeepPolicy
+from ticdc_spark.sinks.iceberg.upkeep import Metadata, expendable, is_mostly_deleted, small_files
+
+HOUR = 3600.0
+NOW = 1000 * HOUR
+POLICY = UpkeepPolicy(small_files=20, keep_all=0.5 * HOUR, keep_hourly=24 * HOUR)
+
+
+class Clock:
+    """Moved by hand."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Tables:
+    """A sink whose upkeep takes time, and fails where it is to."""
+
+    def __init__(self, clock: Clock, seconds: float = 1.0) -> None:
+        self.clock, self.seconds = clock, seconds
+        self.done: list[str] = []
+        self.failing: set[str] = set()
+
+    def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> list[str]:
+        self.clock.now += self.seconds
+        self.done.append(table[1])
+        if table[1] in self.failing:
+            raise SinkFault("another writer was faster")
+        return []
+
+    def remove_orphans(self, table: TableName, older_than: float) -> int:
+        return 0
+
+
+def job(**keys: object) -> Job:
+    return Job(
+        name="j",
+        state=Path("/s"),
+        file=Path("/j.toml"),
+        source=FilesSource(path=Path("/t")),
+        sink=IcebergConfig(warehouse="/w"),
+        upkeep=msgspec.convert(keys, UpkeepKeys),
+    )
+
+
+def progress(**snapshots: int) -> Progress:
+    made = (
+        TableState(schema="s", name=name, snapshot_id=at, table=Table(schema="s", name=name, columns=(), indexes=()))
+        for name, at in snapshots.items()
+    )
+    return Progress(job="j", tables=tuple(made))
+
+
+def test_only_tables_that_changed_are_looked_after_each_once_an_interval() -> None:
+    clock = Clock()
+    tables, care = Tables(clock), Caretaker(job(interval=100.0), clock)
+    assert not care.turn(tables, progress(a=1, b=1)), "a table that was just met is not due"
+    clock.now = 100
+    assert care.turn(tables, progress(a=2, b=2))
+    assert care.turn(tables, progress(a=2, b=2))
+    assert not care.turn(tables, progress(a=2, b=2))
+    assert tables.done == ["a", "b"]
+    clock.now = 300
+    assert care.turn(tables, progress(a=2, b=3)), "b"
+    assert not care.turn(tables, progress(a=2, b=3)), "nothing came to a since"
+    assert tables.done == ["a", "b", "b"]
+
+
+def test_upkeep_takes_no_more_than_its_share_of_the_time() -> None:
+    clock = Clock()
+    tables, care = Tables(clock, seconds=60.0), Caretaker(job(interval=1.0), clock)
+    many = [f"t{at}" for at in range(50)]
+    snapshot = 0
+    while clock.now < 10_000:
+        snapshot += 1
+        clock.now += 0 if care.turn(tables, progress(**dict.fromkeys(many, snapshot))) else 10
+    assert len(set(tables.done)) == len(tables.done[:50]), "the one that waits longest comes first"
+    assert SHARE * 0.8 < len(tables.done) * 60 / clock.now <= SHARE + 60 / clock.now
+
+
+def test_a_table_that_cannot_be_compacted_does_not_end_the_job_and_waits() -> None:
+    clock = Clock()
+    tables, care = Tables(clock), Caretaker(job(interval=100.0), clock)
+    tables.failing = {"a"}
+    care.turn(tables, progress(a=1))
+    clock.now = 200
+    assert care.turn(tables, progress(a=2))
+    assert not care.turn(tables, progress(a=3))
+    clock.now = 400
+    assert care.turn(tables, progress(a=3))
+
+
+def test_nothing_is_done_where_it_is_switched_off_or_the_table_is_dropped() -> None:
+    clock = Clock()
+    tables = Tables(clock)
+    off, on = Caretaker(job(interval=1.0, enabled=False), clock), Caretaker(job(interval=1.0), clock)
+    gone = msgspec.structs.replace(progress(a=2).tables[0], dropped=True)
+    for care, now in ((off, progress(a=2)), (on, Progress(job="j", tables=(gone,)))):
+        care.turn(tables, now)
+        clock.now += 1000
+        assert not care.turn(tables, now)
+        care.finish(tables, now, [("s", "a")])
+    assert tables.done == []
+
+
+def test_a_run_to_an_end_looks_after_what_it_wrote() -> None:
+    clock = Clock()
+    tables, care = Tables(clock), Caretaker(job(), clock)
+    care.finish(tables, progress(a=1, b=1), [("s", "b"), ("s", "unknown")])
+    assert tables.done == ["b"]
+
+
+def metadata(ages: dict[int, float], current: int, **more: object) -> Metadata:
+    """Snapshots in a chain by their numbers, with their ages in hours."""
+    ids = sorted(ages)
+    snapshots = [
+        {
+            "snapshot-id": one,
+            "timestamp-ms": int((NOW - ages[one] * HOUR) * 1000),
+            **({"parent-snapshot-id": ids[at - 1]} if at else {}),
+        }
+        for at, one in enumerate(ids)
+    ]
+    refs = {"main": {"snapshot-id": current, "type": "branch"}}
+    given = {"current-snapshot-id": current, "snapshots": snapshots, "refs": refs, **more}
+    return msgspec.convert(given, Metadata)
+
+
+def test_one_snapshot_an_hour_stays_and_all_of_the_last_half_hour() -> None:
+    ages = {1: 30.0, 2: 24.5, 3: 5.9, 4: 5.5, 5: 5.1, 6: 1.2, 7: 0.4, 8: 0.2, 9: 0.0}
+    assert expendable(metadata(ages, 9), POLICY, NOW) == {1, 2, 3, 4}, "5 is the newest of its hour, 6 of another"
+
+
+def test_what_is_current_or_tagged_stays_however_old() -> None:
+    ages = {1: 90.0, 2: 80.0, 3: 70.0}
+    refs = {"main": {"snapshot-id": 3, "type": "branch"}, "audit": {"snapshot-id": 1, "type": "tag"}}
+    assert expendable(metadata(ages, 3, refs=refs), POLICY, NOW) == {2}
+
+
+def test_a_table_with_another_branch_is_left_alone() -> None:
+    refs = {"main": {"snapshot-id": 3, "type": "branch"}, "ticdc_snapshot": {"snapshot-id": 1, "type": "branch"}}
+    assert not expendable(metadata({1: 90.0, 2: 80.0, 3: 70.0}, 3, refs=refs), POLICY, NOW)
+
+
+def test_the_way_back_to_the_last_stamp_stays() -> None:
+    """By it compaction is told from a table that was replaced: without it, the table would count as changed."""
+    stamp = {"ticdc.applied": "5:2", "ticdc.floor": "1", "ticdc.job": "j", "ticdc.snapshot": "2"}
+    ages = {1: 90.0, 2: 80.0, 3: 70.0, 4: 60.0}
+    assert expendable(metadata(ages, 4, properties=stamp), POLICY, NOW) == {1}
+
+
+@pytest.mark.parametrize(
+    ("files", "size", "small"), [(1, 10, 0), (30, 30 << 20, 29), (30, 30 * (512 << 20), 0), (0, 0, 0)]
+)
+def test_files_are_small_beyond_those_that_the_bytes_need(files: int, size: int, small: int) -> None:
+    assert small_files({"total-data-files": str(files), "total-files-size": str(size)}) == small
+
+
+def test_deletes_count_where_they_are_many() -> None:
+    assert is_mostly_deleted({"total-records": "10000", "total-position-deletes": "3001"})
+    assert not is_mostly_deleted({"total-records": "10000", "total-position-deletes": "3000"})
+    assert not is_mostly_deleted({"total-records": "10", "total-position-deletes": "9"})
