@@ -6,7 +6,7 @@ export PYTHON
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --no-input --disable-pip-version-check
 
-.PHONY: help setup demo demo-circle test test-all simulate check format lock bench bench-codecs bench-codecs-spark bench-changefeed bench-binlog bench-snapshot bench-backlog clean
+.PHONY: help setup demo demo-circle test test-all simulate check format lock bench bench-codecs bench-codecs-spark bench-changefeed bench-binlog bench-snapshot bench-debezium bench-latency bench-backlog clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 26
@@ -73,6 +73,12 @@ bench-changefeed: setup ## measure filter and dispatch of a changefeed, without 
 
 bench-binlog: setup ## measure reading a MariaDB's binlog
 	@$(BIN)/python -m benchmarks.binlog
+
+bench-debezium: setup ## measure a changefeed of a binlog beside Debezium's own connector
+	@$(BIN)/python -m benchmarks.changefeed_binlog
+
+bench-latency: setup ## measure the time from a commit to its message, beside Debezium's own connector
+	@$(BIN)/python -m benchmarks.changefeed_binlog --latency 30
 
 bench-snapshot: setup ## measure how fast a changefeed sends the rows that a table has
 	@$(BIN)/python -m benchmarks.changefeed_snapshot

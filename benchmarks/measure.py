@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +61,12 @@ def processors() -> Iterator[list[Processors]]:
     yield result
     clock, after = time.monotonic() - began, _by_name()
     result.append(Processors(clock, after["python"] - before["python"], after["java"] - before["java"]))
+
+
+def processor_seconds(without: Collection[int] = ()) -> float:
+    """Of this process and all below it, ended children included, but for some: servers that are measured against."""
+    pids = {os.getpid(), *(pid for pid, _ in _descendants(os.getpid()))}
+    return sum(_seconds(pid, 4) for pid in pids - {*without})
 
 
 def _by_name() -> dict[str, float]:

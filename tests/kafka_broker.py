@@ -91,6 +91,11 @@ class Broker:
                     raise RuntimeError(f"the broker does not answer: {self.log()}") from None
                 time.sleep(0.1)
 
+    @property
+    def pid(self) -> int:
+        """Of the process; 0 if there is none."""
+        return 0 if self._process is None else self._process.pid
+
     def stop(self) -> None:
         """Stop as an operator would."""
         self._end(signal.SIGTERM)

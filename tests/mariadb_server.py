@@ -66,6 +66,11 @@ class Server:
         self.kill()
         raise RuntimeError(f"MariaDB does not answer: {self.log()}")
 
+    @property
+    def pid(self) -> int:
+        """Of the process; 0 if there is none."""
+        return 0 if self._process is None else self._process.pid
+
     def kill(self) -> None:
         """End it at once."""
         if self._process is not None:

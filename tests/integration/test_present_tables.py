@@ -65,6 +65,30 @@ def test_values_are_those_of_the_binlog(server: Server) -> None:
         assert one.keys() == other.keys()
 
 
+def test_lengths_at_which_their_form_changes(server: Server) -> None:
+    """A cell's length takes one byte, three, four; rows of more than 16 MiB take several packets."""
+    lengths = (0, 1, 250, 251, 252, 65_535, 65_536, 16_777_300)
+    server.execute(
+        "SET GLOBAL max_allowed_packet = 67108864", "CREATE TABLE d.t (id INT PRIMARY KEY, t LONGTEXT, b LONGBLOB)"
+    )
+    for at, length in enumerate(lengths):
+        server.execute(f"INSERT INTO d.t VALUES ({at}, REPEAT('a', {length}), REPEAT('b', {min(length, 70_000)}))")
+    server.execute("INSERT INTO d.t VALUES (98, NULL, 'é'), (99, 'é', NULL)")
+    *found, one, other = all_rows(server, look(server, "t"))
+    for row, length in zip(found, lengths, strict=True):
+        assert (row["t"], row["b"]) == ("a" * length, b"b" * min(length, 70_000)), length
+    assert one == {"id": "98", "t": None, "b": "é".encode()} and other == {"id": "99", "t": "é", "b": None}
+
+
+def test_a_decimal_is_canonical_also_below_zero(server: Server) -> None:
+    server.execute("CREATE TABLE d.t (id INT PRIMARY KEY, n DECIMAL(5,2), z DECIMAL(5,2) ZEROFILL, w DECIMAL(5,0))")
+    server.execute("INSERT INTO d.t VALUES (1, -0.004, 0.5, -1), (2, -0.01, 12, 0), (3, 0.01, 0, 99999)")
+    rows = all_rows(server, look(server, "t"))
+    assert [(row["n"], row["z"], row["w"]) for row in rows] == [
+        ("0.00", "0.50", "-1"), ("-0.01", "12.00", "0"), ("0.01", "0.00", "99999"),
+    ]  # fmt: skip
+
+
 def test_values_of_mariadb_types(server: Server) -> None:
     kinds = {**FOREIGN, "POINT": ("POINT(1, 2)",), "INT UNSIGNED ZEROFILL": ("7",)}
     for kind, values in kinds.items():

@@ -64,8 +64,9 @@ def run(
     target = changefeed.kafka.topic
     with StateFolder(state, changefeed=changefeed.id, target=target, source=source) as folder:
         failures = 0
-        if backlog is not None:
-            backlog.take_over(folder.path, stop.is_set)
+        if backlog is not None and not backlog.take_over(folder.path, stop.is_set):
+            stored = folder.load()
+            return totals.report(0 if stored is None else stored[0].commit_ts)
         while True:
             try:
                 topics = Topics(changefeed.kafka)

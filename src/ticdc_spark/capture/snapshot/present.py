@@ -26,7 +26,7 @@ from ticdc_spark.capture.snapshot.keys import (
     next_ranges,
     plain_create,
 )
-from ticdc_spark.clients.mysql import quoted, selected
+from ticdc_spark.clients.mysql import quoted, read_quickly, selected
 from ticdc_spark.clients.upstream import CellReader, cell_reader
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import MessageError, SourceFault
@@ -152,6 +152,7 @@ def read_range(server: ServerUri, found: Present, of: Range) -> Iterator[list[Ro
             where = condition(names, types, of, connection.raw.escape)
             chosen = ", ".join(selected(column.name, column.type) for column in columns)
             cursor.execute(f"SELECT {chosen} FROM {_sql_name((table.schema, table.name))} WHERE {where}")
+        read_quickly(cursor)
         row_of = _row_reader(columns)
         while True:
             with wrapped(server):
@@ -230,8 +231,16 @@ def _row_reader(columns: Sequence[Column]) -> Any:
 
 def _cell_reader(kind: ColumnType) -> CellReader | None:
     """``None``: the server's text is the canonical one."""
-    plain = (kind.name in INTEGER_BITS and not kind.zerofill) or kind.name in ("enum", "set", "bit")
-    return None if plain else cell_reader(kind)
+    if is_bytes(kind) or kind.zerofill or kind.name in _NOT_CANONICAL:
+        return cell_reader(kind)
+    if kind.name == "decimal":
+        read = cell_reader(kind)
+        return lambda cell: cell if cell[0] != "-" else read(cell)  # -0.00 has no sign
+    return None
+
+
+_NOT_CANONICAL = frozenset(("float", "double", "json"))
+"""Types whose text, as the server sends it, may be another one than the canonical."""
 
 
 def _look(column: Column) -> tuple[object, ...]:

@@ -27,13 +27,17 @@ class Backlog:
         self._given, self._ours = tasks, tasks is None
         self._token = ""
 
-    def take_over(self, folder: Path, stopped: Callable[[], bool]) -> None:
-        """Wait until no task of an earlier process sends, and forget what it left. ``folder``: of the state.
+    def take_over(self, folder: Path, stopped: Callable[[], bool]) -> bool:
+        """Wait until no task of an earlier process sends, and forget what it left; whether it was not stopped before.
 
-        Raises: EnvironmentFault
+        ``folder``: of the state. Raises: EnvironmentFault
         """
-        self._token = take_over(folder, stopped)
+        token = take_over(folder, stopped)
+        if token is None:
+            return False
+        self._token = token
         shutil.rmtree(folder / _FILES, ignore_errors=True)
+        return True
 
     def source(self, rules: Router, topics: Topics, folder: Path) -> tuple[BacklogCapture, BatchSender]:
         """What is read and what sends its batches, for the life of one producer."""

@@ -21,8 +21,8 @@ _POLL = 0.1
 _LONGEST = 120.0
 
 
-def take_over(folder: Path, stopped: Callable[[], bool] = lambda: False) -> str:
-    """Wait until no task of an earlier process sends; gives the token for ours.
+def take_over(folder: Path, stopped: Callable[[], bool] = lambda: False) -> str | None:
+    """Wait until no task of an earlier process sends; gives the token for ours, or ``None`` when it is stopped first.
 
     Raises: EnvironmentFault where one does not end.
     """
@@ -34,7 +34,9 @@ def take_over(folder: Path, stopped: Callable[[], bool] = lambda: False) -> str:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
                 except BlockingIOError as error:
-                    if time.monotonic() > end or stopped():
+                    if stopped():
+                        return None
+                    if time.monotonic() > end:
                         raise EnvironmentFault(
                             f"tasks of an earlier process still send (they hold {folder / _FILE}); end them"
                         ) from error

@@ -116,13 +116,16 @@ class TableReads:
         while (state := _open_round(folder)) is not None:
             before = folder.reading
             try:
+                token = take_over(folder.path, stop.is_set)
+                if token is None:
+                    break
                 with ExitStack() as stack:
                     tables = stack.enter_context(closing(self._open()))
                     announcer = stack.enter_context(Announcer(self._changefeed, self._rules, topics))
                     round_ = Round(
                         self._changefeed, self._rules, self._server, state, folder,
                         sender=self._sender(), topics=topics, tables=tables, announcer=announcer,
-                        token=take_over(folder.path, stop.is_set), show=show,
+                        token=token, show=show,
                     )  # fmt: skip
                     try:
                         round_.work(stop.is_set)
