@@ -149,8 +149,7 @@ class _Turns:
         report = steps.batch(self.targets, self.heart.beat)
         self.batches += report.messages > 0
         self.on_progress(report)
-        if self.caretaker.turn(steps.sink, report.progress):
-            self.heart.beat("upkeep", report.progress.batch)
+        self.caretaker.turn(steps.sink, report.progress, lambda: self.heart.beat("upkeep", report.progress.batch))
         if self.until_ts is not None and report.progress.applied >= self.until_ts:
             self.finished = True
         elif self.targets is not None:

@@ -26,8 +26,8 @@ class Caretaker:
         self._looked: dict[TableName, tuple[float, int | None]] = {}
         """When a table was looked at, and the snapshot that the job had left it with then."""
 
-    def turn(self, sink: Upkeep, progress: Progress) -> bool:
-        """Look after the table that waits longest, if one is due; whether one was."""
+    def turn(self, sink: Upkeep, progress: Progress, beat: Callable[[], None] = lambda: None) -> bool:
+        """Look after the table that waits longest, if one is due; whether one was. ``beat``: called before."""
         now = self._clock()
         if not self._keys.enabled or self._spent > SHARE * (now - self._began):
             return False
@@ -40,6 +40,7 @@ class Caretaker:
                 due.append((looked, name))
         if not due:
             return False
+        beat()
         self._look_after(sink, min(due)[1], tables)
         return True
 
