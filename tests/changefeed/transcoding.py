@@ -87,7 +87,8 @@ class Transcoder:
                 if isinstance(element, Prepared):
                     self._batch(element)
                     assert isinstance(source, BacklogCapture)
-                    source.sent()
+                    if element.batch.rows:  # as the sequencer has it
+                        source.sent()
                 else:
                     self._element(placer, outbox, element)
                 state = follow(state, end)

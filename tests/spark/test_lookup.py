@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Sequence
+from datetime import date, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,10 +24,11 @@ MERGE_ON_READ = (
     "'write.delete.mode' = 'merge-on-read', 'write.update.mode' = 'merge-on-read', "
     "'write.parquet.row-group-size-bytes' = '2048', 'commit.manifest.min-count-to-merge' = '4')"
 )
-KINDS = {"number": ("bigint",), "text": ("varchar(40)",), "composite": ("int", "varchar(40)")}
-VALUES: dict[str, Callable[[int], int | str]] = {
+KINDS = {"day": ("date",), "number": ("bigint",), "text": ("varchar(40)",), "composite": ("int", "varchar(40)")}
+VALUES: dict[str, Callable[[int], int | str | date]] = {
     "bigint": lambda at: (at - 40) * 1_000_000_007,
     "int": lambda at: at // 7 - 5,
+    "date": lambda at: date(1990, 1, 1) + timedelta(days=at),
     "varchar(40)": lambda at: f"{'a shared beginning' if at % 2 else 'ÿ日'}{at:04} it's \\ {at % 5}",
 }
 
@@ -38,7 +40,7 @@ def columns_of(kinds: Sequence[str]) -> tuple[LakeColumn, ...]:
     return lake_columns(table, index.columns, LakeOptions())
 
 
-def key_of(kinds: Sequence[str], at: int) -> list[int | str]:
+def key_of(kinds: Sequence[str], at: int) -> list[int | str | date]:
     return [VALUES[kind](at) for kind in kinds]
 
 

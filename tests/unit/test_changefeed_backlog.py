@@ -90,6 +90,17 @@ def test_rules_columns_and_several_topics(tmp_path: Path, protocol: str) -> None
     assert tasks.batches > 1
 
 
+@pytest.mark.timeout(120)
+def test_a_backlog_of_which_nothing_is_sent_ends(tmp_path: Path) -> None:
+    """What has no row is not sent, and keeps no place for what is to be sent."""
+    path = record(tmp_path / "topic", "simple", LONG)
+    nothing = '[filter]\nrules = ["other.*"]\n'
+    one, tasks, at_one, at_tasks = both(changefeed(tmp_path, "simple", nothing), path, tmp_path / "files")
+    assert not tasks.sent and not one.sent
+    assert at_tasks.commit_ts == at_one.commit_ts
+    assert not [*(tmp_path / "files").glob("messages-*")]
+
+
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("protocol", ["simple", "debezium"])
 def test_it_goes_on_anywhere_in_either_way(tmp_path: Path, protocol: str, seed: int) -> None:

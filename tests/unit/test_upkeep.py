@@ -145,6 +145,22 @@ def test_one_snapshot_an_hour_stays_and_all_of_the_last_half_hour() -> None:
     assert expendable(metadata(ages, 9), POLICY, NOW) == {1, 2, 3, 4}, "5 is the newest of its hour, 6 of another"
 
 
+def test_of_an_hour_the_newest_with_a_stamp_stays() -> None:
+    """A table that is set back to a snapshot that compaction made has lost its mark."""
+    held = metadata({1: 5.9, 2: 5.5, 3: 5.1, 4: 0.0}, 4)
+    stamped = [
+        msgspec.structs.replace(one, summary={"ticdc.applied": "5:2"} if one.snapshot_id == 2 else {})
+        for one in held.snapshots
+    ]
+    assert expendable(msgspec.structs.replace(held, snapshots=stamped), POLICY, NOW) == {1, 3}
+
+
+def test_what_a_table_was_set_back_from_stays() -> None:
+    """The job tells people to roll forward to it."""
+    stamp = {"ticdc.applied": "5:2", "ticdc.floor": "1", "ticdc.job": "j", "ticdc.snapshot": "3"}
+    assert expendable(metadata({1: 90.0, 2: 80.0, 3: 70.0}, 1, properties=stamp), POLICY, NOW) == {2}
+
+
 def test_what_is_current_or_tagged_stays_however_old() -> None:
     ages = {1: 90.0, 2: 80.0, 3: 70.0}
     refs = {"main": {"snapshot-id": 3, "type": "branch"}, "audit": {"snapshot-id": 1, "type": "tag"}}

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.table_filter import table_filter
+from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.run.open import open_spark
 from ticdc_spark.replicate.run.upkeep import policy_of
@@ -15,17 +16,23 @@ def look_after(job: Job, rules: Sequence[str], orphans: float | None) -> Iterato
     """Look after each table of a job that the rules choose; gives what was done, in words.
 
     ``orphans``: files that no commit has are removed where they are older than this time; ``None``: they stay.
-    Raises: SinkFault, EnvironmentFault when Spark does not start
+    Raises: SinkFault once all tables were tried, EnvironmentFault when Spark does not start
     """
     wanted = table_filter(tuple(rules) or ("*.*",))
     # No lease: to a job that runs, this is another writer, as any tool's upkeep is.
+    fault: SinkFault | None = None
     sink = sink_kind(job).open(open_spark(job), job.sink, job.writer, lambda: None)
     for name in sorted(sink.list_tables(job.name)):
         if wanted(*name):
-            done = sink.look_after(name, policy_of(job.upkeep), time.time())
-            if orphans is not None and (removed := sink.remove_orphans(name, orphans)):
-                done.append(f"{removed} orphan files removed")
+            try:
+                done = sink.look_after(name, policy_of(job.upkeep), time.time())
+                if orphans is not None and (removed := sink.remove_orphans(name, orphans)):
+                    done.append(f"{removed} orphan files removed")
+            except SinkFault as raised:
+                fault, done = raised, [str(raised)]
             yield name, done
+    if fault is not None:
+        raise fault
 
 
 __all__ = ["look_after"]

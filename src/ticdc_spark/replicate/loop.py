@@ -177,7 +177,7 @@ class _Turns:
     def _wait(self, report: BatchReport, began: float) -> None:
         """Wait for the next batch: at once where a full one is there, else ``commit-interval`` after this one."""
         pause = 0.0 if report.left else self.job.poll_interval
-        if report.messages and self.until_ts is None and (report.left or 0) < self.job.batch_rows:
+        if report.messages and self.until_ts is None and not report.full:
             pause = max(pause, began + self.job.commit_interval - time.monotonic())
         if pause > 0:
             self.heart.beat("waiting", report.progress.batch)

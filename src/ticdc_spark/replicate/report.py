@@ -18,6 +18,8 @@ class BatchReport(msgspec.Struct, frozen=True, kw_only=True):
     """Messages that the batch read."""
     left: int | None = None
     """Messages that are there and not read yet; ``None`` when that is not known."""
+    full: bool = False
+    """More was there than one batch takes."""
     rows: int = 0
     """Row changes that the batch applied."""
     seconds: float = 0.0

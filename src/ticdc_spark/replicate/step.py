@@ -150,6 +150,7 @@ class Steps:
             progress=self.progress,
             messages=messages,
             left=left,
+            full=plan.full,
             rows=result.rows,
             seconds=time.monotonic() - began,
         )

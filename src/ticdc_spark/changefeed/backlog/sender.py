@@ -13,7 +13,6 @@ from ticdc_spark.changefeed.backlog.batch import FileBatch, Tasks
 from ticdc_spark.changefeed.backlog.sending import SendJob, Sent, send_part
 from ticdc_spark.changefeed.config.settings import KafkaTarget
 from ticdc_spark.changefeed.snapshot.faults import raise_fault
-from ticdc_spark.errors import TicdcSparkError
 
 
 class BatchSender:
@@ -22,7 +21,7 @@ class BatchSender:
     def __init__(self, kafka: KafkaTarget, tasks: Tasks, folder: Path, token: str, sent: Callable[[], None]) -> None:
         """``folder``: of the state; ``token``: to send while it is ours. ``sent`` is called after each batch."""
         self._kafka, self._tasks, self._folder, self._token, self._on_sent = kafka, tasks, folder, token, sent
-        self._done: deque[tuple[int, FileBatch, TicdcSparkError | None]] = deque()
+        self._done: deque[tuple[int, FileBatch, BaseException | None]] = deque()
         self._thread: threading.Thread | None = None
         self.rows = 0
         self.messages = 0
@@ -61,14 +60,14 @@ class BatchSender:
             self._thread = None
 
     def _send(self, ticket: int, batch: FileBatch) -> None:
-        error: TicdcSparkError | None = None
+        error: BaseException | None = None
         try:
             job = SendJob(kafka=self._kafka, parts=batch.parts, folder=self._folder.absolute(), token=self._token)
             for one in self._tasks.run(send_part, job, len(batch.parts), Sent):
                 if one.fault:
                     raise_fault(one.fault, one.text)
             failpoints.point("batch")
-        except TicdcSparkError as raised:
+        except BaseException as raised:  # noqa: BLE001 - whatever it is, the loop's thread raises it
             error = raised
         shutil.rmtree(batch.folder, ignore_errors=True)
         self._done.append((ticket, batch, error))

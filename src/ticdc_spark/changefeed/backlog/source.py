@@ -125,7 +125,7 @@ class BacklogCapture:
 
     def _by_one(self, state: CaptureState) -> Generator[Element, None, tuple[bool, CaptureState]]:
         """Read by one process until the backlog is long again; whether the source has ended."""
-        look = time.monotonic() + _LOOK
+        look, began = time.monotonic() + _LOOK, state.commit_ts
         elements = self._inner.read(state)
         assert isinstance(elements, Generator)
         with closing(elements):
@@ -138,7 +138,8 @@ class BacklogCapture:
                     self._tasks.close()  # a changefeed goes on for long, and Spark takes much memory
                 if not bounded and isinstance(captured, Resolved) and time.monotonic() > look:
                     look = time.monotonic() + _LOOK
-                    if self._behind(state) >= self._least:
+                    # Not before it got on: what it has read and not given yet would be read again.
+                    if state.commit_ts > began and self._behind(state) >= self._least:
                         return False, state
         return True, state
 
@@ -254,10 +255,13 @@ class BacklogCapture:
 
     def _given(self, state: CaptureState, element: Element) -> Generator[Element, None, CaptureState]:
         if isinstance(element, Prepared):
-            while not self._room.acquire(timeout=0.2):
-                if self._closed:
-                    break
-            self._given_batches += 1
+            if element.batch.rows:
+                while not self._room.acquire(timeout=0.2):
+                    if self._closed:
+                        break
+                self._given_batches += 1
+            else:
+                shutil.rmtree(element.batch.folder, ignore_errors=True)  # it is not sent, so nobody reports it as sent
             state = follow(state, element.end)
         else:
             state = follow(state, element)

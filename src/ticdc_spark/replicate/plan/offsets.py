@@ -20,7 +20,8 @@ def choose_offsets(job: Job, source: Source, progress: Progress, number: int, ta
     starts = first_offsets(source, progress, end_offsets)
     cut = source.cap(starts, end_offsets, job.batch_rows, job.batch_bytes)
     fixed = tuple(sorted((topic, partition, end) for (topic, partition), end in cut.items()))
-    return Plan(generation=progress.generation, batch=number, end_offsets=fixed)
+    full = any(cut[place] < end for place, end in end_offsets.items())
+    return Plan(generation=progress.generation, batch=number, end_offsets=fixed, full=full)
 
 
 def lagging(source: Source, progress: Progress, targets: Offsets) -> Offsets | None:

@@ -280,6 +280,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     mode: ModeName | Literal[""] = ""
     anew: bool = False
     """The offsets were chosen again, after a try that may have landed others."""
+    full: bool = False
+    """More was there than one batch takes."""
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):

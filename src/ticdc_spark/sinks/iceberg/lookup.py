@@ -5,6 +5,7 @@ statistics leave out what cannot hold a key. What this does not read is left to 
 (``row_delta.positions``), which is also what the tests compare it with.
 """
 
+import logging
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ import pyarrow.parquet as pq
 
 from ticdc_spark.sinks.iceberg.manifests import LiveFile, Manifests
 
+log = logging.getLogger(__name__)
 FieldIds: TypeAlias = Mapping[str, int]
 """Iceberg's ids of columns, by name."""
 MayHold: TypeAlias = Callable[[Any, Any], bool]
@@ -44,26 +46,29 @@ class Lookup:
         """The rows of a snapshot that have one of ``keys``: positions, rising, by the location of their file.
 
         ``keys``: columns as the table has them, none of them null. ``None``: this table cannot be read so.
-        Raises: OSError
         """
         if not all(_is_exact(field.type) for field in keys.schema):
             return None
-        live = self._manifests.live_files(manifest_list)
+        try:
+            return self._find(manifest_list, keys, [field_ids[name] for name in keys.column_names])
+        except (pa.ArrowException, OSError) as error:
+            # A codec that pyarrow does not have, or a column of another type than the table's.
+            log.info("old rows are looked up by Iceberg's reader: %s", error)
+            return None
+
+    def _find(self, manifest_list: str, keys: pa.Table, ids: Sequence[int]) -> dict[str, pa.Array] | None:
+        live = self._manifests.live_files(manifest_list, ids[0])
         if live is None:
             return None
-        ids = [field_ids[name] for name in keys.column_names]
         may_hold = _may_hold(keys.column(0))
-        wanted = [file for file in live.data if may_hold(*_bounds_of(file, ids[0], keys.schema.field(0).type))]
+        wanted = [file for file in live.data if may_hold(*_bounds_of(file, keys.schema.field(0).type))]
         found: dict[str, pa.Array] = {}
         for parts in _together(wanted, ids, may_hold):
             if parts is None:
                 return None
-            try:
-                for file, positions in _matching(parts, keys):
-                    held = found.get(file.location)
-                    found[file.location] = positions if held is None else pa.concat_arrays([held, positions])
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-                return None  # a column of another type than the table's
+            for file, positions in _matching(parts, keys):
+                held = found.get(file.location)
+                found[file.location] = positions if held is None else pa.concat_arrays([held, positions])
         sequences = {file.location: file.sequence for file in wanted}
         return self._without_deleted(found, sequences, live.deletes)
 
@@ -117,13 +122,17 @@ def _read_deletes(path: Path) -> dict[str, pa.Array]:
         rows = file.read(columns=["file_path", "pos"], use_threads=False).combine_chunks()
     if not len(rows):
         return {}
-    files = rows.column("file_path").combine_chunks()
-    positions = rows.column("pos").combine_chunks()
-    found: dict[str, pa.Array] = {}
-    for number, location in enumerate(files.dictionary.to_pylist()):
-        here = positions.filter(pc.equal(files.indices, number))
-        found[location] = pa.concat_arrays([found[location], here]) if location in found else here
-    return found
+    files = rows.column("file_path").unify_dictionaries().combine_chunks()
+    order = pc.sort_indices(files.indices)
+    numbers = np.asarray(files.indices.take(order))
+    positions = rows.column("pos").combine_chunks().take(order)
+    begins = np.flatnonzero(np.diff(numbers, prepend=-1))
+    ends = [*begins[1:], len(numbers)]
+    names = files.dictionary
+    return {
+        names[int(numbers[begin])].as_py(): positions.slice(begin, end - begin)
+        for begin, end in zip(begins, ends, strict=True)
+    }
 
 
 def _is_exact(kind: pa.DataType) -> bool:
@@ -142,6 +151,8 @@ def _is_exact(kind: pa.DataType) -> bool:
 
 def _may_hold(keys: pa.ChunkedArray) -> MayHold:
     """Whether some of the keys' first column lies between two bounds."""
+    if not (pa.types.is_integer(keys.type) or pa.types.is_string(keys.type)):
+        return lambda low, high: True  # no bounds are read of other types
     ends = pc.min_max(keys)
     least, greatest = ends["min"].as_py(), ends["max"].as_py()
     numbers = np.unique(keys.to_numpy()) if pa.types.is_integer(keys.type) else None
@@ -164,9 +175,9 @@ def _may_hold(keys: pa.ChunkedArray) -> MayHold:
     return meets
 
 
-def _bounds_of(file: LiveFile, field_id: int, kind: pa.DataType) -> tuple[Any, Any]:
+def _bounds_of(file: LiveFile, kind: pa.DataType) -> tuple[Any, Any]:
     """Bounds of a column in a file: numbers, or UTF-8 that may be cut short; ``None``: not known."""
-    low, high = file.lower.get(field_id), file.upper.get(field_id)
+    low, high = file.lower, file.upper
     if low is None or high is None:
         return None, None
     if pa.types.is_integer(kind):

@@ -30,9 +30,9 @@ class LiveFile(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
     sequence: int
     """A position delete counts for data files whose number is not higher."""
-    lower: dict[int, bytes]
-    """By field id; the bytes of Iceberg's single-value serialisation."""
-    upper: dict[int, bytes]
+    lower: bytes | None
+    """Of one column, as Iceberg's single-value serialisation; ``None``: not known."""
+    upper: bytes | None
 
 
 class LiveFiles(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,43 +47,46 @@ class Manifests:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._kept: OrderedDict[str, list[tuple[int, LiveFile]] | None] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, int], list[tuple[int, LiveFile]] | None] = OrderedDict()
         self._entries = 0
 
-    def live_files(self, manifest_list: str) -> LiveFiles | None:
-        """The files of a snapshot; ``None`` where some of them are not what this module reads: another format than
-        Parquet, equality deletes, deletion vectors, encryption, or not on a local disk.
+    def live_files(self, manifest_list: str, field_id: int) -> LiveFiles | None:
+        """The files of a snapshot, with the bounds of one column.
+
+        ``None`` where some of them are not what this module reads: another format than Parquet, equality deletes,
+        deletion vectors, encryption, or not on a local disk.
 
         Raises: OSError
         """
         found = LiveFiles(data=[], deletes=[])
         path = local_folder(manifest_list)
         for manifest in [] if path is None else _records(path):
-            entries = None if manifest.get("key_metadata") else self._entries_of(manifest)
+            entries = None if manifest.get("key_metadata") else self._entries_of(manifest, field_id)
             if entries is None:
                 return None
             for content, file in entries:
                 (found.data if content == _DATA else found.deletes).append(file)
         return None if path is None else found
 
-    def _entries_of(self, manifest: dict[str, Any]) -> list[tuple[int, LiveFile]] | None:
+    def _entries_of(self, manifest: dict[str, Any], field_id: int) -> list[tuple[int, LiveFile]] | None:
         location = str(manifest["manifest_path"])
+        key = location, field_id
         with self._lock:
-            if location in self._kept:
-                self._kept.move_to_end(location)
-                return self._kept[location]
-        entries = _read(location, int(manifest.get("sequence_number") or 0))
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        entries = _read(location, int(manifest.get("sequence_number") or 0), field_id)
         with self._lock:
-            if location not in self._kept:
-                self._kept[location] = entries
-                self._entries += len(entries or ())
+            if key not in self._kept:
+                self._kept[key] = entries
+                self._entries += 1 + len(entries or ())
             while self._entries > _MOST_ENTRIES and len(self._kept) > 1:
                 _, gone = self._kept.popitem(last=False)
-                self._entries -= len(gone or ())
+                self._entries -= 1 + len(gone or ())
         return entries
 
 
-def _read(location: str, sequence: int) -> list[tuple[int, LiveFile]] | None:
+def _read(location: str, sequence: int, field_id: int) -> list[tuple[int, LiveFile]] | None:
     """Live entries of a manifest with their content; ``sequence``: of entries that inherit it."""
     path = local_folder(location)
     if path is None:
@@ -104,15 +107,15 @@ def _read(location: str, sequence: int) -> list[tuple[int, LiveFile]] | None:
             path=file,
             rows=held["record_count"],
             sequence=sequence if number is None else number,
-            lower=_bounds(held.get("lower_bounds")),
-            upper=_bounds(held.get("upper_bounds")),
+            lower=_bound(held.get("lower_bounds"), field_id),
+            upper=_bound(held.get("upper_bounds"), field_id),
         )
         found.append((content, live))
     return found
 
 
-def _bounds(pairs: list[dict[str, Any]] | None) -> dict[int, bytes]:
-    return {pair["key"]: pair["value"] for pair in pairs or ()}
+def _bound(pairs: list[dict[str, Any]] | None, field_id: int) -> bytes | None:
+    return next((pair["value"] for pair in pairs or () if pair["key"] == field_id), None)
 
 
 def _records(path: Path) -> Iterator[dict[str, Any]]:

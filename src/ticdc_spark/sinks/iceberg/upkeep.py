@@ -14,7 +14,7 @@ from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import UpkeepPolicy
 from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.loads import IcebergLoads
-from ticdc_spark.sinks.iceberg.stamps import note_of
+from ticdc_spark.sinks.iceberg.stamps import MARK, note_of
 
 TARGET_BYTES = 512 << 20
 """Of data files, as Iceberg's procedure has it."""
@@ -30,6 +30,7 @@ _DATA = {
     "min-input-files": "5",
     "delete-ratio-threshold": str(MOSTLY_DELETED),
     "partial-progress.enabled": "true",
+    "max-files-to-rewrite": "2000",
 }
 
 
@@ -157,14 +158,17 @@ def expendable(metadata: Metadata, policy: UpkeepPolicy, now: float) -> set[int]
     if branches - {"main"}:
         return set()
     kept = {ref.snapshot_id for ref in metadata.refs.values()} | _since_stamp(metadata)
-    newest: dict[int, tuple[int, int]] = {}
+    if (note := note_of(metadata.properties)) is not None and note.snapshot is not None:
+        kept.add(note.snapshot)  # after a rollback it is on no way, and where a person may want to go back to
+    newest: dict[int, tuple[bool, int, int]] = {}
     for one in metadata.snapshots:
-        hour = one.timestamp_ms // _HOUR_MS
-        newest[hour] = max(newest.get(hour, (0, 0)), (one.timestamp_ms, one.snapshot_id))
+        hour, before = one.timestamp_ms // _HOUR_MS, (False, 0, 0)
+        # One with a stamp, where there is one: a table that is set back to it is known.
+        newest[hour] = max(newest.get(hour, before), (MARK in one.summary, one.timestamp_ms, one.snapshot_id))
     gone = set()
     for one in metadata.snapshots:
         age = now - one.timestamp_ms / 1000
-        of_its_hour = newest[one.timestamp_ms // _HOUR_MS][1] == one.snapshot_id
+        of_its_hour = newest[one.timestamp_ms // _HOUR_MS][2] == one.snapshot_id
         if age > policy.keep_hourly or (age > policy.keep_all and not of_its_hour):
             gone.add(one.snapshot_id)
     return gone - kept
