@@ -166,7 +166,7 @@ class Decider:
             log.warning("there are watermarks: a new job would run in mode watermark, which is exact")
         registered = None if self.registry is None else self.registry.tables(controls)
         begun, controls = without_ddl(progress, controls, self.protocol)
-        arrived = (*folded[:5], registered, *folded[5:])
+        arrived = (landed.number, controls, *folded[2:5], registered, *folded[5:])
         return mode, self._fold_with_upstream(begun, lambda progress: advance_arrived(progress, *arrived))
 
     def _fold_with_upstream(self, begun: Progress, fold: Callable[[Progress], Advanced]) -> Advanced:

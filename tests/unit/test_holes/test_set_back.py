@@ -67,7 +67,7 @@ def test_a_table_rolled_back_under_a_running_job_ends_the_run_and_is_brought_for
     shop.rollback("t", 2)
     shop.insert("t", id="9", v="y")
     shop.watermark()
-    with pytest.raises(SinkFault, match="A job that starts anew applies what the table lacks"):
+    with pytest.raises(SinkFault, match="Start the job again"):
         shop.run()
     shop.run()
     assert shop.rows("t") == [*WHOLE, (9, "y")]

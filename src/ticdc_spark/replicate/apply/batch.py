@@ -240,7 +240,7 @@ class TimelineWork:
         promise = self.promised.get(table)
         looked = look_at(batch.sink, batch.job, table, promise, arrival=batch.arrival, job_applied=batch.job_applied)
         if looked.behind:
-            raise SinkFault(f"{looked.behind}, while the job ran. A job that starts anew applies what the table lacks")
+            raise SinkFault(f"{looked.behind}, while the job ran. Start the job again: it applies what the table lacks")
         self.stamps[table] = looked.stamp
         self.known[table] = looked.state
         self.seen[table] = looked.snapshot
