@@ -60,8 +60,12 @@ class Running:
 def begun(folder: Path, retry_for: str) -> Running:
     more = f'retry-for = "{retry_for}"\ncommit-interval = "100ms"\npoll-interval = "100ms"'
     running = Running(write_job(folder, topic(folder, FIRST), more))
-    running.wait(lambda: running.rows == 4)
-    running.wait(lambda: running.status.phase == "waiting")
+    try:
+        running.wait(lambda: running.rows == 4)
+        running.wait(lambda: running.status.phase == "waiting")
+    except AssertionError:
+        running.end()
+        raise
     catalog = folder / "lake" / "catalog.db"
     catalog.rename(folder / "away")
     catalog.mkdir()  # else SQLite would make a new one

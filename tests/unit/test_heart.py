@@ -106,3 +106,13 @@ def test_a_source_is_silent_if_none_of_its_brokers_accepts_a_connection(tmp_path
     assert "127.0.0.1:99999" in silent(kafka(99999))
     assert silent(FilesSource(path=tmp_path)) == ""
     assert "is not there" in silent(FilesSource(path=tmp_path / "gone"))
+
+
+def test_a_wait_is_written_at_once(tmp_path: Path) -> None:
+    with Heart(Store(tmp_path), every=1e9, suspicious=1e9) as heart:
+        heart.start()
+        heart.beat("source", 7)
+        heart.beat("plan", 7)
+        assert status(tmp_path).phase == "source", "a phase of a moment is not"
+        heart.beat("waiting", 7)
+        assert status(tmp_path).phase == "waiting"

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ticdc_spark.sinks.iceberg import lookup
+from ticdc_spark.sinks.iceberg.files import lookup
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from ticdc_spark.streams.decoders import decoder_of
 from ticdc_spark.streams.detect import ENOUGH, detected
 from ticdc_spark.streams.reader import EventReader
 from ticdc_spark.topics.kafka_reader import TopicReader
+from ticdc_spark.topics.manifest import ends as ends_of
 from ticdc_spark.topics.manifest import list_recorded, spans
 from ticdc_spark.topics.messages import recorded_messages
 
@@ -142,9 +143,7 @@ class StreamCapture:
             yield decoder, EventReader(decoder, options, schemas=schemas, fetch=fetch, lookup=lookup)
 
     def _recorded(self, path: Path, decoder: Decoder, reader: EventReader, state: CaptureState) -> Iterator[Captured]:
-        ends = {
-            partition: 1 + max(span.last for span in held) for partition, held in spans(list_recorded(path)).items()
-        }
+        ends = ends_of(spans(list_recorded(path)))
         order = Reordering(decoder, reader, state, ends)
         for partition, part in order.parts.items():
             part.idle = part.next >= ends[partition]

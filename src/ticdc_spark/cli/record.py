@@ -16,7 +16,7 @@ from ticdc_spark.cli.output.logging import console
 from ticdc_spark.errors import SourceFault
 from ticdc_spark.model import Offsets
 from ticdc_spark.topics.kafka_reader import Place, TopicReader
-from ticdc_spark.topics.manifest import list_recorded, spans
+from ticdc_spark.topics.manifest import ends, list_recorded, spans
 from ticdc_spark.topics.writer import FORMATS, RecordWriter, recording
 
 _PLAIN_SECONDS = 5.0
@@ -88,7 +88,7 @@ def _held(folder: Path) -> Offsets:
         if any(not path.name.startswith(".") for path in folder.iterdir()):
             raise
         return {}
-    return {partition: 1 + max(span.last for span in found) for partition, found in spans(files).items()}
+    return ends(spans(files))
 
 
 @contextmanager

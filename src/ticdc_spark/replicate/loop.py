@@ -92,9 +92,9 @@ def _run(turns: "_Turns", opened: Callable[[], Steps | None]) -> Summary:
                 progress = steps.progress
                 patience.worked()
                 if turns.finished:
-                    names = ((table.schema, table.name) for table in progress.tables)
-                    written = {(one.schema, one.name): one.snapshot_id for one in progress.tables}
-                    turns.caretaker.finish(steps.sink, progress, [n for n in names if written[n] != before.get(n)])
+                    written = {(table.schema, table.name): table.snapshot_id for table in progress.tables}
+                    touched = [name for name, snapshot in written.items() if snapshot != before.get(name)]
+                    turns.caretaker.finish(steps.sink, progress, touched)
             except EnvironmentFault as fault:
                 pause = None if jvm_is_gone() else patience.pause_after(fault)
                 if pause is None:

@@ -64,6 +64,11 @@ def spans(files: Iterable[RecordedFile]) -> dict[tuple[str, int], list[Span]]:
     return dict(found)
 
 
+def ends(held: Mapping[tuple[str, int], Sequence[Span]]) -> dict[tuple[str, int], int]:
+    """The offset after the last of each partition, of which ``spans`` gives what is there."""
+    return {partition: 1 + max(span.last for span in of) for partition, of in held.items()}
+
+
 def _files(path: Path) -> list[tuple[Path, Kind]]:
     try:
         if path.is_file():
@@ -164,4 +169,4 @@ def _check_offsets(partition: tuple[str, int], files: Sequence[RecordedFile]) ->
             seen[offset] = file.path
 
 
-__all__ = ["SUFFIXES", "Chunk", "Kind", "RecordedFile", "Span", "list_recorded", "spans"]
+__all__ = ["SUFFIXES", "Chunk", "Kind", "RecordedFile", "Span", "ends", "list_recorded", "spans"]

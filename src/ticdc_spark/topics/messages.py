@@ -15,6 +15,7 @@ from ticdc_spark.topics import parquet as recorded_parquet
 from ticdc_spark.topics.chunk import Chunk
 from ticdc_spark.topics.json_lines import Piece
 from ticdc_spark.topics.manifest import RecordedFile, list_recorded, spans
+from ticdc_spark.topics.manifest import ends as ends_of
 
 _BATCH_ROWS = 1024
 _LOOK_AGAIN_SECONDS = 0.5
@@ -35,7 +36,7 @@ def recorded_messages(
     read = dict(start or {})
     while True:
         files = list_recorded(path)
-        ends = {partition: 1 + max(span.last for span in held) for partition, held in spans(files).items()}
+        ends = ends_of(spans(files))
         wanted = {partition: (read.get(partition, 0), end) for partition, end in ends.items()}
         groups = _groups([file for file in files if _holds(file, wanted)])
         streams = [_chain(group, wanted) for group in groups]

@@ -16,7 +16,7 @@ from ticdc_spark.errors import TicdcSparkError
 from ticdc_spark.model import Envelope, Event, Message, Rejected, TopicPartition, Watermark
 from ticdc_spark.protocols.base import Decoder
 from ticdc_spark.topics.kafka_reader import TopicReader
-from ticdc_spark.topics.manifest import list_recorded, spans
+from ticdc_spark.topics.manifest import ends, list_recorded, spans
 from ticdc_spark.topics.messages import recorded_messages
 
 _STAIR = 500
@@ -193,8 +193,7 @@ class _Opening:
 
 def _messages(stream: Stream, piece: Piece) -> Iterator[Message]:
     if stream.path is not None:
-        ends = {at: 1 + max(span.last for span in held) for at, held in spans(list_recorded(stream.path)).items()}
-        start = {**ends, piece.place: piece.first}
+        start = {**ends(spans(list_recorded(stream.path))), piece.place: piece.first}
         for message in recorded_messages(stream.path, start=start):
             if message.offset >= piece.end:
                 return

@@ -38,6 +38,7 @@ from ticdc_spark.model import Message, Offsets, TopicPartition
 from ticdc_spark.protocols.base import Decoder
 from ticdc_spark.streams.reader import EventReader
 from ticdc_spark.topics.kafka_reader import TopicReader
+from ticdc_spark.topics.manifest import ends as ends_of
 from ticdc_spark.topics.manifest import list_recorded, spans
 
 STRETCH = 100_000
@@ -110,8 +111,7 @@ class BacklogCapture:
         stream = self._inner.stream
         known = {(at.topic, at.partition): at for at in StreamPosition.parse(state.position).partitions}
         if stream.path is not None:
-            held = spans(list_recorded(stream.path))
-            ends = {place: 1 + max(span.last for span in of) for place, of in held.items()}
+            ends = ends_of(spans(list_recorded(stream.path)))
             first = dict.fromkeys(ends, 0)
         else:
             assert stream.servers is not None

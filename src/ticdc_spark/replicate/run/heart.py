@@ -38,6 +38,7 @@ class Heart:
         self.status = Status(state="pending", at=now, started_at=now, pid=os.getpid(), phase="starting")
         self._silent, self._every, self._suspicious = silent, every, suspicious
         self._since = time.monotonic()
+        self._written = ""  # the phase that is stored
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._go_on, name="status-heartbeat", daemon=True)
@@ -66,12 +67,13 @@ class Heart:
         self._thread.start()
 
     def beat(self, phase: str, batch: int) -> None:
-        """Note what the job is doing."""
+        """Note what the job is doing. It is written at most once a second; a wait, the phase that lasts, at once."""
         with self._lock:
             before = self.status
             self.status = msgspec.structs.replace(before, state="normal", phase=phase, batch=batch, error=None)
             self._since = time.monotonic()
-        if before.state != "normal" or time.time() - before.at >= 1.0:
+        waits = phase == "waiting" != self._written
+        if waits or before.state != "normal" or time.time() - before.at >= 1.0:
             self._write()
 
     def trouble(self, error: str) -> None:
@@ -122,6 +124,7 @@ class Heart:
     def _write(self) -> None:
         with self._lock:
             self.status = msgspec.structs.replace(self.status, at=time.time())
+            self._written = self.status.phase
             self.store.save_status(self.status)
 
 

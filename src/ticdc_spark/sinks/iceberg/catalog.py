@@ -13,8 +13,8 @@ from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.names import escape
 from ticdc_spark.sinks.iceberg.faults import faults, quote
+from ticdc_spark.sinks.iceberg.files.lookup import Lookup
 from ticdc_spark.sinks.iceberg.java import JavaNames
-from ticdc_spark.sinks.iceberg.lookup import Lookup
 from ticdc_spark.spark.types import LakeColumn
 
 NAMESPACE = "_ticdc_spark"

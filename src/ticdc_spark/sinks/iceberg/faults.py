@@ -29,6 +29,12 @@ def quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def text_literal(text: str) -> str:
+    """A text for Spark SQL."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
 def _reason(error: Any) -> str:
     """The text of a Java exception, with that of its first cause where it does not contain it."""
     text, cause = str(error), error.getCause()

@@ -35,8 +35,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     """A snapshot, as Iceberg's metadata has it."""
 
     snapshot_id: int
-    summary: Mapping[str, str]
+    summary: Mapping[str, str] = {}
     """``operation`` is one of its keys."""
+    timestamp_ms: int = 0
     parent_snapshot_id: int | None = None
     sequence_number: int = 0
     """0 in a table of version 1."""

@@ -16,8 +16,8 @@ from pyspark.sql import functions as sf
 
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import Stamp
-from ticdc_spark.sinks.iceberg.data_files import DataFiles, write_file
 from ticdc_spark.sinks.iceberg.faults import faults, quote
+from ticdc_spark.sinks.iceberg.files.data_files import DataFiles, write_file
 from ticdc_spark.sinks.iceberg.java import to_dict
 from ticdc_spark.sinks.iceberg.rows.row_delta import described, layout
 from ticdc_spark.sinks.iceberg.rows.spark_writer import SUMMARY, SparkWriter

@@ -22,10 +22,9 @@ class LogTableFiles:
 
     def __init__(self, spark: SparkSession, name: str) -> None:
         """``name``: of the table, for SQL, quoted."""
-        jvm: Any = spark._jvm
         self.name = name
         self._session = spark._jsparkSession
-        self._iceberg = jvm.org.apache.iceberg
+        self._iceberg = _iceberg(spark)
         self._util = self._iceberg.spark.Spark3Util
         with faults(f"{name} cannot be opened"):
             table = self._load()

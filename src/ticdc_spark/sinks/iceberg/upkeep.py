@@ -6,13 +6,16 @@ files of position deletes are put together.
 
 import time
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 from pyspark.sql import Row, SparkSession
 
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import UpkeepPolicy
-from ticdc_spark.sinks.iceberg.faults import faults
+from ticdc_spark.sinks.history import Note
+from ticdc_spark.sinks.iceberg.faults import faults, text_literal
+from ticdc_spark.sinks.iceberg.java import Snapshot
 from ticdc_spark.sinks.iceberg.loads import IcebergLoads
 from ticdc_spark.sinks.iceberg.stamps import MARK, note_of
 
@@ -34,13 +37,6 @@ _DATA = {
 }
 
 
-class _Snapshot(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    snapshot_id: int
-    timestamp_ms: int
-    parent_snapshot_id: int | None = None
-    summary: Mapping[str, str] = {}
-
-
 class _Ref(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     snapshot_id: int
     type: str
@@ -51,12 +47,12 @@ class Metadata(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
 
     current_snapshot_id: int | None = None
     """-1 or ``None`` without a snapshot."""
-    snapshots: Sequence[_Snapshot] = ()
+    snapshots: Sequence[Snapshot] = ()
     refs: Mapping[str, _Ref] = {}
     properties: Mapping[str, str] = {}
 
     @property
-    def current(self) -> _Snapshot | None:
+    def current(self) -> Snapshot | None:
         """The current snapshot."""
         return next((one for one in self.snapshots if one.snapshot_id == self.current_snapshot_id), None)
 
@@ -68,71 +64,67 @@ class IcebergUpkeep(IcebergLoads):
         """See ``Upkeep``."""
         done: list[str] = []
         with faults(f"upkeep of {table} fails"), self.session() as session:
-            metadata = self._metadata(table)
-            if metadata is None or (current := metadata.current) is None:
+            loaded = self.find_table(table)
+            metadata = Metadata() if loaded is None else self._metadata(loaded)
+            if (current := metadata.current) is None:
                 return []
             if (small := small_files(current.summary)) >= policy.small_files or is_mostly_deleted(current.summary):
-                row = self._call(session, "rewrite_data_files", table, _DATA)
+                row = self._call(session, "rewrite_data_files", table, _options(_DATA))[0]
                 if row.rewritten_data_files_count:
                     done.append(
                         f"{row.rewritten_data_files_count} data files, of {small} small ones, became "
                         f"{row.added_data_files_count}"
                     )
             if int(current.summary.get("total-delete-files", "0")) >= policy.small_files:
-                row = self._call(session, "rewrite_position_delete_files", table, {})
+                row = self._call(session, "rewrite_position_delete_files", table)[0]
                 if row.rewritten_delete_files_count:
                     done.append(
                         f"{row.rewritten_delete_files_count} files of deletes became {row.added_delete_files_count}"
                     )
-            expired = self._expire(table, policy, now)
+            if done:
+                loaded = self.load_table(table)
+                metadata = self._metadata(loaded)
+            expired = self._expire(loaded, metadata, policy, now)
             if expired:
                 done.append(f"{expired} snapshots expired")
         return done
 
     def remove_orphans(self, table: TableName, older_than: float) -> int:
         """See ``Upkeep``."""
+        at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(older_than))
         with faults(f"upkeep of {table} fails"), self.session() as session:
-            self.fence()
-            at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(older_than))
-            name = self._procedure_name(table)
-            sql = f"CALL {self.catalog}.system.remove_orphan_files(table => {name}, older_than => TIMESTAMP '{at}')"
-            return len(session.sql(sql).collect())
+            return len(self._call(session, "remove_orphan_files", table, f", older_than => TIMESTAMP '{at}'"))
 
-    def _call(self, session: SparkSession, procedure: str, table: TableName, options: Mapping[str, str]) -> Row:
+    def _call(self, session: SparkSession, procedure: str, table: TableName, more: str = "") -> list[Row]:
+        """Call a procedure of Iceberg for a table; ``more``: further arguments."""
+        name = text_literal(self.sql_name(table).split(".", 1)[1])
         self.fence()
-        pairs = ", ".join(f"'{key}', '{value}'" for key, value in options.items())
-        more = f", options => map({pairs})" if pairs else ""
-        sql = f"CALL {self.catalog}.system.{procedure}(table => {self._procedure_name(table)}{more})"
-        return session.sql(sql).collect()[0]
+        return session.sql(f"CALL {self.catalog}.system.{procedure}(table => {name}{more})").collect()
 
-    def _procedure_name(self, table: TableName) -> str:
-        """The table as an argument of a procedure: a SQL text that holds quoted names."""
-        name = self.sql_name(table).split(".", 1)[1]
-        return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-    def _metadata(self, table: TableName) -> Metadata | None:
-        loaded = self.find_table(table)
-        if loaded is None:
-            return None
+    def _metadata(self, loaded: Any) -> Metadata:
         text = str(self.iceberg.TableMetadataParser.toJson(loaded.operations().current()))
         return msgspec.json.decode(text, type=Metadata)
 
-    def _expire(self, table: TableName, policy: UpkeepPolicy, now: float) -> int:
+    def _expire(self, loaded: Any, metadata: Metadata, policy: UpkeepPolicy, now: float) -> int:
         """Expire what ``policy`` does not keep; returns how many snapshots went."""
-        metadata = self._metadata(table)
-        if metadata is None or metadata.properties.get("gc.enabled") == "false":
+        if metadata.properties.get("gc.enabled") == "false":
             return 0  # whoever set that shares its files with another table
         gone = expendable(metadata, policy, now)
         if not gone:
             return 0
-        update = self.load_table(table).expireSnapshots()
         # The age alone would not keep what the table's own last stamp refers to.
-        update = update.expireOlderThan(0)
+        update = loaded.expireSnapshots().expireOlderThan(0)
         for snapshot in sorted(gone):
             update = update.expireSnapshotId(snapshot)
         self.fence()
         update.commit()
         return len(gone)
+
+
+def _options(options: Mapping[str, str]) -> str:
+    """As an argument of a procedure."""
+    pairs = ", ".join(f"'{key}', '{value}'" for key, value in options.items())
+    return f", options => map({pairs})"
 
 
 def small_files(summary: Mapping[str, str]) -> int:
@@ -157,8 +149,9 @@ def expendable(metadata: Metadata, policy: UpkeepPolicy, now: float) -> set[int]
     branches = {name for name, ref in metadata.refs.items() if ref.type == "branch"}
     if branches - {"main"}:
         return set()
-    kept = {ref.snapshot_id for ref in metadata.refs.values()} | _since_stamp(metadata)
-    if (note := note_of(metadata.properties)) is not None and note.snapshot is not None:
+    note = note_of(metadata.properties)
+    kept = {ref.snapshot_id for ref in metadata.refs.values()} | _since_stamp(metadata, note)
+    if note is not None and note.snapshot is not None:
         kept.add(note.snapshot)  # after a rollback it is on no way, and where a person may want to go back to
     newest: dict[int, tuple[bool, int, int]] = {}
     for one in metadata.snapshots:
@@ -174,9 +167,8 @@ def expendable(metadata: Metadata, policy: UpkeepPolicy, now: float) -> set[int]
     return gone - kept
 
 
-def _since_stamp(metadata: Metadata) -> set[int]:
+def _since_stamp(metadata: Metadata, note: Note | None) -> set[int]:
     """The current snapshot and those before it, back to the one that the last stamp was written with."""
-    note = note_of(metadata.properties)
     parents = {one.snapshot_id: one.parent_snapshot_id for one in metadata.snapshots}
     way: set[int] = set()
     at = metadata.current_snapshot_id

@@ -14,6 +14,7 @@ from ticdc_spark.topics import parquet as recorded_parquet
 from ticdc_spark.topics.chunk import Chunk, Span
 from ticdc_spark.topics.json_lines import Piece
 from ticdc_spark.topics.manifest import RecordedFile, list_recorded, spans
+from ticdc_spark.topics.manifest import ends as ends_of
 
 _TASK_BYTES = 32 << 20
 
@@ -41,7 +42,7 @@ class RecordedTopicSource:
 
     def end_offsets(self) -> Offsets:
         """Offset after the last of each partition."""
-        return {partition: 1 + max(span.last for span in held) for partition, held in spans(self._files()).items()}
+        return ends_of(spans(self._files()))
 
     def notes(self, read: Offsets) -> dict[str, str]:
         """See ``Source``. A file that fills a gap in what was read is noticed by the number of messages there."""
@@ -75,7 +76,7 @@ class RecordedTopicSource:
         spark, files = self._spark, self._files()
         held = spans(files)
         beginning = {partition: at[0].first for partition, at in held.items()}
-        ends = {partition: 1 + max(span.last for span in at) for partition, at in held.items()}
+        ends = ends_of(held)
         # Nothing is removed from a recorded topic in time, so offsets before its first are no loss.
         first = check_start({p: max(o, beginning.get(p, o)) for p, o in start.items()}, end, beginning, ends)
         wanted = {partition: (offset, end[partition]) for partition, offset in first.items()}

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from ticdc_spark import failpoints
 from ticdc_spark.sinks.base import NetChanges
 from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog
-from ticdc_spark.sinks.iceberg.data_files import Written, write_rows
 from ticdc_spark.sinks.iceberg.faults import faults
+from ticdc_spark.sinks.iceberg.files.data_files import Written, write_rows
 from ticdc_spark.sinks.iceberg.rows.row_delta import commit, positions, target
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
 from ticdc_spark.spark.tasks import ArrowTask, chain

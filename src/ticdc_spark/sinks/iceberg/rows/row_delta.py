@@ -2,8 +2,8 @@
 that they replace.
 
 Instead of a MERGE, where tasks and the warehouse share a file system. Old rows are looked up in the key columns of the
-live files (``sinks.iceberg.lookup``); where these are not as this package writes them, by Iceberg's own reader (key
-columns and ``_file``, ``_pos``).
+live files (``sinks.iceberg.files.lookup``); where these are not as this package writes them, by Iceberg's own reader
+(key columns and ``_file``, ``_pos``).
 """
 
 import logging
@@ -22,8 +22,8 @@ from pyspark.sql import functions as sf
 
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import Stamp
-from ticdc_spark.sinks.iceberg.data_files import DataFiles, Written
 from ticdc_spark.sinks.iceberg.faults import faults, quote
+from ticdc_spark.sinks.iceberg.files.data_files import DataFiles, Written
 from ticdc_spark.sinks.iceberg.java import to_dict, to_fields, to_snapshot
 from ticdc_spark.sinks.iceberg.log_table import local_folder
 from ticdc_spark.sinks.iceberg.stamps import note_of, read_note, summary, unseen

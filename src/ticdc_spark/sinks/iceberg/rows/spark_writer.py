@@ -15,7 +15,7 @@ from ticdc_spark.errors import DecisionNeeded, SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import ALWAYS, OP_COLUMN, TIES, ColumnConversion, Fill, Stamp, unconverted
 from ticdc_spark.sinks.history import Note
-from ticdc_spark.sinks.iceberg.faults import faults, quote
+from ticdc_spark.sinks.iceberg.faults import faults, quote, text_literal
 from ticdc_spark.sinks.iceberg.stamps import ABOUT, place_of, read_note, summary, unseen
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
 from ticdc_spark.spark.types import LakeColumn, to_arrow
@@ -142,8 +142,7 @@ def literal(column: LakeColumn, fill: Fill) -> str:
         return f"X'{value.hex()}'"
     if column.type.arrow in {"local", "instant"}:
         value = value.replace(tzinfo=None)
-    text = str(value).replace("\\", "\\\\").replace("'", "\\'")
-    return f"CAST('{text}' AS {column.type.spark})"
+    return f"CAST({text_literal(str(value))} AS {column.type.spark})"
 
 
 __all__ = ["SUMMARY", "SparkWriter", "literal"]

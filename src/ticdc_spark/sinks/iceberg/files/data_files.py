@@ -1,7 +1,7 @@
 """Net changes of one table, written by the task that reads them: data files and the keys whose old rows must go.
 
 One task does a table's whole stretch, so what it finds is exact, and no row goes through Spark. What is left to do is
-to look up where the old rows lie and to commit (``sinks.row_delta``).
+to look up where the old rows lie and to commit (``sinks.iceberg.rows.row_delta``).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -7,10 +7,9 @@ statistics leave out what cannot hold a key. What this does not read is left to 
 
 import logging
 from bisect import bisect_left
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from threading import Lock
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ticdc_spark.sinks.iceberg.manifests import LiveFile, Manifests
+from ticdc_spark.sinks.iceberg.files.kept import Kept
+from ticdc_spark.sinks.iceberg.files.manifests import LiveFile, Manifests
 
 log = logging.getLogger(__name__)
 FieldIds: TypeAlias = Mapping[str, int]
@@ -40,7 +40,7 @@ class Lookup:
 
     def __init__(self) -> None:
         self._manifests = Manifests()
-        self._deletes = _Deletes()
+        self._deletes: Kept[Path, dict[str, pa.Array]] = Kept(_KEPT_BYTES, _size)
 
     def find(self, manifest_list: str, keys: pa.Table, field_ids: FieldIds) -> dict[str, pa.Array] | None:
         """The rows of a snapshot that have one of ``keys``: positions, rising, by the location of their file.
@@ -77,7 +77,7 @@ class Lookup:
     ) -> dict[str, pa.Array]:
         gone: dict[str, list[pa.Array]] = {}
         for file in deletes if found else ():
-            for location, positions in self._deletes.of(file).items():
+            for location, positions in self._deletes.get(file.path, partial(_read_deletes, file.path)).items():
                 if location in found and file.sequence >= sequences[location]:
                     gone.setdefault(location, []).append(positions)
         left = {}
@@ -90,34 +90,12 @@ class Lookup:
         return left
 
 
-class _Deletes:
-    """Positions in files of position deletes, by the location of the data file."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._kept: OrderedDict[Path, dict[str, pa.Array]] = OrderedDict()
-        self._bytes = 0
-
-    def of(self, file: LiveFile) -> dict[str, pa.Array]:
-        with self._lock:
-            if file.path in self._kept:
-                self._kept.move_to_end(file.path)
-                return self._kept[file.path]
-        read = _read_deletes(file.path)
-        with self._lock:
-            if file.path not in self._kept:
-                self._kept[file.path] = read
-                self._bytes += _size(read)
-            while self._bytes > _KEPT_BYTES and len(self._kept) > 1:
-                self._bytes -= _size(self._kept.popitem(last=False)[1])
-        return read
-
-
 def _size(positions: Mapping[str, pa.Array]) -> int:
     return sum(array.nbytes + len(location) for location, array in positions.items())
 
 
 def _read_deletes(path: Path) -> dict[str, pa.Array]:
+    """Positions in a file of position deletes, by the location of the data file."""
     with pq.ParquetFile(path, read_dictionary=["file_path"]) as file:
         rows = file.read(columns=["file_path", "pos"], use_threads=False).combine_chunks()
     if not len(rows):

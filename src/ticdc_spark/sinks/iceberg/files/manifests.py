@@ -3,15 +3,14 @@
 On the driver, from a local disk. Manifests never change, so what was read of one is kept.
 """
 
-from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import fastavro
 import msgspec
 
+from ticdc_spark.sinks.iceberg.files.kept import Kept
 from ticdc_spark.sinks.iceberg.log_table import local_folder
 
 _DELETED = 2
@@ -27,7 +26,6 @@ class LiveFile(msgspec.Struct, frozen=True, kw_only=True):
     location: str
     """Spelt as the manifest has it, which is how position deletes name it."""
     path: Path
-    rows: int
     sequence: int
     """A position delete counts for data files whose number is not higher."""
     lower: bytes | None
@@ -46,9 +44,9 @@ class Manifests:
     """Reads manifests and keeps what was read. Safe to use from several threads."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
-        self._kept: OrderedDict[tuple[str, int], list[tuple[int, LiveFile]] | None] = OrderedDict()
-        self._entries = 0
+        self._kept: Kept[tuple[str, int], list[tuple[int, LiveFile]] | None] = Kept(
+            _MOST_ENTRIES, lambda entries: 1 + len(entries or ())
+        )
 
     def live_files(self, manifest_list: str, field_id: int) -> LiveFiles | None:
         """The files of a snapshot, with the bounds of one column.
@@ -70,20 +68,8 @@ class Manifests:
 
     def _entries_of(self, manifest: dict[str, Any], field_id: int) -> list[tuple[int, LiveFile]] | None:
         location = str(manifest["manifest_path"])
-        key = location, field_id
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
-        entries = _read(location, int(manifest.get("sequence_number") or 0), field_id)
-        with self._lock:
-            if key not in self._kept:
-                self._kept[key] = entries
-                self._entries += 1 + len(entries or ())
-            while self._entries > _MOST_ENTRIES and len(self._kept) > 1:
-                _, gone = self._kept.popitem(last=False)
-                self._entries -= 1 + len(gone or ())
-        return entries
+        sequence = int(manifest.get("sequence_number") or 0)
+        return self._kept.get((location, field_id), lambda: _read(location, sequence, field_id))
 
 
 def _read(location: str, sequence: int, field_id: int) -> list[tuple[int, LiveFile]] | None:
@@ -105,7 +91,6 @@ def _read(location: str, sequence: int, field_id: int) -> list[tuple[int, LiveFi
         live = LiveFile(
             location=held["file_path"],
             path=file,
-            rows=held["record_count"],
             sequence=sequence if number is None else number,
             lower=_bound(held.get("lower_bounds"), field_id),
             upper=_bound(held.get("upper_bounds"), field_id),
