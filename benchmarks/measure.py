@@ -69,6 +69,17 @@ def processor_seconds(without: Collection[int] = ()) -> float:
     return sum(_seconds(pid, 4) for pid in pids - {*without})
 
 
+def seconds_of(pid: int) -> float:
+    """Processor seconds of a process and all below it, ended children included."""
+    return sum(_seconds(below, 4) for below in (pid, *(below for below, _ in _descendants(pid))))
+
+
+def resident_of(pid: int) -> int:
+    """Resident bytes of a process and all below it; of Python's, which share pages, their share."""
+    found = [(pid, "python"), *_descendants(pid)]
+    return sum(_resident(below) if name == "java" else _memory(below) for below, name in found)
+
+
 def _by_name() -> dict[str, float]:
     """Processor seconds of the JVM and of all else below this process, ended children included."""
     found = {"java": 0.0, "python": 0.0}

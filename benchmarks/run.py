@@ -9,7 +9,6 @@ lake is compared with the row counts of the truth.
 from __future__ import annotations
 
 import argparse
-import logging
 import platform
 import shutil
 import sys
@@ -24,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from benchmarks import baselines
+from benchmarks.job import PHASES, phases_of, write_job
 from benchmarks.measure import Measured, measured
 from benchmarks.topic import Recorded, configs, recorded
 from ticdc_spark.config.load import load_job
@@ -40,22 +40,6 @@ from ticdc_spark.spark.decode.rows import ReadPlan, read_rows, rows_ddl
 from ticdc_spark.spark.session.session import coordinates, cores, open_session
 from ticdc_spark.spark.sources.files import RecordedTopicSource
 from ticdc_spark.spark.types import LakeOptions
-
-JOB = """\
-[job]
-name = "bench"
-state = "state"
-batch-rows = {batch_rows}
-batch-bytes = "64 GiB"
-[source]
-kind = "files"
-path = "{topic}"
-protocol = "simple"
-[sink]
-kind = "iceberg"
-warehouse = "lake"
-"""
-PHASES = ("land", "advance", "apply", "commit")
 
 
 class Bench:
@@ -172,10 +156,8 @@ class Bench:
 
     def whole_job(self) -> None:
         folder = self.folder / "job"
-        folder.mkdir(parents=True)
-        job_file = folder / "job.toml"
-        job_file.write_text(JOB.format(batch_rows=self.batch_rows, topic=self.topic.path.absolute()))
-        with self.measure("whole job: ours"), _phases(self.phases):
+        job_file = write_job(folder, self.topic.path, self.batch_rows)
+        with self.measure("whole job: ours"), phases_of(self.phases):
             summary = loop.run(load_job(job_file), once=True)
         if summary.batches != len(self.bounds):
             raise SystemExit(f"the job did {summary.batches} batches, the baselines {len(self.bounds)}")
@@ -228,30 +210,6 @@ class Bench:
 
 def _drain(rows: DataFrame) -> None:
     rows.write.format("noop").mode("overwrite").save()
-
-
-class _PhaseHandler(logging.Handler):
-    def __init__(self, phases: dict[str, float]) -> None:
-        super().__init__(logging.DEBUG)
-        self.phases = phases
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if isinstance(record.args, tuple) and len(record.args) == 2 and record.args[0] in PHASES:
-            phase, spent = record.args
-            self.phases[str(phase)] += float(str(spent))
-
-
-@contextmanager
-def _phases(phases: dict[str, float]) -> Iterator[None]:
-    """Collect what the loop logs of its phases."""
-    logger, handler = logging.getLogger("ticdc_spark.replicate.timer"), _PhaseHandler(phases)
-    logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG)
-    logger.propagate = False
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
 
 
 def _arguments() -> argparse.Namespace:

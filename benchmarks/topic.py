@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
+from itertools import groupby
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 
+from benchmarks.accounts import Accounts, AccountsConfig
 from ticdc_spark.model import Table
 from ticdc_spark.protocols.simple.decode import SimpleConfig, encoder
 from ticdc_spark.workload import WorkloadConfig, dispatch, generate, write_topic
@@ -22,6 +26,17 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     tables: tuple[Table, ...]
     rows: dict[str, int]
     """Rows that each table ends with, by its name."""
+
+
+class RecordedAccounts(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic in two folders: the rows that the tables have before, and the changes."""
+
+    before: Path
+    changes: Path
+    tables: tuple[Table, ...]
+    rows: dict[str, int]
+    visits: dict[str, int]
+    """The sum of a column that every update counts up, by table."""
 
 
 def configs(changes: int, seed: int) -> dict[str, WorkloadConfig]:
@@ -43,8 +58,7 @@ def configs(changes: int, seed: int) -> dict[str, WorkloadConfig]:
 
 def recorded(config: WorkloadConfig, cache: Path) -> Recorded:
     """The topic of a workload, in Parquet; made when the cache does not have it."""
-    name = hashlib.sha256(msgspec.json.encode(config)).hexdigest()[:16]
-    folder = cache / name
+    folder = _folder(config, cache)
     about = folder / "about.json"
     if not about.is_file():
         shutil.rmtree(folder, ignore_errors=True)
@@ -60,3 +74,39 @@ def recorded(config: WorkloadConfig, cache: Path) -> Recorded:
         )
         about.write_bytes(msgspec.json.encode(made, enc_hook=str))
     return msgspec.json.decode(about.read_bytes(), type=Recorded, dec_hook=lambda kind, value: kind(value))
+
+
+def recorded_accounts(config: AccountsConfig, cache: Path) -> RecordedAccounts:
+    """The topic of a workload, in Parquet; made when the cache does not have it."""
+    folder = _folder(config, cache)
+    about = folder / "about.json"
+    if not about.is_file():
+        shutil.rmtree(folder, ignore_errors=True)
+        events = Accounts(config)
+        messages = dispatch(events, config.delivery(), encoder(SimpleConfig()))
+        for loaded, part in groupby(messages, key=lambda _: events.loaded):
+            write_topic(part, folder / ("changes" if loaded else "before"), "parquet")
+        named = [(table.name, rows) for table, rows in zip(events.tables, events.rows, strict=True)]
+        made = RecordedAccounts(
+            before=folder / "before",
+            changes=folder / "changes",
+            tables=events.tables,
+            rows={name: len(rows) for name, rows in named},
+            visits={name: sum(int(str(row["visits"])) for row in rows) for name, rows in named},
+        )
+        about.write_bytes(msgspec.json.encode(made, enc_hook=str))
+    return msgspec.json.decode(about.read_bytes(), type=RecordedAccounts, dec_hook=lambda kind, value: kind(value))
+
+
+def link_topic(part: Path, topic: Path) -> None:
+    """Bring a part of a recorded topic into a folder, without a copy."""
+    topic.mkdir(parents=True, exist_ok=True)
+    for file in part.iterdir():
+        os.link(file, topic / f"{part.name}-{file.name}")
+
+
+_Config: TypeAlias = WorkloadConfig | AccountsConfig
+
+
+def _folder(config: _Config, cache: Path) -> Path:
+    return cache / hashlib.sha256(msgspec.json.encode(config)).hexdigest()[:16]

@@ -1,0 +1,217 @@
+"""``make bench-catch-up``: a job that catches up in tables that have rows already, beside the tuned baseline.
+
+    python -m benchmarks.catch_up [--tables 4] [--rows 1000000] [--changes 4000000] [--batch-rows 500000]
+
+The rows that the tables have before are brought in first and not counted. Prints Markdown: the clock, processor time,
+and what it costs to read the lake afterwards. Upkeep is on, as by default, and counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyspark
+from pyspark.sql import SparkSession
+
+from benchmarks import baselines
+from benchmarks.accounts import AccountsConfig
+from benchmarks.job import PHASES, phases_of, write_job
+from benchmarks.measure import Measured, measured
+from benchmarks.topic import RecordedAccounts, link_topic, recorded_accounts
+from ticdc_spark.config.load import load_job
+from ticdc_spark.model import Offsets
+from ticdc_spark.replicate import loop
+from ticdc_spark.sinks.iceberg.catalog import catalog_options
+from ticdc_spark.sinks.iceberg.kind import EXTENSIONS
+from ticdc_spark.sinks.iceberg.sink import IcebergSink
+from ticdc_spark.spark.session.session import coordinates, cores, open_session
+from ticdc_spark.spark.sources.files import RecordedTopicSource
+
+_LOAD_ROWS = 500_000
+_HEADINGS = (
+    "| | changes/s | seconds | processor µs a change | beside the baseline, clock | processors | JVM, peak MB "
+    "| Python workers | reading afterwards, s |"
+)
+
+
+class CatchUp:
+    """One workload: its topic, where lakes are made, what was found."""
+
+    def __init__(self, spark: SparkSession, topic: RecordedAccounts, batch_rows: int, folder: Path) -> None:
+        self.spark = spark
+        self.topic = topic
+        self.batch_rows = batch_rows
+        self.folder = folder
+        self.found: dict[str, Measured] = {}
+        self.reads: dict[str, Measured] = {}
+        self.phases: dict[str, dict[str, float]] = {}
+        self.changes = 0
+
+    def job(self, name: str, more: str = "") -> None:
+        """Measure a job; ``more``: further lines of its file, from ``[sink]`` on."""
+        folder = self.folder / name
+        topic = folder / "topic"
+        link_topic(self.topic.before, topic)
+        loop.run(load_job(write_job(folder, topic, _LOAD_ROWS, more)), once=True)
+        link_topic(self.topic.changes, topic)
+        job = load_job(write_job(folder, topic, self.batch_rows, more))
+        phases = self.phases[name] = {}
+        with self._measure(name), phases_of(phases):
+            summary = loop.run(job, once=True)
+        self.changes = summary.rows
+        self._read(name, _lake(folder / "lake"))
+        shutil.rmtree(folder)
+
+    def tuned(self) -> None:
+        """Measure the tuned baseline."""
+        folder = self.folder / "tuned"
+        topic = folder / "topic"
+        link_topic(self.topic.before, topic)
+        (folder / "lake").mkdir()
+        sink = _lake(folder / "lake")
+        baselines.create(sink, self.topic.tables)
+        source = RecordedTopicSource(sink.spark, topic)
+        baselines.tuned(source, sink, self.topic.tables, list(_bounds(source, {}, _LOAD_ROWS)))
+        loaded = source.end_offsets()
+        link_topic(self.topic.changes, topic)
+        bounds = list(_bounds(source, loaded, self.batch_rows))
+        with self._measure("tuned baseline"):
+            baselines.tuned(source, sink, self.topic.tables, bounds)
+        self._read("tuned baseline", sink)
+        shutil.rmtree(folder)
+
+    def _measure(self, name: str) -> _Shown:
+        return _Shown(name, self.found)
+
+    def _read(self, name: str, sink: IcebergSink) -> None:
+        """Count and add up every table, and compare with the truth."""
+        for turn in ("warm", "measured"):
+            rows, visits = {}, {}
+            with measured() as result:
+                for table in self.topic.tables:
+                    lake = sink.spark.table(sink.sql_name((table.schema, table.name)))
+                    (found,) = lake.selectExpr("count(*)", "coalesce(sum(visits), 0)", "sum(balance)").collect()
+                    rows[table.name], visits[table.name] = found[0], found[1]
+            if (rows, visits) != (self.topic.rows, self.topic.visits):
+                raise SystemExit(f"{name}: wrong result: {rows}, {visits}; {self.topic.rows}, {self.topic.visits}")
+            if turn == "measured":
+                self.reads[name] = result
+
+    def report(self, title: str) -> str:
+        """The results in Markdown."""
+        theirs = self.found.get("tuned baseline")
+        lines = [
+            f"### {title}",
+            "",
+            _HEADINGS,
+            "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+        ]
+        for name, result in self.found.items():
+            clock, cpu = (
+                (f"{theirs.seconds / result.seconds:.2f}", f"{theirs.cpu / result.cpu:.2f}") if theirs else ("", "")
+            )
+            lines.append(
+                f"| {name} | {self.changes / result.seconds:,.0f} | {result.seconds:.1f} "
+                f"| {result.cpu / self.changes * 1e6:.1f} | {clock} | {cpu} | {result.jvm >> 20:,} "
+                f"| {result.workers >> 20:,} | {self.reads[name].seconds:.2f} |"
+            )
+        lines.append("")
+        for name, phases in self.phases.items():
+            spent = ", ".join(f"{phase} {phases.get(phase, 0.0):.1f}" for phase in PHASES)
+            lines.append(f"{name}, seconds: {spent}.")
+        return "\n".join(lines) + "\n"
+
+
+class _Shown:
+    def __init__(self, name: str, found: dict[str, Measured]) -> None:
+        self._name, self._found = name, found
+        self._measured = measured()
+
+    def __enter__(self) -> None:
+        print(f"  {self._name} … ", end="", flush=True, file=sys.stderr)
+        self._found[self._name] = self._measured.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        self._measured.__exit__(None, None, None)
+        print(f"{self._found[self._name].seconds:.1f} s", flush=True, file=sys.stderr)
+
+
+def _lake(warehouse: Path) -> IcebergSink:
+    options = catalog_options("lake", str(warehouse), {})
+    spark = open_session("bench", options, ()).newSession()
+    return IcebergSink(spark, "lake", str(warehouse), {}, options)
+
+
+def _bounds(source: RecordedTopicSource, start: Offsets, rows: int) -> Iterator[tuple[Offsets, Offsets]]:
+    start, ends = start or source.beginning_offsets(), source.end_offsets()
+    while any(start[place] < end for place, end in ends.items()):
+        cut = source.cap(start, ends, rows, 64 << 30)
+        yield start, cut
+        start = cut
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser("benchmarks.catch_up", description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--tables", type=int, default=4)
+    parser.add_argument("--rows", type=int, default=1_000_000, help="that all tables together have before")
+    parser.add_argument("--changes", type=int, default=4_000_000)
+    parser.add_argument("--batch-rows", type=int, default=500_000, help="messages of a batch")
+    parser.add_argument("--mix", choices=("update-heavy", "insert-only"), default="update-heavy")
+    parser.add_argument("--scattered", action="store_true", help="keys all over BIGINT, instead of rising")
+    parser.add_argument("--writer", choices=("python", "spark"), action="append", help="as of [sink]")
+    parser.add_argument("--without-baseline", action="store_true")
+    parser.add_argument("--cache", type=Path, default=Path(".cache/bench"), help="where topics are kept")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run the benchmark and print it."""
+    arguments = _arguments()
+    inserts, updates = (1.0, 0.0) if arguments.mix == "insert-only" else (0.2, 0.7)
+    config = AccountsConfig(
+        tables=arguments.tables,
+        rows=arguments.rows,
+        changes=arguments.changes,
+        scattered=arguments.scattered,
+        insert_share=inserts,
+        update_share=updates,
+    )
+    small = AccountsConfig(rows=20_000, changes=20_000)
+    print("making topics …", file=sys.stderr)
+    topic, first = recorded_accounts(config, arguments.cache), recorded_accounts(small, arguments.cache)
+    spark = open_session("bench", {"spark.sql.extensions": EXTENSIONS}, coordinates("iceberg", "sqlite"))
+    spark.sparkContext.setLogLevel("ERROR")
+    with tempfile.TemporaryDirectory(prefix="ticdc-bench-") as folder:
+        print("warming up", file=sys.stderr)
+        _run(CatchUp(spark, first, 20_000, Path(folder, "warm-up")), arguments)
+        print("measuring", file=sys.stderr)
+        bench = CatchUp(spark, topic, arguments.batch_rows, Path(folder, "measured"))
+        _run(bench, arguments)
+    master = spark.sparkContext.master
+    print(
+        f"{cores(str(master))} cores ({master}), Spark {pyspark.__version__}, Python {platform.python_version()}, "
+        f"batches of {arguments.batch_rows:,} messages.\n"
+    )
+    print(bench.report(f"{arguments.mix}, {config.tables} tables of {config.rows:,} rows: {bench.changes:,} changes"))
+    spark.stop()
+
+
+def _run(bench: CatchUp, arguments: argparse.Namespace) -> None:
+    steps: list[Callable[[], None]] = []
+    for writer in arguments.writer or ["python"]:
+        more = "" if writer == "python" else f'writer = "{writer}"\n'
+        steps.append(lambda writer=writer, more=more: bench.job(f"ours, writer {writer}", more))  # type: ignore[misc]
+    if not arguments.without_baseline:
+        steps.append(bench.tuned)
+    for step in steps:
+        step()
+
+
+if __name__ == "__main__":
+    main()
