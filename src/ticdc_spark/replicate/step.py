@@ -43,6 +43,7 @@ from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.mark import NO_MARK
 from ticdc_spark.spark.decode.control import ControlEvent
 from ticdc_spark.spark.sources.base import Source
+from ticdc_spark.spark.tasks import is_small
 
 log = logging.getLogger(__name__)
 PRUNE_EVERY = 10
@@ -120,7 +121,7 @@ class Steps:
             failpoints.point("plan")
         beat("land", number)
         with Timer(self.seconds, "land"):
-            controls = self._land(number, starts, end_offsets)
+            controls = self._land(number, starts, end_offsets, messages)
         failpoints.point("land")
         refuse_other(self.job, self.source, self.progress, starts, end_offsets, controls, self.protocol)
         latest_offsets = self.source.end_offsets()
@@ -207,10 +208,13 @@ class Steps:
         known = self.mode is not None
         return may_advance(self.job, self.progress, bounded=self.bounded, mode_known=known, now=self.clock())
 
-    def _land(self, number: int, starts: Offsets, end_offsets: Offsets) -> list[ControlEvent]:
+    def _land(self, number: int, starts: Offsets, end_offsets: Offsets, messages: int) -> list[ControlEvent]:
         while True:
             plan = landing_plan(self.job, self.protocol, self.mode, self.progress, number, self.registry)
-            controls = self.changelog.land(self.source.read(starts, end_offsets), plan)
+            here = None
+            if self.changelog.lands_here and is_small(messages):
+                here = self.source.read_here(starts, end_offsets)
+            controls = self.changelog.land(self.source.read(starts, end_offsets) if here is None else here, plan)
             if self.registry is None or not self.registry.learn(controls):  # seldom: a schema that is new
                 return controls
 

@@ -29,6 +29,10 @@ class ChangeLog(Protocol):
     dead_letters: str
     """Where what cannot be read is kept, for messages."""
 
+    @property
+    def lands_here(self) -> bool:
+        """Whether ``land`` also takes messages that the driver has read, and opens them itself."""
+
     def newest_generation(self) -> int:
         """The highest generation that has rows in the log; 0: none. Raises: SinkFault"""
 
@@ -38,7 +42,7 @@ class ChangeLog(Protocol):
     def land(self, messages: Any, plan: LandingPlan) -> list[ControlEvent]:
         """Open a batch of messages into the log, in place of what a former try left of it; returns its control events.
 
-        ``messages``: as the source's ``read`` gives them.
+        ``messages``: as the source's ``read`` or ``read_here`` gives them.
         Raises: SinkFault, SourceFault
         """
 

@@ -13,6 +13,10 @@ from ticdc_spark.errors import SinkFault, os_reason
 
 ArrowTask: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
+SMALL_ROWS = 20_000
+"""Rows that are not worth a task: the driver reads, opens and applies them itself."""
+SMALL_BYTES = 32 << 20
+"""Bytes up to which so many rows are small."""
 MOVED = "ticdc-source-moved"
 """How the text of a MessageError begins where a table is not any more what a task was to read."""
 
@@ -57,6 +61,11 @@ def _keep_zip_directories() -> None:
 
 def _nothing() -> None:
     return
+
+
+def is_small(rows: int, size: int = 0) -> bool:
+    """Whether so many rows, of so many bytes, are done by the driver."""
+    return rows <= SMALL_ROWS and size <= SMALL_BYTES
 
 
 class Counter(Protocol):

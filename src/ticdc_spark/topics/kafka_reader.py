@@ -168,6 +168,11 @@ class TopicReader:
             elif end is not None and not patient and time.monotonic() - heard > _ANSWER_SECONDS:
                 raise SourceFault(f"Kafka at {self._servers} has sent nothing for {_ANSWER_SECONDS:.0f} s")
 
+    def rest(self) -> None:
+        """Stop fetching until the next read."""
+        with self._asking():
+            self._consumer.unassign()
+
     def _all_topics(self) -> Mapping[str, Any]:
         """Every topic, as a request for one by name could create it; a login or a certificate is refused only once."""
         began = time.monotonic()

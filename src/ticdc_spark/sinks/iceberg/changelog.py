@@ -15,7 +15,7 @@ from pyspark.sql import functions as sf
 from ticdc_spark.config.values import WriterName
 from ticdc_spark.sinks.changelog_base import LateRows
 from ticdc_spark.sinks.iceberg.catalog import NAMESPACE
-from ticdc_spark.sinks.iceberg.faults import faults, quote
+from ticdc_spark.sinks.iceberg.faults import faults, quote, task_faults
 from ticdc_spark.sinks.iceberg.log_table import LogTableFiles, remove_batches, remove_history
 from ticdc_spark.spark.decode.control import Control, ControlEvent, Reject, read_control
 from ticdc_spark.spark.decode.envelopes import CONTROL_BUCKET, LOG_DDL, LandingPlan, bucket_of, land
@@ -31,7 +31,7 @@ from ticdc_spark.spark.decode.log_files import (
 from ticdc_spark.spark.decode.log_schema import BUCKETS
 from ticdc_spark.spark.decode.rows import LOG_COLUMNS
 from ticdc_spark.spark.session.session import runs_here
-from ticdc_spark.spark.tasks import ArrowTask, chain
+from ticdc_spark.spark.tasks import ArrowTask, chain, is_small
 
 DEAD_LETTER_DDL = (
     "generation int, batch bigint, stage string, topic string, partition int, offset bigint, seq int, "
@@ -114,9 +114,15 @@ class IcebergChangeLog:
             rows = parts.select("partition.batch").distinct().collect()
         return frozenset(int(row[0]) for row in rows)
 
-    def land(self, messages: DataFrame, plan: LandingPlan) -> list[ControlEvent]:
+    @property
+    def lands_here(self) -> bool:
         """See ``ChangeLog``."""
-        with faults("the change log cannot be written"):
+        return self._files is not None
+
+    def land(self, messages: DataFrame | pa.Table, plan: LandingPlan) -> list[ControlEvent]:
+        """See ``ChangeLog``."""
+        what = "the change log cannot be written"
+        with faults(what), task_faults(what):
             rows = (
                 self._land_by_spark(messages, plan) if self._files is None else self._land(messages, plan, self._files)
             )
@@ -132,10 +138,14 @@ class IcebergChangeLog:
         rows: list[dict[str, Any]] = written.select(*CONTROL_COLUMNS).toArrow().to_pylist()
         return rows
 
-    def _land(self, messages: DataFrame, plan: LandingPlan, files: LogTableFiles) -> list[dict[str, Any]]:
+    def _land(self, messages: DataFrame | pa.Table, plan: LandingPlan, files: LogTableFiles) -> list[dict[str, Any]]:
         folder = files.batch_folder(plan.generation, plan.batch)
-        landed = messages.mapInArrow(write_log(plan, folder, files.field_ids), CONTROL_DDL)
-        rows: list[dict[str, Any]] = landed.toArrow().to_pylist()
+        task = write_log(plan, folder, files.field_ids)
+        rows: list[dict[str, Any]]
+        if isinstance(messages, pa.Table):
+            rows = [row for batch in task(messages.to_batches()) for row in batch.to_pylist()]
+        else:
+            rows = messages.mapInArrow(task, CONTROL_DDL).toArrow().to_pylist()
         written = [msgspec.json.decode(row["control"], type=LogFile) for row in rows if row["kind"] == FILE]
         self.fence()
         files.replace(plan.generation, plan.batch, written)
@@ -210,7 +220,7 @@ class IcebergChangeLog:
     def run_in_one(self, scan: LogScan, task: ArrowTask) -> list[dict[str, Any]]:
         """All raw rows of one table through one task; the rows that it gives. Only where ``can_map_in_one``.
 
-        Without Spark SQL, which would plan and compile a query for each.
+        Without Spark SQL, which would plan and compile a query for each; few rows are done here.
         """
         files = self._find(scan)
         assert files is not None, "that was asked before"
@@ -220,6 +230,8 @@ class IcebergChangeLog:
             for batch in work([pa.record_batch([pa.array(list(numbers))], names=["number"])]):
                 yield from batch.to_pylist()
 
+        if is_small(sum(file.rows for file in files), sum(file.bytes for file in files)):
+            return list(run([0]))
         found: list[dict[str, Any]] = self.spark.sparkContext.parallelize([0], 1).mapPartitions(run).collect()
         return found
 

@@ -8,7 +8,7 @@ from typing import Any
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
-from ticdc_spark.errors import SinkFault, SourceFault, os_reason
+from ticdc_spark.errors import MessageError, SinkFault, SourceFault, os_reason
 from ticdc_spark.sinks.base import UnreadableRows
 from ticdc_spark.spark.decode.rows import UNREADABLE
 from ticdc_spark.spark.tasks import MOVED, SourceMoved
@@ -67,3 +67,18 @@ def faults(what: str) -> Iterator[None]:
         raise SinkFault(message) from error
     except OSError as error:
         raise SinkFault(f"{what}: {os_reason(error)}") from error
+
+
+@contextmanager
+def task_faults(what: str) -> Iterator[None]:
+    """The same for what a task raises that the driver runs itself.
+
+    Raises: SinkFault, UnreadableRows
+    """
+    try:
+        yield
+    except SinkFault as fault:
+        message = f"{what}: {fault}"
+        raise SinkFault(message) from fault
+    except MessageError as error:
+        raise UnreadableRows(str(error)) from error

@@ -41,6 +41,8 @@ class Logged:
 class MemoryChangeLog:
     """See ``changelog_base.ChangeLog``. ``land`` takes a list of messages."""
 
+    lands_here = False
+
     def __init__(self, lake: Lake, job: str, durable: Callable[[str, Callable[[], None]], None]) -> None:
         """``durable(what, action)`` carries out every change of the log."""
         self._durable = durable

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
+import pyarrow as pa
 
 from ticdc_spark.errors import SourceFault
 from ticdc_spark.model import Offsets, TopicPartition
@@ -55,6 +56,14 @@ class Source(Protocol):
         A partition that ``start`` lacks is read from its beginning; a partition that ``end`` lacks is not read.
 
         Raises: SourceFault when offsets from ``start`` on are gone.
+        """
+
+    def read_here(self, start: Offsets, end: Offsets) -> pa.Table | None:
+        """The same, read by this process, with the columns of ``MESSAGES``.
+
+        Returns: ``None`` where Spark must read them: they are too large, or this process has no client for them.
+
+        Raises: as ``read``
         """
 
     def close(self) -> None:

@@ -9,10 +9,11 @@ from pyspark.sql import DataFrame, SparkSession
 from ticdc_spark.model import Offsets, TopicPartition
 from ticdc_spark.spark.sources.base import MESSAGES, KeyValue, OffsetRange, check_start, fair_cut
 from ticdc_spark.spark.sources.faults import keys_and_values
+from ticdc_spark.spark.tasks import is_small
 from ticdc_spark.topics import json_lines as recorded_json
 from ticdc_spark.topics import parquet as recorded_parquet
 from ticdc_spark.topics.chunk import Chunk, Span
-from ticdc_spark.topics.json_lines import Piece
+from ticdc_spark.topics.json_lines import ARROW_SCHEMA, Piece
 from ticdc_spark.topics.manifest import RecordedFile, list_recorded, spans
 from ticdc_spark.topics.manifest import ends as ends_of
 
@@ -73,19 +74,32 @@ class RecordedTopicSource:
 
     def read(self, start: Offsets, end: Offsets) -> DataFrame:
         """Read the files that overlap; a large one in several tasks (a ``.gz`` file only from its start, in one)."""
-        spark, files = self._spark, self._files()
+        spark = self._spark
+        pieces = self._pieces(start, end)
+        if not pieces:
+            return spark.createDataFrame([], MESSAGES)
+        # By tasks in Python: Spark's readers know no line's number, and their rows would go through the JVM.
+        tasks = _share_out(pieces, spark.sparkContext.defaultParallelism)
+        return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(_reader(tasks), MESSAGES)
+
+    def read_here(self, start: Offsets, end: Offsets) -> pa.Table | None:
+        """See ``Source``."""
+        pieces = self._pieces(start, end)
+        # Of a chunk that is read in part, and of a gzip file that is read from its start, all must be opened.
+        chunks = [chunk for piece in pieces for chunk in piece.chunks]
+        if not is_small(sum(span.count for chunk in chunks for span in chunk.spans), sum(c.length for c in chunks)):
+            return None
+        return pa.Table.from_batches([batch for piece in pieces for batch in _read(piece)], ARROW_SCHEMA)
+
+    def _pieces(self, start: Offsets, end: Offsets) -> list[Piece]:
+        files = self._files()
         held = spans(files)
         beginning = {partition: at[0].first for partition, at in held.items()}
         ends = ends_of(held)
         # Nothing is removed from a recorded topic in time, so offsets before its first are no loss.
         first = check_start({p: max(o, beginning.get(p, o)) for p, o in start.items()}, end, beginning, ends)
         wanted = {partition: (offset, end[partition]) for partition, offset in first.items()}
-        pieces = list(_pieces(files, wanted))
-        if not pieces:
-            return spark.createDataFrame([], MESSAGES)
-        # By tasks in Python: Spark's readers know no line's number, and their rows would go through the JVM.
-        tasks = _share_out(pieces, spark.sparkContext.defaultParallelism)
-        return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(_reader(tasks), MESSAGES)
+        return list(_pieces(files, wanted))
 
     def close(self) -> None:
         """See ``Source``: nothing stays open."""
@@ -144,10 +158,14 @@ def _reader(tasks: list[list[Piece]]) -> Callable[[Iterable[pa.RecordBatch]], It
         for batch in batches:
             for task in batch.column(0).to_pylist():
                 for piece in tasks[task]:
-                    is_parquet = piece.path.endswith(".parquet")
-                    yield from recorded_parquet.read(piece) if is_parquet else recorded_json.read([piece])
+                    yield from _read(piece)
 
     return read
+
+
+def _read(piece: Piece) -> Iterator[pa.RecordBatch]:
+    is_parquet = piece.path.endswith(".parquet")
+    return recorded_parquet.read(piece) if is_parquet else recorded_json.read([piece])
 
 
 __all__ = ["RecordedTopicSource"]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 import msgspec
+import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -18,6 +19,8 @@ from ticdc_spark.errors import SourceFault, UsageError
 from ticdc_spark.model import Offsets, TopicPartition
 from ticdc_spark.spark.sources.base import KeyValue, OffsetRange, check_start, fair_cut
 from ticdc_spark.spark.sources.faults import keys_and_values
+from ticdc_spark.spark.sources.small_reads import SmallReads
+from ticdc_spark.spark.tasks import is_small
 
 R = TypeVar("R")
 
@@ -55,6 +58,7 @@ class KafkaTopicSource:
         self._pattern = topic_pattern
         self._starting = starting
         self._options = {"kafka.bootstrap.servers": bootstrap_servers, **(options or {})}
+        self._small = SmallReads(bootstrap_servers, self._options)
         self._lock = threading.RLock()
         self._opened: Any = None
         self._admin: Any = None
@@ -129,9 +133,18 @@ class KafkaTopicSource:
             "value",
         )
 
-    def close(self) -> None:
-        """Close the client in the JVM."""
+    def read_here(self, start: Offsets, end: Offsets) -> pa.Table | None:
+        """See ``Source``: by librdkafka, where it is installed and takes the options."""
+        first = check_start(start, end, self.beginning_offsets(), self.end_offsets())
+        if not is_small(sum(end[partition] - offset for partition, offset in first.items())):
+            return None
         with self._lock:
+            return self._small.read(first, end)
+
+    def close(self) -> None:
+        """Close the clients, here and in the JVM."""
+        with self._lock:
+            self._small.close()
             if self._opened is not None:
                 self._opened.close()
                 self._opened = None

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from ticdc_spark import failpoints
 from ticdc_spark.sinks.base import NetChanges
 from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog
-from ticdc_spark.sinks.iceberg.faults import faults
+from ticdc_spark.sinks.iceberg.faults import faults, task_faults
 from ticdc_spark.sinks.iceberg.files.data_files import Written, write_rows
 from ticdc_spark.sinks.iceberg.rows.row_delta import commit, positions, target
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
@@ -40,7 +40,7 @@ def apply_directly(
     # Also for the folder itself: /tmp may be full.
     with faults(f"rows of {changes.table} cannot be written"), TemporaryDirectory(prefix="ticdc-spark-") as folder:
         task = chain(read, write_rows(columns, to.files, folder, may_append=may_append))
-        with faults(f"rows of {changes.table} cannot be written"):
+        with task_faults(f"rows of {changes.table} cannot be written"):
             (written_by,) = log.run_in_one(changes.scan, task)
         written = Written(**written_by)
         if written.unread:
