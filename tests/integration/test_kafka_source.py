@@ -7,11 +7,23 @@ from pyspark.sql import SparkSession
 
 from tests.kafka_broker import Broker, Record
 from ticdc_spark.errors import SourceFault, UsageError
+from ticdc_spark.spark import tasks
 from ticdc_spark.spark.sources.kafka import KafkaTopicSource
 
 
 def _messages(count: int, size: int = 10) -> list[Record]:
     return [(f"k{i}".encode() if i % 3 else None, b"%d" % i * size if i % 5 else None) for i in range(count)]
+
+
+def place(message: tuple[str, int, int, int, bytes, bytes]) -> tuple[int, int]:
+    return message[1], message[2]
+
+
+def values_here(source: KafkaTopicSource) -> list[bytes]:
+    read = source.read_here({}, source.end_offsets())
+    assert read is not None
+    values: list[bytes] = read.column("value").to_pylist()
+    return values
 
 
 def test_reads_exactly_between_the_offsets(spark: SparkSession, broker: Broker, topic_name: str) -> None:
@@ -40,6 +52,30 @@ def test_reads_exactly_between_the_offsets(spark: SparkSession, broker: Broker, 
     assert [(row.key and bytes(row.key), row.value and bytes(row.value)) for row in rows[10:]] == _messages(100)
     assert all(before <= row.timestamp <= time.time() * 1000 for row in rows)
     assert source.read(end, end).collect() == []
+    here = source.read_here({(topic_name, 0): 90, (topic_name, 1): 0}, end)
+    assert here is not None and here.schema.names == read.columns
+    assert sorted(map(tuple, zip(*(column.to_pylist() for column in here.columns), strict=True)), key=place) == rows
+    nothing = source.read_here(end, end)
+    assert nothing is not None and len(nothing) == 0
+    source.close()
+
+
+def test_what_is_large_or_needs_the_client_of_java_is_left_to_spark(
+    spark: SparkSession, broker: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.create_topic(topic_name)
+    broker.produce(topic_name, _messages(100))
+    of_java = {"kafka.default.api.timeout.ms": "30000"}
+    source = KafkaTopicSource(spark, broker.servers, topics=[topic_name], options=of_java)
+    assert source.read_here({}, source.end_offsets()) is None
+    source = KafkaTopicSource(spark, broker.servers, topics=[topic_name])
+    monkeypatch.setattr(tasks, "SMALL_BYTES", 100)
+    assert source.read_here({}, source.end_offsets()) is None
+    monkeypatch.undo()
+    read = source.read_here({}, source.end_offsets())
+    assert read is not None and len(read) == 100, "too much once is no reason to give up"
+    monkeypatch.setattr(tasks, "SMALL_ROWS", 99)
+    assert source.read_here({}, source.end_offsets()) is None
     source.close()
 
 
@@ -127,12 +163,15 @@ def test_kafka_options_reach_listing_and_reading(spark: SparkSession, broker: Br
     assert (committed.end_offsets(), every.end_offsets()) == ({(topic_name, 0): 2}, {(topic_name, 0): 3})
     assert [bytes(row.value) for row in committed.read({}, committed.end_offsets()).collect()] == [b"a"]
     assert [bytes(row.value) for row in every.read({}, every.end_offsets()).collect()] == [b"a", b"b"]
+    assert values_here(committed) == [b"a"]
+    assert values_here(every) == [b"a", b"b"]
     producer.abort_transaction(30)
     # The broker shows the end of a transaction a moment after it answered the client.
     deadline = time.monotonic() + 30
     while committed.end_offsets() != {(topic_name, 0): 4}:
         assert time.monotonic() < deadline
     assert [bytes(row.value) for row in committed.read({}, committed.end_offsets()).collect()] == [b"a"]
+    assert values_here(committed) == [b"a"]
 
 
 def test_a_broker_that_was_away_is_found_again(spark: SparkSession, broker: Broker, topic_name: str) -> None:

@@ -17,6 +17,7 @@ from ticdc_spark.model import RowChange
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols.simple.decode import SimpleConfig, encoder
 from ticdc_spark.replicate import step
+from ticdc_spark.spark import tasks
 from ticdc_spark.workload import Truth, generate
 
 
@@ -106,12 +107,15 @@ def test_a_table_of_another_job_is_refused_unless_adopted(spark: SparkSession, f
     assert not wrong(spark, folder, truth_of(SHOP))
 
 
-def test_whoever_writes_the_tables_are_the_same(spark: SparkSession, folder: Path) -> None:
+def test_whoever_writes_the_tables_are_the_same(
+    spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = msgspec.structs.replace(wild(21), changes=700, ddl_every=25)
     truth = make_topic(folder, config)
     found, counted = [], []
-    for writer in ("python", "spark"):
-        place = folder / writer
+    for writer, small in (("python", 20_000), ("python", 0), ("spark", 0)):
+        monkeypatch.setattr(tasks, "SMALL_ROWS", small)
+        place = folder / f"{writer} {small}"
         place.mkdir()
         job = write_job(place, folder / "topic", f'batch-rows = 900\nwriter = "{writer}"')
         progress = replicate(job).progress
@@ -120,8 +124,10 @@ def test_whoever_writes_the_tables_are_the_same(spark: SparkSession, folder: Pat
         tables = {name: sorted_rows(read_table(session, *name)) for name in names(session)}
         found.append((tables, progress.ddls_applied, progress.applied))
         counted.append(progress.rows)
-    assert found[0] == found[1]
-    assert counted[0] <= counted[1], "a MERGE does not count: what is written for it is the most that it can be"
+    assert found[0] == found[1] == found[2]
+    assert counted[0] == counted[1] <= counted[2], (
+        "a MERGE does not count: what is written for it is the most that it can be"
+    )
 
 
 @pytest.mark.parametrize("rule", ["quarantine", "continue"])
