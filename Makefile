@@ -6,7 +6,7 @@ export PYTHON
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --no-input --disable-pip-version-check
 
-.PHONY: help setup demo demo-circle test test-all simulate check format lock bench bench-codecs bench-codecs-spark bench-changefeed bench-binlog bench-snapshot bench-debezium bench-latency bench-backlog clean
+.PHONY: help setup demo demo-circle test test-all simulate check format lock bench bench-catch-up bench-trickle bench-codecs bench-codecs-spark bench-changefeed bench-binlog bench-snapshot bench-debezium bench-latency bench-backlog clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 26
@@ -61,6 +61,12 @@ simulate: setup ## stories of the simulator: make simulate SEEDS=0-20000, or STE
 
 bench: setup ## measure
 	@$(BIN)/python -m benchmarks.run
+
+bench-catch-up: setup ## measure catching up in tables that have rows, beside a tuned job written by hand
+	@$(BIN)/python -m benchmarks.catch_up
+
+bench-trickle: setup ## measure what a job costs while little comes, and when it is visible
+	@$(BIN)/python -m benchmarks.trickle
 
 bench-codecs: setup ## measure reading and writing of the protocols, without Spark
 	@$(BIN)/python -m benchmarks.codecs --go
