@@ -30,7 +30,7 @@ class IcebergSink(IcebergUpkeep):
     ) -> None:
         """``options``: those of the catalog; each session that writes gets them.
 
-        ``writer``: what writes and reads files. ``python`` has an effect where Spark and the warehouse are local;
+        ``writer``: what writes and reads files. ``python`` has an effect where Python can open the warehouse;
         elsewhere it is always Spark. ``fence``: called before each commit; raises where the job must not write
         any more.
         """
@@ -46,7 +46,7 @@ class IcebergSink(IcebergUpkeep):
 
     def changelog(self, job: str) -> IcebergChangeLog:
         """See ``Sink``."""
-        self._log = IcebergChangeLog(self.spark, self.catalog, job, self.writer, self.fence)
+        self._log = IcebergChangeLog(self.spark, self.catalog, job, self.writer, self.fence, self.storages)
         return self._log
 
     def apply_net_changes(self, changes: NetChanges) -> Applied:

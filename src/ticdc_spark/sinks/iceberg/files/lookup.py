@@ -1,4 +1,4 @@
-"""Where the rows with given keys lie in a table on a local disk: their files and positions.
+"""Where the rows with given keys lie in a table: their files and positions.
 
 Read by the driver from the key columns of the live files, of which the manifests' bounds and the row groups'
 statistics leave out what cannot hold a key. What this does not read is left to Iceberg's own reader
@@ -9,16 +9,15 @@ import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from ticdc_spark.sinks.iceberg.files.kept import Kept
 from ticdc_spark.sinks.iceberg.files.manifests import LiveFile, Manifests
+from ticdc_spark.spark.storage import Storage, open_parquet
 
 log = logging.getLogger(__name__)
 FieldIds: TypeAlias = Mapping[str, int]
@@ -40,9 +39,11 @@ class Lookup:
 
     def __init__(self) -> None:
         self._manifests = Manifests()
-        self._deletes: Kept[Path, dict[str, pa.Array]] = Kept(_KEPT_BYTES, _size)
+        self._deletes: Kept[str, dict[str, pa.Array]] = Kept(_KEPT_BYTES, _size)
 
-    def find(self, manifest_list: str, keys: pa.Table, field_ids: FieldIds) -> dict[str, pa.Array] | None:
+    def find(
+        self, storage: Storage, manifest_list: str, keys: pa.Table, field_ids: FieldIds
+    ) -> dict[str, pa.Array] | None:
         """The rows of a snapshot that have one of ``keys``: positions, rising, by the location of their file.
 
         ``keys``: columns as the table has them, none of them null. ``None``: this table cannot be read so.
@@ -50,34 +51,36 @@ class Lookup:
         if not all(_is_exact(field.type) for field in keys.schema):
             return None
         try:
-            return self._find(manifest_list, keys, [field_ids[name] for name in keys.column_names])
+            return self._find(storage, manifest_list, keys, [field_ids[name] for name in keys.column_names])
         except (pa.ArrowException, OSError) as error:
             # A codec that pyarrow does not have, or a column of another type than the table's.
             log.info("old rows are looked up by Iceberg's reader: %s", error)
             return None
 
-    def _find(self, manifest_list: str, keys: pa.Table, ids: Sequence[int]) -> dict[str, pa.Array] | None:
-        live = self._manifests.live_files(manifest_list, ids[0])
+    def _find(
+        self, storage: Storage, manifest_list: str, keys: pa.Table, ids: Sequence[int]
+    ) -> dict[str, pa.Array] | None:
+        live = self._manifests.live_files(storage, manifest_list, ids[0])
         if live is None:
             return None
         may_hold = _may_hold(keys.column(0))
         wanted = [file for file in live.data if may_hold(*_bounds_of(file, keys.schema.field(0).type))]
         found: dict[str, pa.Array] = {}
-        for parts in _together(wanted, ids, may_hold):
+        for parts in _together(storage, wanted, ids, may_hold):
             if parts is None:
                 return None
             for file, positions in _matching(parts, keys):
                 held = found.get(file.location)
                 found[file.location] = positions if held is None else pa.concat_arrays([held, positions])
         sequences = {file.location: file.sequence for file in wanted}
-        return self._without_deleted(found, sequences, live.deletes)
+        return self._without_deleted(storage, found, sequences, live.deletes)
 
     def _without_deleted(
-        self, found: dict[str, pa.Array], sequences: Mapping[str, int], deletes: Sequence[LiveFile]
+        self, storage: Storage, found: dict[str, pa.Array], sequences: Mapping[str, int], deletes: Sequence[LiveFile]
     ) -> dict[str, pa.Array]:
         gone: dict[str, list[pa.Array]] = {}
         for file in deletes if found else ():
-            for location, positions in self._deletes.get(file.path, partial(_read_deletes, file.path)).items():
+            for location, positions in self._deletes.get(file.location, partial(_read_deletes, storage, file)).items():
                 if location in found and file.sequence >= sequences[location]:
                     gone.setdefault(location, []).append(positions)
         left = {}
@@ -94,9 +97,9 @@ def _size(positions: Mapping[str, pa.Array]) -> int:
     return sum(array.nbytes + len(location) for location, array in positions.items())
 
 
-def _read_deletes(path: Path) -> dict[str, pa.Array]:
+def _read_deletes(storage: Storage, deletes: LiveFile) -> dict[str, pa.Array]:
     """Positions in a file of position deletes, by the location of the data file."""
-    with pq.ParquetFile(path, read_dictionary=["file_path"]) as file:
+    with open_parquet(storage, deletes.path, deletes.size, read_dictionary=["file_path"]) as file:
         rows = file.read(columns=["file_path", "pos"], use_threads=False).combine_chunks()
     if not len(rows):
         return {}
@@ -167,13 +170,15 @@ Parts: TypeAlias = list[tuple[LiveFile, int, list[pa.ChunkedArray]]]
 """Of files: the number of the first row, and the key columns of the rows from there on."""
 
 
-def _together(files: Sequence[LiveFile], ids: Sequence[int], may_hold: MayHold) -> Iterator[Parts | None]:
+def _together(
+    storage: Storage, files: Sequence[LiveFile], ids: Sequence[int], may_hold: MayHold
+) -> Iterator[Parts | None]:
     """Key columns of all rows that may be meant, about ``_TOGETHER`` rows at a time; ``None``: a file cannot be read
     so."""
     parts: Parts = []
     rows = 0
     for file in files:
-        with pq.ParquetFile(file.path, memory_map=True) as opened:
+        with open_parquet(storage, file.path, file.size) as opened:
             schema = opened.schema_arrow
             by_id = {int(field.metadata[_FIELD_ID]): field.name for field in schema if _has_id(field)}
             if not all(one in by_id for one in ids):
