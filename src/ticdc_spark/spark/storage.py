@@ -4,6 +4,7 @@ A ``Storage`` goes to the tasks. A path is spelt as pyarrow's file systems have 
 disk, ``bucket/lake/t/data/x.parquet`` in an object store.
 """
 
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ SCHEMES = {
     "abfss": "abfs",
 }
 """Schemes of locations, and which file system opens them."""
-_WHOLE = 8 << 20
+WHOLE = 8 << 20
 """Bytes up to which a file of a store is read in one request."""
 
 
@@ -128,17 +129,31 @@ def open_new(storage: Storage, path: str) -> Any:
 
 def write_parquet(storage: Storage, path: str, table: pa.Table, **options: Any) -> tuple[int, bytes]:
     """Write a new file; returns its size and its footer, the ``FileMetaData`` of Parquet. Raises: OSError"""
-    collected: list[pq.FileMetaData] = []
-    sink = open_new(storage, path)
     try:
-        pq.write_table(table, sink, metadata_collector=collected, store_schema=False, **options)
+        return _write(storage, path, table, options)
+    except OSError:
+        _remove(storage, path)
+        raise
+
+
+def _write(storage: Storage, path: str, table: pa.Table, options: Mapping[str, Any]) -> tuple[int, bytes]:
+    collected: list[pq.FileMetaData] = []
+    with open_new(storage, path) as sink:
+        try:
+            pq.write_table(table, sink, metadata_collector=collected, store_schema=False, **options)
+        except RuntimeError as error:
+            # With a collector, a writer that failed has no footer to give, and that would hide why it failed.
+            raise error.__context__ if isinstance(error.__context__, OSError) else error from None
         size: int = sink.tell()
-    except RuntimeError as error:
-        # With a collector, a writer that failed has no footer to give, and that would hide why it failed.
-        raise error.__context__ if isinstance(error.__context__, OSError) else error from None
-    finally:
-        sink.close()
     return size, footer_of(collected[0])
+
+
+def _remove(storage: Storage, path: str) -> None:
+    """Remove what is there of a file as well as it goes: else it stays, and belongs to no commit."""
+    try:
+        file_system(storage).delete_file(path)
+    except OSError:
+        return
 
 
 def footer_of(metadata: pq.FileMetaData) -> bytes:
@@ -162,7 +177,7 @@ def open_parquet(storage: Storage, path: str, size: int, **options: Any) -> pq.P
     """A Parquet file of ``size`` bytes, opened for reading; small ones are fetched whole. Raises: OSError"""
     if storage.is_local:
         return pq.ParquetFile(path, memory_map=True, **options)
-    if size <= _WHOLE:
+    if size <= WHOLE:
         return pq.ParquetFile(pa.BufferReader(read_bytes(storage, path)), **options)
     return pq.ParquetFile(file_system(storage).open_input_file(path), pre_buffer=True, **options)
 
@@ -176,6 +191,7 @@ def list_files(storage: Storage, folder: str) -> list[str]:
 __all__ = [
     "LOCAL",
     "SCHEMES",
+    "WHOLE",
     "Storage",
     "file_system",
     "footer_of",

@@ -43,6 +43,8 @@ _POSITIONS = pa.schema(
 """A file of position deletes (Iceberg's specification, version 2)."""
 _ORDERED = frozenset({"int32", "int64", "decimal", "string"})
 """Types that Arrow, Spark and Iceberg order alike, and whose values Spark takes as literals as they are."""
+_REFUSED = ("ValidationException", "CommitFailedException")
+"""What Iceberg throws where a commit did not come through, for certain."""
 _MOST_LISTED = 200
 """So many keys are looked for one by one; Iceberg does no more with a longer list."""
 
@@ -217,10 +219,13 @@ def commit(sink: IcebergTables, to: Target, written: Written, old: pa.Table, sta
             delta.commit()
             sink.commit(to.table, transaction, stamp, read_note(iceberg, loaded))
         except Py4JJavaError as error:
-            if not str(error.java_exception.getClass().getName()).endswith(".ValidationException"):
+            kind = str(error.java_exception.getClass().getSimpleName())
+            if kind in _REFUSED:  # of any other it is not known whether it came through
+                mine = [written.name, name] if len(old) else [written.name]
+                remove(loaded.io(), [f"{to.files.location}/{one}" for one in mine if one])
+            if kind != "ValidationException":
                 raise
             log.warning("%s.%s was changed by another writer meanwhile: %s", *to.table, error.java_exception)
-            remove(loaded.io(), [f"{to.files.location}/{one}" for one in (written.name, len(old) and name) if one])
             return False
     return True
 
