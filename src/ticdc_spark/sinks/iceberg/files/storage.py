@@ -131,16 +131,17 @@ class Storages:
         if path is None:
             return Closed(f"Python cannot open {location}")
         try:
-            tried = self._spark.sparkContext.parallelize([path], 1).mapPartitions(_write_probe(storage)).collect()
-            if not tried[0]:
-                read_bytes(storage, path)
+            (fault,) = self._spark.sparkContext.parallelize([path], 1).mapPartitions(_write_probe(storage)).collect()
         except (PySparkException, Py4JError):
             return Closed(f"a task ended when it opened {location}")
+        if fault:
+            return Closed(f"{location} cannot be written to: {fault}")
+        try:
+            read_bytes(storage, path)
         except (OSError, ValueError, pa.ArrowException) as error:
             return Closed(f"{location} cannot be read: {_reason_of(error)}")
-        if tried[0]:
-            return Closed(f"{location} cannot be written to: {tried[0]}")
-        remove(loaded.io(), [name])
+        finally:
+            remove(loaded.io(), [name])
         return None
 
 
