@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import msgspec
@@ -26,7 +27,8 @@ from ticdc_spark.capture.snapshot.keys import (
     next_ranges,
     plain_create,
 )
-from ticdc_spark.clients.mysql import quoted, read_quickly, selected
+from ticdc_spark.clients.mysql import quoted, selected
+from ticdc_spark.clients.mysql_rows import RowStream
 from ticdc_spark.clients.upstream import CellReader, cell_reader
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import MessageError, SourceFault
@@ -152,19 +154,25 @@ def read_range(server: ServerUri, found: Present, of: Range) -> Iterator[list[Ro
             where = condition(names, types, of, connection.raw.escape)
             chosen = ", ".join(selected(column.name, column.type) for column in columns)
             cursor.execute(f"SELECT {chosen} FROM {_sql_name((table.schema, table.name))} WHERE {where}")
-        read_quickly(cursor)
-        row_of = _row_reader(columns)
+        readers = {at: read for at, column in enumerate(columns) if (read := _cell_reader(column.type))}
+        stream = RowStream(cursor, [column.name for column in columns], readers)
         while True:
-            with wrapped(server):
-                cells = cursor.fetchmany(_AT_ONCE)
-            if not cells:
+            with wrapped(server), _text_of(table):
+                rows: list[Row] = stream.some(_AT_ONCE)
+            if not rows:
                 break
-            yield [row_of(one) for one in cells]
+            yield rows
         cursor.close()
-    except UnicodeDecodeError as error:
-        raise MessageError(f"`{table.schema}`.`{table.name}` has text that is no UTF-8: {error}") from error
     finally:
         _abandon(connection.raw)
+
+
+@contextmanager
+def _text_of(table: Table) -> Iterator[None]:
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise MessageError(f"`{table.schema}`.`{table.name}` has text that is no UTF-8: {error}") from error
 
 
 def same_rows(known: Table, found: Table) -> bool:
@@ -213,20 +221,6 @@ def _keys(table: Table) -> tuple[list[str], list[ColumnType]]:
     if any(by_name[name].virtual for name in names):
         return [], []
     return names, [by_name[name].type for name in names]
-
-
-def _row_reader(columns: Sequence[Column]) -> Any:
-    names = [column.name for column in columns]
-    readers = [_cell_reader(column.type) for column in columns]
-    pairs = [*zip(names, readers, strict=True)]
-
-    def row_of(cells: Sequence[Any]) -> Row:
-        return {
-            name: cell if cell is None or read is None else read(cell)
-            for (name, read), cell in zip(pairs, cells, strict=True)
-        }
-
-    return row_of
 
 
 def _cell_reader(kind: ColumnType) -> CellReader | None:
