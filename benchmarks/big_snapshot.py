@@ -144,8 +144,11 @@ class Way:
     def gathered(self) -> int:
         """Rows that ``replicate`` has read; -1: all."""
         progress = Store(load_identity(self.job).state).load()
-        tables = () if progress is None else progress.tables
-        return next((table.gathered if table.load is not None else -1 for table in tables), 0)
+        for table in () if progress is None else progress.tables:
+            if table.load is not None:
+                return table.gathered
+            return -1 if table.origin == "snapshot" else 0
+        return 0
 
     def feed_reached(self, millis: int) -> bool:
         """Whether the changefeed has sent all up to a time, and what is needed to trust what it has read."""

@@ -38,7 +38,8 @@ class RowStream:
         self._cut = compiled(encodings, names, reads or {})
         self._cursor = cursor
         self._connection = cursor.connection
-        self._file = self._connection._rfile = _File(self._connection._rfile)
+        file = self._connection._rfile
+        self._file = self._connection._rfile = file if isinstance(file, _File) else _File(file)
         self._data, self._text, self._at = b"", "", 0
         self._over = False
 
@@ -74,7 +75,10 @@ class RowStream:
                 self._connection._next_seq_id = (number + had) & 255
                 self._file.give_back(data[at:])
                 self._over = True
-                self._cursor.fetchone()
+                try:
+                    self._cursor.fetchone()
+                finally:
+                    self._cursor._result.unbuffered_active = False  # nobody is to wait for its end
                 break
             data = data[at:] + more
             text, at = data.decode("latin-1"), 0
