@@ -16,7 +16,6 @@ import os
 import random
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,12 +25,12 @@ from pathlib import Path
 from threading import Event, Thread
 
 import pymysql
-from tests.integration.binlog_stream import OPTIONS
 from tests.integration.circle import process
 from tests.kafka_broker import Broker
-from tests.mariadb_server import Server, running
+from tests.mariadb_server import Server
 
 from benchmarks.measure import Measured, peaks
+from benchmarks.servers import servers
 from ticdc_spark.changefeed.progress import read_stored
 from ticdc_spark.config.load import load_identity
 from ticdc_spark.mysql import tso
@@ -198,7 +197,10 @@ def killed(way: Way, name: str, file: Path, rows: int, kills: int, done: Callabl
             wait(partial(_there, done, rows * at // (kills + 1)), started, folder=way.folder)
             time.sleep(rand.uniform(0, 0.5))  # somewhere in the next wave
             started.kill()
-        print(f"    {done():,} rows were stored (-1: all)", flush=True)
+        stored = done()
+        print(f"    {stored:,} rows were stored", flush=True)
+        if stored <= 0:
+            raise SystemExit("it was not killed on the way: take more rows")
 
 
 def _there(done: Callable[[], int], rows: int) -> bool:
@@ -269,35 +271,26 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where everything lies; by default where temporary files do")
     options = parser.parse_args()
     more = ("--innodb-buffer-pool-size=512M", "--innodb-log-file-size=512M")
-    with (
-        tempfile.TemporaryDirectory(dir=options.folder) as name,
-        running(Path(name) / "m", *OPTIONS, *more) as server,
-    ):
-        folder = Path(name)
-        broker = Broker(folder / "kafka")
-        broker.start()
+    with servers(*more, folder=options.folder) as (server, broker, folder):
+        began = time.monotonic()
+        ends = [*range(0, options.rows, _AT_ONCE), options.rows]
+        parts = [ROWS.format(first=first + 1, last=last) for first, last in pairwise(ends)]
+        server.execute("SET sql_log_bin = 0", "CREATE DATABASE big CHARACTER SET utf8mb4", TABLE, *parts)
+        print(f"{options.rows:,} rows, filled in {time.monotonic() - began:.0f} s; {os.cpu_count()} processors")
+        chunk = max(min(options.rows // (options.kills + 1) // 6, 100_000), 1)
+        way, writer = Way(folder, server, broker, options.side, chunk), Writer(server, options.rows, options.rate)
+        began = time.monotonic()
         try:
-            began = time.monotonic()
-            ends = [*range(0, options.rows, _AT_ONCE), options.rows]
-            parts = [ROWS.format(first=first + 1, last=last) for first, last in pairwise(ends)]
-            server.execute("SET sql_log_bin = 0", "CREATE DATABASE big CHARACTER SET utf8mb4", TABLE, *parts)
-            print(f"{options.rows:,} rows, filled in {time.monotonic() - began:.0f} s; {os.cpu_count()} processors")
-            chunk = min(options.rows // (options.kills + 1) // 6, 100_000)
-            way, writer = Way(folder, server, broker, options.side, chunk), Writer(server, options.rows, options.rate)
-            began = time.monotonic()
-            try:
-                side = read_by_replicate if options.side == "replicate" else read_by_changefeed
-                side(way, writer, options.rows, options.kills)
-            finally:
-                writer.over.set()
-            took = time.monotonic() - began
-            rows = check(way)
-            print(
-                f"the lake is the table: {rows:,} rows, killed {options.kills} times, {writer.done:,} transactions "
-                f"meanwhile, {took:,.0f} s"
-            )
+            side = read_by_replicate if options.side == "replicate" else read_by_changefeed
+            side(way, writer, options.rows, options.kills)
         finally:
-            broker.kill()
+            writer.over.set()
+        took = time.monotonic() - began
+        rows = check(way)
+        print(
+            f"the lake is the table: {rows:,} rows, killed {options.kills} times, {writer.done:,} transactions "
+            f"meanwhile, {took:,.0f} s"
+        )
 
 
 if __name__ == "__main__":

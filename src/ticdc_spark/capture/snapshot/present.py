@@ -6,7 +6,7 @@ A range is read by one SELECT in a transaction of its own, and its rows come as 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -16,6 +16,7 @@ from ticdc_spark.capture.binlog.connection import Connection, pymysql, wrapped
 from ticdc_spark.capture.binlog.schemas import presented
 from ticdc_spark.capture.binlog.server import now_ms
 from ticdc_spark.capture.binlog.uri import ServerUri, parse_uri
+from ticdc_spark.capture.binlog.values.charsets import MULTI_BYTE, multi_byte, or_bytes
 from ticdc_spark.capture.snapshot.keys import (
     ALTERED,
     GONE,
@@ -33,7 +34,7 @@ from ticdc_spark.clients.upstream import CellReader, cell_reader
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import MessageError, SourceFault
 from ticdc_spark.model import Column, ColumnType, Row, Table, TableName
-from ticdc_spark.mysql import INTEGER_BITS, handle_key, is_bytes, tso
+from ticdc_spark.mysql import INTEGER_BITS, handle_key, is_bytes, is_text, tso
 from ticdc_spark.spark.tasks import SourceMoved
 
 _VERSIONED = re.compile(r"\bWITH SYSTEM VERSIONING\b")
@@ -145,6 +146,7 @@ def read_range(server: ServerUri, found: Present, of: Range) -> Iterator[list[Ro
     columns = [column for column in table.columns if not column.virtual]
     connection = Connection(server)
     try:
+        readers = _readers(columns, lambda sql: str(connection.rows(sql)[0][0]))
         with wrapped(server):
             cursor = connection.raw.cursor(library.cursors.SSCursor)
             cursor.execute(_LONG)
@@ -152,9 +154,8 @@ def read_range(server: ServerUri, found: Present, of: Range) -> Iterator[list[Ro
             _check(cursor, found, library)
             names, types = _keys(table)
             where = condition(names, types, of, connection.raw.escape)
-            chosen = ", ".join(selected(column.name, column.type) for column in columns)
+            chosen = ", ".join(map(_selected, columns))
             cursor.execute(f"SELECT {chosen} FROM {_sql_name((table.schema, table.name))} WHERE {where}")
-        readers = {at: read for at, column in enumerate(columns) if (read := _cell_reader(column.type))}
         stream = RowStream(cursor, [column.name for column in columns], readers)
         while True:
             with wrapped(server), _text_of(table):
@@ -221,6 +222,27 @@ def _keys(table: Table) -> tuple[list[str], list[ColumnType]]:
     if any(by_name[name].virtual for name in names):
         return [], []
     return names, [by_name[name].type for name in names]
+
+
+def _selected(column: Column) -> str:
+    """A text in a set of several bytes as it lies there: where the server has no character, it would send a ``?``."""
+    return f"CAST({quoted(column.name)} AS BINARY)" if _is_raw(column.type) else selected(column.name, column.type)
+
+
+def _is_raw(kind: ColumnType) -> bool:
+    return is_text(kind) and kind.charset in MULTI_BYTE
+
+
+def _readers(columns: Sequence[Column], ask: Callable[[str], str]) -> dict[int, CellReader]:
+    """What makes values of the cells of some columns, by their place. ``ask``: the one cell of a query."""
+    texts = {kind.charset or "" for column in columns if _is_raw(kind := column.type)}
+    decoders = {charset: or_bytes(multi_byte(charset, ask)) for charset in texts}
+    found: dict[int, CellReader] = {}
+    for at, column in enumerate(columns):
+        read = decoders[column.type.charset or ""] if _is_raw(column.type) else _cell_reader(column.type)
+        if read is not None:
+            found[at] = read
+    return found
 
 
 def _cell_reader(kind: ColumnType) -> CellReader | None:
