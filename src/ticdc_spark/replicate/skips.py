@@ -11,8 +11,8 @@ from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.rejects import LOGGED
 from ticdc_spark.replicate.state.conditions import diverged
 from ticdc_spark.replicate.state.notes import SkippedRow, UnreadNote
-from ticdc_spark.replicate.state.progress import Progress, TableState
-from ticdc_spark.replicate.unread import last_of, names_in
+from ticdc_spark.replicate.state.progress import Progress, QueuedDdl, TableState
+from ticdc_spark.replicate.unread import holders, last_of, names_in
 from ticdc_spark.spark.decode.control import ControlEvent, MessageSkipped
 
 log = logging.getLogger(__name__)
@@ -62,12 +62,13 @@ def mark_new(
     known: Iterable[TableState],
     skipped: Sequence[MessageSkipped],
     waiting: Sequence[SkippedRow],
+    ddls: Sequence[QueuedDdl],
     *,
     arrival: bool,
 ) -> tuple[dict[TableName, TableState], tuple[SkippedRow, ...]]:
     """Mark tables that have come since, with a batch itself or after it; returns what still waits for its table.
 
-    ``known``: the tables as they were before the batch.
+    ``known``: the tables as they were before the batch. ``ddls``: those that it applied, in order.
     """
     marked, before = dict(states), {(table.schema, table.name) for table in known}
     for event in skipped:
@@ -81,8 +82,10 @@ def mark_new(
         behind = state is not None and not arrival and state.applied < row.commit_ts
         if state is None or behind or (state.table is None and not state.dropped):
             left.append(row)
-        if state is not None and state.table is not None and state.emptied < row.commit_ts:  # else it was emptied since
-            marked[name] = diverged(state, row.commit_ts, row.why)
+        for one in holders(name, ddls, row.commit_ts):
+            state = marked.get(one)
+            if state is not None and state.table is not None and state.emptied < row.commit_ts:  # else emptied since
+                marked[one] = diverged(state, row.commit_ts, row.why)
     return marked, tuple(left)
 
 

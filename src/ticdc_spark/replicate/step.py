@@ -245,8 +245,10 @@ class Steps:
         result = apply(batch, states, lines, mode.apply_rows)
         states = with_settled(result.states, decided.resolved, bounds)
         states = self._touch_new(with_topics(states, progress), decided.advanced)
-        states, _ = mark_unread(states, progress, decided.resolved, arrival=batch.arrival)
-        states, _ = mark_new(states, progress.tables, decided.skipped, progress.skipped, arrival=batch.arrival)
+        left = {identity(ddl.change) for ddl in result.left}
+        ddls = [ddl for ddl in ddls if identity(ddl.change) not in left]
+        states, _ = mark_unread(states, progress, decided.resolved, ddls, arrival=batch.arrival)
+        states, _ = mark_new(states, progress.tables, decided.skipped, progress.skipped, ddls, arrival=batch.arrival)
         states = without_beginning(self.progress, states, progress.partitions)
         if not batch.arrival:
             states = _with_behind(mark_doubted(states, progress), behind)
@@ -280,14 +282,14 @@ class Steps:
                 states[name] = msgspec.structs.replace(state, snapshot_id=self.sink.snapshot_id(name))
         before = decided.advanced.progress
         arrival = decided.mode == "arrival"
-        states, unread = mark_unread(states, before, decided.resolved, arrival=arrival)
         waits = {identity(ddl.change) for ddl in result.left}
         ddls = [ddl for ddl in decided.ddls if identity(ddl.change) not in waits]
+        states, unread = mark_unread(states, before, decided.resolved, ddls, arrival=arrival)
         oldest = tso_physical_ms(decided.resolved) - DROPPED_KEPT_MS
         counted = msgspec.structs.replace(
             before,
             mode=self.mode or "",
-            skipped=mark_new(states, (), (), before.skipped, arrival=arrival)[1],
+            skipped=mark_new(states, (), (), before.skipped, ddls, arrival=arrival)[1],
             unread=unread,
             dropped_databases=with_dropped(before.dropped_databases, ddls, oldest),
             doubt=None if arrival or is_doubt_over(before) else before.doubt,

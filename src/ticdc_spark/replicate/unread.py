@@ -6,10 +6,11 @@ import msgspec
 
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.model import TableName
+from ticdc_spark.replicate.plan.evolve import Alter, action
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.state.conditions import diverged
 from ticdc_spark.replicate.state.notes import UnreadNote
-from ticdc_spark.replicate.state.progress import Progress, TableState
+from ticdc_spark.replicate.state.progress import Progress, QueuedDdl, TableState
 
 LEFT_OUT = "`tables` under [job] leaves it out, or did: what changed meanwhile was not read"
 
@@ -73,20 +74,36 @@ def with_topics(states: Mapping[TableName, TableState], progress: Progress) -> d
     }
 
 
+def holders(name: TableName, ddls: Sequence[QueuedDdl], since: int = 0) -> set[TableName]:
+    """A name, and those that tables have by now that had it after a commit_ts. ``ddls``: those that a batch applied, in
+    order."""
+    found = {name}
+    for ddl in ddls:
+        act = action(ddl.change)
+        if isinstance(act, Alter) and act.old in found and ddl.change.commit_ts > since:
+            found.add((act.table.schema, act.table.name))
+    return found
+
+
 def mark_unread(
-    states: Mapping[TableName, TableState], progress: Progress, resolved: int, *, arrival: bool
+    states: Mapping[TableName, TableState],
+    progress: Progress,
+    resolved: int,
+    ddls: Sequence[QueuedDdl],
+    *,
+    arrival: bool,
 ) -> tuple[dict[TableName, TableState], tuple[UnreadNote, ...]]:
-    """Mark the tables that may lack an unreadable message; returns the notes that are still needed."""
+    """Mark the tables that may lack an unreadable message; returns the notes that are still needed. ``ddls``: those
+    that the batch applied: by a RENAME among them, a table that came with the batch has another name already."""
     marked, left = dict(states), []
     for note in progress.unread:
         name = (note.schema, note.name)
+        for one in holders(name, ddls):
+            state = marked.get(one)
+            if state is not None and state.table is not None and not state.dropped:
+                marked[one] = _unread(state, note)
         state = marked.get(name)
         there = state is not None and state.table is not None and not state.dropped
-        if state is not None and there:
-            state = diverged(state, state.applied, note.why)
-            if note.quarantine:
-                state = msgspec.structs.replace(state, quarantined=state.quarantined or note.why)
-            marked[name] = state
         stands = state is not None and state.quarantined is not None
         behind = not arrival and state is not None and (there or stands) and state.applied < note.until
         if resolved < note.until or behind:
@@ -95,4 +112,11 @@ def mark_unread(
     return marked, tuple(left)
 
 
-__all__ = ["LEFT_OUT", "last_of", "mark_unread", "names_in", "topics_of", "with_left_out", "with_topics"]
+def _unread(state: TableState, note: UnreadNote) -> TableState:
+    state = diverged(state, state.applied, note.why)
+    if not note.quarantine:
+        return state
+    return msgspec.structs.replace(state, quarantined=state.quarantined or note.why)
+
+
+__all__ = ["LEFT_OUT", "holders", "last_of", "mark_unread", "names_in", "topics_of", "with_left_out", "with_topics"]

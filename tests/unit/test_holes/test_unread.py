@@ -1,0 +1,69 @@
+"""Messages that are not read, of tables that have other names by the time they are made."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from tests.unit.test_holes.shop import Shop
+from ticdc_spark.config.values import MessagePlace
+from ticdc_spark.protocols.base import Encoded
+
+CREATE = "CREATE TABLE t (id INT PRIMARY KEY)"
+
+
+def renamed(shop: Shop, how: str) -> None:
+    """Table ``t`` is ``u`` now, by RENAMEs that come after what was read."""
+    names = ["t", "v", "u"] if how == "twice" else ["t", "u"]
+    for old, new in pairwise(names):
+        shop.sql(f"RENAME TABLE {old} TO {new}")
+    if how == "with a successor":
+        shop.sql(CREATE)
+    shop.watermark()
+    shop.run()
+
+
+RENAMED = pytest.mark.parametrize("how", ["once", "twice", "with a successor"])
+
+
+@RENAMED
+@pytest.mark.parametrize(("policy", "condition"), [("continue", "diverged"), ("quarantine", "quarantined")])
+@pytest.mark.parametrize("topic_per_table", [False, True])
+def test_an_unreadable_message_marks_a_table_that_the_same_batch_makes_and_renames(
+    topic_per_table: bool, policy: str, condition: str, how: str
+) -> None:
+    """Seed 7408329: after the batch nothing had the name of which the message may have been."""
+    shop = Shop(on_reject=policy, topic_per_table=topic_per_table)
+    shop.sql(CREATE)
+    shop.insert("t", id="1")
+    shop.send(Encoded(None, b"{"), "cdc_shop_t" if topic_per_table else "cdc")
+    shop.run()
+    renamed(shop, how)
+    assert shop.condition("u") == condition
+
+
+@RENAMED
+def test_a_row_that_is_skipped_marks_a_table_that_a_later_batch_makes_and_renames(how: str) -> None:
+    shop = Shop()
+    shop.sql(CREATE)
+    shop.configure(skip_messages=(MessagePlace("cdc", 0, shop.broker.end_offsets()["cdc", 0]),))
+    shop.insert("t", id="1")
+    shop.run()
+    renamed(shop, how)
+    assert (shop.rows("u"), shop.condition("u")) == ([], "diverged")
+    if how == "with a successor":
+        assert shop.condition("t") == "clean"
+
+
+def test_a_row_that_is_skipped_marks_no_table_that_had_its_name_before() -> None:
+    shop = Shop()
+    shop.sql(CREATE)
+    shop.sql("RENAME TABLE t TO u")
+    shop.sql(CREATE)
+    shop.configure(skip_messages=(MessagePlace("cdc", 0, shop.broker.end_offsets()["cdc", 0]),))
+    shop.insert("t", id="1")
+    shop.run()
+    shop.watermark()
+    shop.run()
+    assert (shop.condition("u"), shop.condition("t")) == ("clean", "diverged")
