@@ -66,7 +66,7 @@ sink-uri = "kafka://{servers}/{topic}?protocol={protocol}&partition-num=1{regist
 source = "{source}"
 state = "state"
 """
-_MARK = "a row that is timed with {} and what follows"
+MARK = "a row that is timed with {} and what follows"
 _QUIET = 5.0
 _LONG = 120.0
 _FEW = 10
@@ -235,7 +235,7 @@ def timed(server: Server, broker: Broker, topic: str, seconds: int, rate: int) -
             ahead = began + at / rate - time.time()
             if ahead > 0:
                 time.sleep(ahead)
-            cursor.execute(f"INSERT INTO bench.t (id, note) VALUES ({first + at}, '{_MARK.format(first)}')")
+            cursor.execute(f"INSERT INTO bench.t (id, note) VALUES ({first + at}, '{MARK.format(first)}')")
             committed.append(time.time())
     arrived = read_times(broker, topic, first, len(committed))
     late = sorted((there - at) * 1000 for at, there in zip(committed, arrived, strict=True))
@@ -247,7 +247,7 @@ def read_times(broker: Broker, topic: str, first: int, count: int) -> list[float
     consumer = Consumer({"bootstrap.servers": broker.servers, "group.id": "bench", "auto.offset.reset": "earliest"})
     consumer.assign([TopicPartition(topic, 0, 0)])
     found: list[float] = []
-    mark = _MARK.format(first).encode()
+    mark = MARK.format(first).encode()
     deadline = time.monotonic() + 120
     while len(found) < count and time.monotonic() < deadline:
         for one in consumer.consume(5000, timeout=1):
