@@ -9,8 +9,8 @@ from ticdc_spark.errors import SourceChanged
 from ticdc_spark.model import RowChange
 
 BATCHES = pytest.mark.parametrize("rows", [1, 2, 3, 1000])
-SPLIT = pytest.mark.parametrize("rows", [1, 2, 3, 4])
-"""What comes first is read by an earlier batch than what is sent again."""
+SPLIT = pytest.mark.parametrize("rows", [1, 2, 3, 4, 7, 8])
+"""What comes first is read by an earlier batch than the end of what is sent again."""
 Changes = tuple[RowChange, ...]
 
 
