@@ -6,7 +6,7 @@ export PYTHON
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --no-input --disable-pip-version-check
 
-.PHONY: help setup demo demo-circle test test-all simulate check format lock bench bench-catch-up bench-trickle bench-codecs bench-codecs-spark bench-changefeed bench-binlog bench-snapshot bench-debezium bench-latency bench-backlog bench-store clean
+.PHONY: help setup demo demo-circle test test-all simulate check format lock bench bench-catch-up bench-trickle bench-codecs bench-codecs-spark bench-changefeed bench-binlog bench-snapshot bench-big bench-debezium bench-latency bench-backlog bench-store clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 26
@@ -88,6 +88,9 @@ bench-latency: setup ## measure the time from a commit to its message, beside De
 
 bench-snapshot: setup ## measure how fast a changefeed sends the rows that a table has
 	@$(BIN)/python -m benchmarks.changefeed_snapshot
+
+bench-big: setup ## read a table of 10,000,000 rows while they change, killed on the way (ROWS=, KILLS=, SIDE=replicate or changefeed)
+	@$(BIN)/python -m benchmarks.big_snapshot --rows $(or $(ROWS),10000000) --kills $(or $(KILLS),5) --side $(or $(SIDE),replicate)
 
 bench-backlog: setup ## measure how fast a changefeed turns a topic into another protocol, in one process and by tasks
 	@$(BIN)/python -m benchmarks.changefeed_backlog

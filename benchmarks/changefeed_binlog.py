@@ -18,7 +18,6 @@ import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,12 +27,12 @@ from typing import NamedTuple
 import pymysql
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaException, TopicPartition
 from msgspec.structs import replace
-from tests.integration.binlog_stream import OPTIONS
 from tests.kafka_broker import Broker
-from tests.mariadb_server import Server, running
+from tests.mariadb_server import Server
 from tests.native_debezium import PROBE, Connectors
 
 from benchmarks.binlog import TABLE, fill
+from benchmarks.servers import servers
 from ticdc_spark.capture.base import CaptureState
 from ticdc_spark.capture.binlog import BinlogCapture
 from ticdc_spark.changefeed.progress import StateFolder
@@ -67,7 +66,7 @@ sink-uri = "kafka://{servers}/{topic}?protocol={protocol}&partition-num=1{regist
 source = "{source}"
 state = "state"
 """
-_MARK = "a row that is timed with {} and what follows"
+MARK = "a row that is timed with {} and what follows"
 _QUIET = 5.0
 _LONG = 120.0
 _FEW = 10
@@ -236,7 +235,7 @@ def timed(server: Server, broker: Broker, topic: str, seconds: int, rate: int) -
             ahead = began + at / rate - time.time()
             if ahead > 0:
                 time.sleep(ahead)
-            cursor.execute(f"INSERT INTO bench.t (id, note) VALUES ({first + at}, '{_MARK.format(first)}')")
+            cursor.execute(f"INSERT INTO bench.t (id, note) VALUES ({first + at}, '{MARK.format(first)}')")
             committed.append(time.time())
     arrived = read_times(broker, topic, first, len(committed))
     late = sorted((there - at) * 1000 for at, there in zip(committed, arrived, strict=True))
@@ -248,7 +247,7 @@ def read_times(broker: Broker, topic: str, first: int, count: int) -> list[float
     consumer = Consumer({"bootstrap.servers": broker.servers, "group.id": "bench", "auto.offset.reset": "earliest"})
     consumer.assign([TopicPartition(topic, 0, 0)])
     found: list[float] = []
-    mark = _MARK.format(first).encode()
+    mark = MARK.format(first).encode()
     deadline = time.monotonic() + 120
     while len(found) < count and time.monotonic() < deadline:
         for one in consumer.consume(5000, timeout=1):
@@ -269,20 +268,14 @@ def main() -> None:
     parser.add_argument("--latency", type=int, default=0, help="seconds; then only latency is measured")
     options = parser.parse_args()
     print(f"Python {platform.python_version()}, {sys.platform}; rows a second: by the clock, of processor time\n")
-    with tempfile.TemporaryDirectory() as name, running(Path(name) / "m", *OPTIONS) as server:
-        folder = Path(name)
-        broker = Broker(folder / "kafka")
-        broker.start()
-        try:
-            server.execute("CREATE DATABASE bench", f"CREATE DATABASE IF NOT EXISTS {PROBE}")
-            if options.latency:
-                latency(server, broker, folder, options.latency, 1000)
-                return
-            feeds = [one for one in FEEDS if one in options.feeds.split(";")]
-            for shape in map(int, options.shapes.split(",")):
-                compare(server, broker, folder, options.rows // (4 if shape == 1 else 1), shape, feeds)
-        finally:
-            broker.kill()
+    with servers() as (server, broker, folder):
+        server.execute("CREATE DATABASE bench", f"CREATE DATABASE IF NOT EXISTS {PROBE}")
+        if options.latency:
+            latency(server, broker, folder, options.latency, 1000)
+            return
+        feeds = [one for one in FEEDS if one in options.feeds.split(";")]
+        for shape in map(int, options.shapes.split(",")):
+            compare(server, broker, folder, options.rows // (4 if shape == 1 else 1), shape, feeds)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import platform
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -26,12 +25,12 @@ from typing import NamedTuple
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import col, struct, to_json
-from tests.integration.binlog_stream import OPTIONS
 from tests.kafka_broker import Broker
-from tests.mariadb_server import Server, running
+from tests.mariadb_server import Server
 
 from benchmarks.binlog import ROWS, TABLE
 from benchmarks.measure import processor_seconds
+from benchmarks.servers import servers
 from ticdc_spark.capture.binlog import BinlogCapture
 from ticdc_spark.changefeed.config.load import load_changefeed
 from ticdc_spark.changefeed.loop import begin
@@ -144,33 +143,34 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     options = parser.parse_args()
     print(f"Python {platform.python_version()}, {sys.platform}; rows a second: by the clock, of processor time\n")
-    with tempfile.TemporaryDirectory() as name, running(Path(name) / "m", *OPTIONS) as server:
-        folder = Path(name)
-        broker = Broker(folder / "kafka")
-        broker.start()
+    with servers() as (server, broker, folder):
         settings = {"spark.master": "local[2]", "spark.driver.memory": "1g"}
         spark = open_session("bench", settings, (*coordinates("kafka"), _JDBC))
         try:
             bench = Bench(server, broker, folder, options.rows, options.chunk_rows)
             bench.fill()
-            some = load_changefeed(None, f"kafka://{broker.servers}/t?protocol=simple", {})
-            on_spark = SparkSender(some)  # joins the session
-            subjects: dict[str, Callable[[str], Spent]] = {"plain Spark": lambda table: bench.plain(spark, table)}
-            for protocol in options.protocols.split(","):
-                for tasks in (1, 2):
-                    named = f"{protocol}, {tasks} task{'s' * (tasks > 1)}"
-                    subjects[named] = partial(bench.feed, protocol, tasks, on_spark)
-                subjects[f"{protocol}, one process"] = partial(bench.feed, protocol, 1, Here())
-            for subject in subjects.values():
-                subject("warm")
-            for _ in range(options.rounds):
-                for named, subject in subjects.items():
-                    spent = subject("t")
-                    assert spent.rows == options.rows, spent
-                    print(f"  {named:26} {spent.rows / spent.clock:10,.0f} {spent.rows / spent.cpu:10,.0f}", flush=True)
+            compare(bench, spark, options)
         finally:
             stop_session(spark)
-            broker.kill()
+
+
+def compare(bench: Bench, spark: SparkSession, options: argparse.Namespace) -> None:
+    """Measure each subject in turn, and print it."""
+    some = load_changefeed(None, f"kafka://{bench.broker.servers}/t?protocol=simple", {})
+    on_spark = SparkSender(some)  # joins the session
+    subjects: dict[str, Callable[[str], Spent]] = {"plain Spark": lambda table: bench.plain(spark, table)}
+    for protocol in options.protocols.split(","):
+        for tasks in (1, 2):
+            named = f"{protocol}, {tasks} task{'s' * (tasks > 1)}"
+            subjects[named] = partial(bench.feed, protocol, tasks, on_spark)
+        subjects[f"{protocol}, one process"] = partial(bench.feed, protocol, 1, Here())
+    for subject in subjects.values():
+        subject("warm")
+    for _ in range(options.rounds):
+        for named, subject in subjects.items():
+            spent = subject("t")
+            assert spent.rows == options.rows, spent
+            print(f"  {named:26} {spent.rows / spent.clock:10,.0f} {spent.rows / spent.cpu:10,.0f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -38,9 +38,9 @@ class Measured:
 def measured() -> Iterator[Measured]:
     """Measure what is done meanwhile."""
     result, over = Measured(), threading.Event()
-    before = _cpu()
+    before = _cpu(os.getpid())
     latest = dict(before)
-    sampler = threading.Thread(target=_sample, args=(result, latest, over), daemon=True)
+    sampler = threading.Thread(target=_sample, args=(os.getpid(), result, latest, over), daemon=True)
     sampler.start()
     began = time.monotonic()
     try:
@@ -49,8 +49,25 @@ def measured() -> Iterator[Measured]:
         result.seconds = time.monotonic() - began
         over.set()
         sampler.join()
-        latest.update(_cpu())
+        latest.update(_cpu(os.getpid()))
         result.cpu = sum(seconds - before.get(pid, 0.0) for pid, seconds in latest.items())
+
+
+@contextmanager
+def peaks(root: int) -> Iterator[Measured]:
+    """Watch the memory of a process and of all below it; the processor time is that of what still lives."""
+    result, over = Measured(), threading.Event()
+    latest: dict[int, float] = {}
+    sampler = threading.Thread(target=_sample, args=(root, result, latest, over), daemon=True)
+    sampler.start()
+    began = time.monotonic()
+    try:
+        yield result
+    finally:
+        result.seconds = time.monotonic() - began
+        over.set()
+        sampler.join()
+        result.cpu = sum(latest.values())
 
 
 @contextmanager
@@ -88,24 +105,24 @@ def _by_name() -> dict[str, float]:
     return found
 
 
-def _sample(result: Measured, latest: dict[int, float], over: threading.Event) -> None:
+def _sample(root: int, result: Measured, latest: dict[int, float], over: threading.Event) -> None:
     while True:
-        latest.update(_cpu())
+        latest.update(_cpu(root))
         jvm = workers = 0
-        for pid, name in _descendants(os.getpid()):
+        for pid, name in _descendants(root):
             if name == "java":
                 jvm += _resident(pid)
             elif name.startswith("python"):
                 workers += _memory(pid)
         result.jvm, result.workers = max(result.jvm, jvm), max(result.workers, workers)
-        result.driver = max(result.driver, _memory(os.getpid()))
+        result.driver = max(result.driver, _memory(root))
         if over.wait(_EVERY):
             return
 
 
-def _cpu() -> dict[int, float]:
+def _cpu(root: int) -> dict[int, float]:
     """Processor seconds of each process that lives; those of a worker that ended are lost with it."""
-    pids = (os.getpid(), *(pid for pid, _ in _descendants(os.getpid())))
+    pids = (root, *(pid for pid, _ in _descendants(root)))
     return {pid: seconds for pid in pids if (seconds := _seconds(pid, 2))}
 
 

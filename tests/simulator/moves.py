@@ -17,6 +17,7 @@ MoveKind: TypeAlias = Literal[
     "send",
     "advance",
     "restart",
+    "older_start",
     "widen",
     "stall",
     "hang",

@@ -11,6 +11,8 @@ _TOPICS = "tests/unit/test_holes/test_topics.py"
 _SET_BACK = "tests/unit/test_holes/test_set_back.py"
 _SKIP_DDL = "tests/unit/test_holes/test_skip_ddl.py"
 _LOST_TOPICS = "tests/unit/test_holes/test_lost_topics.py"
+_OLDER = "tests/unit/test_holes/test_older_start.py"
+_UNREAD = "tests/unit/test_holes/test_unread.py"
 _SKIPS = "tests/unit/test_skip_messages.py"
 
 MARKS = (
@@ -257,6 +259,34 @@ STEPS = (
         "max(state.ddl_ts, state.emptied) < ts <= state.applied",
         "False",
         seeds=(7324227,),
+    ),
+    one(
+        "what comes behind the first watermark shows how far back a topic reaches",
+        f"{_PLAN}.reach:lowest",
+        "if place in begun:",
+        "if False:",
+        found_by=f"{_OLDER}::test_the_same_of_the_topic_of_one_table_leaves_it_unverified",
+    ),
+    one(
+        "a watermark that falls shows at once how far back a partition reaches",
+        f"{_PLAN}.reach:_watermarks",
+        "again = min(ts, again or ts)",
+        "reaches = min(reaches, ts)",
+        found_by=f"{_OLDER}::test_a_table_that_is_emptied_while_a_partition_is_sent_again_is_clean_only_with_all_of_it",
+    ),
+    one(
+        "rows that are sent again behind a watermark show how far back a partition reaches",
+        "replicate.proof:_oldest",
+        "event.summary.old_at < first",
+        "event.summary.replays",
+        found_by=f"{_OLDER}::test_what_is_sent_again_behind_a_higher_watermark_does_not_show_that_a_topic_reaches_back",
+    ),
+    one(
+        "a table that was renamed since is not marked for what was not read",
+        "replicate.unread:holders",
+        "act.old in found",
+        "False",
+        found_by=f"{_UNREAD}::test_an_unreadable_message_marks_a_table_that_the_same_batch_makes_and_renames",
     ),
     one(
         "a DROP DATABASE is forgotten once it was applied",

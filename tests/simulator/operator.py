@@ -70,6 +70,12 @@ def _restart(world: World, move: Move, rand: Random) -> None:
     world.ticdc.restart(rand)
 
 
+def _older_start(world: World, move: Move, rand: Random) -> None:
+    """The changefeed is made anew with an older start-ts, any that it ever had a watermark of."""
+    world.excuses.unsettled.update(world.uids())
+    world.ticdc.restart(rand, far=True)
+
+
 def _widen(world: World, move: Move, rand: Random) -> None:
     uid, versions = world.setup.feed.withheld, world.database.names
     if any(names & versions.get(uid, set()) for other, names in versions.items() if other != uid):
@@ -117,7 +123,7 @@ def _trim_topic(world: World, move: Move, rand: Random) -> None:
     world.excuses.unsettled.update(touched)
     world.removed.update(dict.fromkeys(touched, "retention removed messages before the state was lost"))
     if not world.has_read(place[0]):
-        world.excuses.weak.update(dict.fromkeys(touched, "retention removed messages before the job began"))
+        world.weaken(touched, "retention removed messages before the job began")
 
 
 def _recreate_topic(world: World, move: Move, rand: Random) -> None:
@@ -128,10 +134,13 @@ def _recreate_topic(world: World, move: Move, rand: Random) -> None:
     touched = {uid for uid, sent in world.ticdc.sent.items() if topic in sent.topics}
     world.excuses.unsettled.update(touched)
     world.removed.update(dict.fromkeys(touched, "the topic was made anew before the state was lost"))
-    if not world.has_read(topic):
-        world.excuses.weak.update(dict.fromkeys(touched, "the topic was made anew before the job began"))
+    if world.has_read(topic):
+        for uid in touched:
+            world.made_anew.setdefault(uid, set()).update(world.ticdc.names_in(uid, topic))
+    else:
+        world.weaken(touched, "the topic was made anew before the job began")
         # Nothing is left that shows that the topic of one of its names had anything.
-        world.excuses.unknowable.update(uid for uid in touched if len(world.ticdc.sent[uid].names) > 1)
+        world.excuses.unknowable.update(uid for uid in touched if world.is_renamed(uid))
     world.broker.create(topic)
     world.note(f"topic {topic} is deleted and made anew")
 
@@ -278,6 +287,7 @@ MOVES: dict[MoveKind, Apply] = {
     "send": _send,
     "advance": _advance,
     "restart": _restart,
+    "older_start": _older_start,
     "widen": _widen,
     "stall": _stall,
     "garbage": _garbage,

@@ -27,11 +27,16 @@ def restore_state(world: World, move: Move, rand: Random) -> None:
 
 def lose_state(world: World, move: Move, rand: Random) -> None:
     world.stop()
+    lake = world.lab.lake.tables()
+    # The state alone has that anything was read of the topic of a name that the lake does not have yet.
+    world.excuses.unknowable.update(
+        uid for uid, names in world.made_anew.items() if names and not names & lake.keys() and world.is_renamed(uid)
+    )
     world.lab.state.wipe()
     world.excuses.unsettled.update(world.uids())
     # With the state there, the job would have stopped at what was removed before it was read.
-    world.excuses.weak.update(world.removed)
-    world.excuses.weak_names.update(name for uid in world.removed for name in world.ticdc.sent[uid].names)
+    for uid, why in world.removed.items():
+        world.weaken({uid}, why)
     if world.job.starting == "latest" and not world.lab.lake.tables():
         world.started = False  # Nothing is left that shows that the job ever ran: it begins at the latest offsets anew.
 

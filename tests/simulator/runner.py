@@ -19,6 +19,7 @@ from typing import TypeAlias, cast
 import msgspec
 
 from tests.simulator.draw import draw
+from tests.simulator.draw_harder import draw_harder
 from tests.simulator.draw_snapshots import draw_with_snapshots
 from tests.simulator.seams import LabMaker
 from tests.simulator.shrink import shrink
@@ -169,11 +170,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--story", action="store_true", help="print every move of the first story, and what it did")
     parser.add_argument("--first", action="store_true", help="end at the first finding")
     parser.add_argument("--snapshots", action="store_true", help="let jobs begin with full reads, and ask for more")
+    parser.add_argument("--harder", action="store_true", help="let several things go wrong at once")
     parser.add_argument("--lab", default=DEFAULT_LAB, help="module:name of what makes the laboratory")
     options = parser.parse_args(arguments)
     first, _, last = options.seeds.partition("-")
     seeds = range(int(first), _NO_END if options.steps_total else int(last or first) + 1)
-    drawn = draw_with_snapshots if options.snapshots else draw
+    drawn = draw_harder if options.harder else draw_with_snapshots if options.snapshots else draw
     jobs = options.jobs or os.cpu_count() or 1
     began = shown = time.perf_counter()
 

@@ -93,11 +93,12 @@ class TiCdc:
         self.send(rand, len(self.outbox))
         return last
 
-    def restart(self, rand: Random) -> None:
-        """TiCDC dies and goes on from an older checkpoint: rows, DDLs and watermarks come again."""
+    def restart(self, rand: Random, *, far: bool = False) -> None:
+        """TiCDC dies and goes on from an older checkpoint: rows, DDLs and watermarks come again. ``far``: any
+        older one."""
         unsent = min((out.index for out in self.outbox), default=self.next)
         allowed = [point for point in self._checkpoints if point.index <= unsent]
-        point = rand.choice(allowed[-4:])
+        point = rand.choice(allowed if far else allowed[-4:])
         self._go_back(point)
 
     def widen(self) -> None:
@@ -113,6 +114,10 @@ class TiCdc:
     def is_withheld(self, uid: Uid) -> bool:
         """Whether the changefeed's filter leaves a table out."""
         return not self.widened and uid == self.feed.withheld
+
+    def names_in(self, uid: Uid, topic: str) -> set[Name]:
+        """The names that a table has had and that a topic is of."""
+        return {name for name in self.sent[uid].names if self._topic(*name) == topic}
 
     def place_of(self, uid: Uid, message: Message) -> bool:
         """Whether a message is about a table."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import traceback
+from collections.abc import Iterable
 from pathlib import PurePath
 from random import Random
 
@@ -86,6 +87,8 @@ class World:
         """Names that the lake had a table of after some batch."""
         self.removed: dict[Uid, str] = {}
         """Tables of which messages are gone from the topics, and why."""
+        self.made_anew: dict[Uid, set[Name]] = {}
+        """Tables a topic of which was made anew after the job had read it: the names for which it was."""
         self.saved_state: Copy | None = None
         self.saved_lake: Copy | None = None
         self.batches = 0
@@ -211,6 +214,17 @@ class World:
         """Whether every topic that ever had a message about a table is one of the job's."""
         topics = self.job.topics
         return topics is None or self.ticdc.sent[uid].topics <= set(topics)
+
+    def is_renamed(self, uid: Uid) -> bool:
+        """Whether messages have had several names of a table."""
+        return len(self.ticdc.sent[uid].names) > 1
+
+    def weaken(self, uids: Iterable[Uid], why: str) -> None:
+        """Excuse any condition but ``clean`` of tables, also once they are gone: their DROP may be what was removed."""
+        for uid in uids:
+            self.excuses.weak[uid] = why
+            if uid in self.ticdc.sent:
+                self.excuses.weak_names.update(self.ticdc.sent[uid].names)
 
     def excuse_local_keys(self) -> None:
         """A TIMESTAMP in a key, sent as local time, may be two times where clocks are set back: the job may stop."""

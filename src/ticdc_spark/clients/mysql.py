@@ -5,6 +5,7 @@ It speaks MySQL's protocol through PyMySQL (the extra ``mysql``).
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -49,7 +50,7 @@ def driver() -> Any:
 def connect(options: dict[str, Any], **more: Any) -> Any:
     """Open a connection, for one thread. Raises: PyMySQL's errors"""
     mysql = driver()
-    return mysql.connect(
+    return opened(
         **options,
         charset="utf8mb4",
         conv=mysql.converters.encoders,  # no decoders: values stay as they are sent
@@ -58,6 +59,23 @@ def connect(options: dict[str, Any], **more: Any) -> Any:
         connect_timeout=10,
         **more,
     )
+
+
+def opened(**options: Any) -> Any:
+    """A connection of PyMySQL. Raises: UsageError where it is not installed; PyMySQL's errors"""
+    return _connection_class()(**options)
+
+
+@cache
+def _connection_class() -> Any:
+    """PyMySQL's, which reads all authorities for each connection; here not where no certificate is checked."""
+    base = driver().connections.Connection
+    plain = cache(lambda: base._create_ssl_ctx(None, {}))
+
+    def create(_: Any, given: Any) -> Any:
+        return base._create_ssl_ctx(None, given) if given else plain()
+
+    return type("Connection", (base,), {"_create_ssl_ctx": create})
 
 
 def quoted(name: str) -> str:
@@ -73,41 +91,4 @@ def selected(name: str, column_type: ColumnType) -> str:
     return f"{quoted(name)} + 0e0" if column_type.name == "float" else quoted(name)
 
 
-_NULL = 251
-_WIDTHS = {252: 2, 253: 3, 254: 8}
-"""First byte of a longer length, and in how many bytes behind it the length stands."""
-
-
-def read_quickly(cursor: Any) -> None:
-    """Let the rows of a query that has been sent be cut into cells in one step, where PyMySQL takes three a cell.
-
-    The cells stay what they are: text, or bytes, as the column's character set has it.
-    """
-    result = cursor._result
-    encodings = [encoding for encoding, converter in result.converters if converter is None]
-    if len(encodings) != len(result.converters):
-        return
-
-    def read(packet: Any) -> tuple[str | bytes | None, ...]:
-        data, at = packet.get_all_data(), 0
-        row: list[str | bytes | None] = []
-        for encoding in encodings:
-            size = data[at]
-            at += 1
-            if size >= _NULL:
-                if size == _NULL:
-                    row.append(None)
-                    continue
-                width = _WIDTHS[size]
-                size = int.from_bytes(data[at : at + width], "little")
-                at += width
-            end = at + size
-            row.append(data[at:end] if encoding is None else data[at:end].decode(encoding))
-            at = end
-        return tuple(row)
-
-    result._read_row_from_packet = read
-
-
-__all__ = ["HIDDEN", "MISSING", "TOO_OLD", "connect", "connection_options", "driver", "quoted", "read_quickly"]
-__all__ += ["selected"]
+__all__ = ["HIDDEN", "MISSING", "TOO_OLD", "connect", "connection_options", "driver", "opened", "quoted", "selected"]

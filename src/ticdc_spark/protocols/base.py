@@ -88,7 +88,7 @@ class Decoder(Protocol):
 
 
 class Encoder(Protocol):
-    """Writes a protocol as TiCDC does. One object per configuration; no memory between calls."""
+    """Writes a protocol as TiCDC does. One object per configuration; no memory of rows between calls."""
 
     def rows(self, changes: Iterable[RowChange]) -> Iterator[Encoded]:
         """Encode row changes in order; Open puts several into one message."""

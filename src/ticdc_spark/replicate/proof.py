@@ -9,11 +9,13 @@ from ticdc_spark.model import Offsets, TableName, TopicPartition
 from ticdc_spark.replicate.modes.arrival import batch_ordinal
 from ticdc_spark.replicate.modes.base import LandedBatch
 from ticdc_spark.replicate.plan.names import tables_of
-from ticdc_spark.replicate.plan.reach import lowest
+from ticdc_spark.replicate.plan.reach import first_watermarks, lowest
 from ticdc_spark.replicate.state.conditions import without_first_rows
 from ticdc_spark.replicate.state.notes import Doubt, DoubtedTable
 from ticdc_spark.replicate.state.progress import Progress, TableState
-from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, RowsRead, WatermarkRead
+from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, RowsRead
+
+_NEVER = 2**63 - 1
 
 
 def check_unproven(progress: Progress, landed: LandedBatch) -> Progress:
@@ -95,16 +97,21 @@ def _with_read(progress: Progress, controls: Sequence[ControlEvent]) -> Doubt | 
     for (topic, _), ts in lowest(controls, progress.partitions).items():
         # Of its partitions one is enough, as they are deleted together; another may have been added since.
         topics[topic] = min(ts, topics.get(topic, ts))
+    firsts = first_watermarks(controls, progress.partitions)
     own: dict[TableName, int] = {}
     for event in controls:
+        first = firsts.get((event.topic, event.partition), _NEVER)
         if isinstance(event, RowsRead):
             ts, names = (0 if event.summary.replays else event.summary.min_ts), {(event.schema, event.table)}
+            is_early = event.summary.old_at < first or first == _NEVER
         elif isinstance(event, DdlRead):
-            ts, names = event.change.commit_ts, tables_of(event.change)
+            ts, names, is_early = event.change.commit_ts, tables_of(event.change), event.offset < first
         else:
             continue
+        # What is sent again behind the first watermark counts as a replay: it shows no more than that does.
+        shown = ts if is_early else max(ts, topics.get(event.topic, ts) - 1)
         for name in names:
-            own[name] = min(ts, own.get(name, ts))
+            own[name] = min(shown, own.get(name, shown))
     left = tuple(one for one in doubt.tables if own.get((one.schema, one.name), one.reached + 1) > one.reached)
     return msgspec.structs.replace(doubt, tables=left, topics=tuple(sorted(topics.items()))) if left else None
 
@@ -134,16 +141,16 @@ def mark_doubted(states: Mapping[TableName, TableState], progress: Progress) -> 
 
 
 def _oldest(place: TopicPartition, landed: LandedBatch) -> list[int]:
-    """What shows how far back a partition reaches, in a batch that read its first messages."""
+    """What shows how far back a partition reaches, in a batch that read its first messages: its watermarks, and what
+    comes before the first of them. What is sent again behind it counts as a replay."""
     here = [event for event in landed.controls if (event.topic, event.partition) == place]
-    oldest = [event.commit_ts for event in here if isinstance(event, WatermarkRead)]
-    first = min((event.offset for event in here if isinstance(event, WatermarkRead)), default=None)
-    # Behind a watermark a DDL may be sent again alone.
-    early = (event for event in here if isinstance(event, DdlRead) and (first is None or event.offset < first))
-    oldest += [event.change.commit_ts for event in early]
+    first = first_watermarks(here, ()).get(place, _NEVER)
+    oldest = list(lowest(here, ()).values())
     for event in here:
-        if isinstance(event, RowsRead):
-            oldest.append(0 if event.summary.replays else event.summary.min_ts)
+        if isinstance(event, RowsRead) and event.summary.old_at < first:
+            oldest.append(0)
+        elif isinstance(event, RowsRead) and first == _NEVER:
+            oldest.append(event.summary.min_ts)
     return oldest
 
 

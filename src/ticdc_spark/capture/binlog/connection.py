@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ticdc_spark.capture.binlog.uri import ServerUri
+from ticdc_spark.clients.mysql import opened
 from ticdc_spark.errors import SourceChanged, SourceFault, UsageError
 
 _LOG = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ class Connection:
         self._server = server
         options = server.options()
         with wrapped(server):
-            self.raw = self._library.connect(
+            self.raw = opened(
                 **options,
                 charset="utf8mb4",
                 conv=self._library.converters.encoders,

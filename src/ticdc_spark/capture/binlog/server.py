@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ticdc_spark.capture.binlog.connection import Connection
 from ticdc_spark.capture.binlog.position import Place
 from ticdc_spark.capture.binlog.uri import ServerUri
-from ticdc_spark.capture.binlog.values.charsets import Charsets, all_bytes_sql
+from ticdc_spark.capture.binlog.values.charsets import Charsets
 from ticdc_spark.errors import SourceFault, UsageError
 
 
@@ -67,8 +67,8 @@ def _charsets(connection: Connection, server: ServerUri, mariadb: bool) -> Chars
         with_ids = connection.rows("SELECT id, character_set_name, collation_name FROM information_schema.collations")
     collations = {int(number): (str(charset), str(name)) for number, charset, name in with_ids if number is not None}
 
-    def all_bytes(charset: str) -> str:
+    def ask(sql: str) -> str:
         with Connection(server) as asked:
-            return str(asked.rows(all_bytes_sql(charset))[0][0])
+            return str(asked.rows(sql)[0][0])
 
-    return Charsets(collations, all_bytes)
+    return Charsets(collations, ask)

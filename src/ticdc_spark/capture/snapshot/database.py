@@ -24,7 +24,8 @@ from ticdc_spark.capture.snapshot.keys import (
     next_ranges,
     plain_create,
 )
-from ticdc_spark.clients.mysql import TOO_OLD, connect, connection_options, driver, quoted, read_quickly, selected
+from ticdc_spark.clients.mysql import TOO_OLD, connect, connection_options, driver, quoted, selected
+from ticdc_spark.clients.mysql_rows import RowStream
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import MessageError, SourceFault
 from ticdc_spark.model import Table, TableName, Value
@@ -195,8 +196,8 @@ class _Read:
                 at = self.wanted.at
                 cursor.execute("START TRANSACTION READ ONLY" if at is None else f"SET @@tidb_snapshot = '{at}'")
                 cursor.execute(self._query(of, connection.escape))
-                read_quickly(cursor)
-                while rows := cursor.fetchmany(_BATCH):
+                stream = RowStream(cursor)
+                while rows := stream.some(_BATCH):
                     yield typed(rows, self.wanted.columns, self.wanted.lake, zeros)
                 if at is None:
                     # In the transaction of the SELECT, which keeps the table from being altered until its end.

@@ -6,7 +6,8 @@ A range is read by one SELECT in a transaction of its own, and its rows come as 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import msgspec
@@ -15,6 +16,7 @@ from ticdc_spark.capture.binlog.connection import Connection, pymysql, wrapped
 from ticdc_spark.capture.binlog.schemas import presented
 from ticdc_spark.capture.binlog.server import now_ms
 from ticdc_spark.capture.binlog.uri import ServerUri, parse_uri
+from ticdc_spark.capture.binlog.values.charsets import MULTI_BYTE, multi_byte, or_bytes
 from ticdc_spark.capture.snapshot.keys import (
     ALTERED,
     GONE,
@@ -26,12 +28,13 @@ from ticdc_spark.capture.snapshot.keys import (
     next_ranges,
     plain_create,
 )
-from ticdc_spark.clients.mysql import quoted, read_quickly, selected
+from ticdc_spark.clients.mysql import quoted, selected
+from ticdc_spark.clients.mysql_rows import RowStream
 from ticdc_spark.clients.upstream import CellReader, cell_reader
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import MessageError, SourceFault
 from ticdc_spark.model import Column, ColumnType, Row, Table, TableName
-from ticdc_spark.mysql import INTEGER_BITS, handle_key, is_bytes, tso
+from ticdc_spark.mysql import INTEGER_BITS, handle_key, is_bytes, is_text, tso
 from ticdc_spark.spark.tasks import SourceMoved
 
 _VERSIONED = re.compile(r"\bWITH SYSTEM VERSIONING\b")
@@ -143,6 +146,7 @@ def read_range(server: ServerUri, found: Present, of: Range) -> Iterator[list[Ro
     columns = [column for column in table.columns if not column.virtual]
     connection = Connection(server)
     try:
+        readers = _readers(columns, lambda sql: str(connection.rows(sql)[0][0]))
         with wrapped(server):
             cursor = connection.raw.cursor(library.cursors.SSCursor)
             cursor.execute(_LONG)
@@ -150,21 +154,26 @@ def read_range(server: ServerUri, found: Present, of: Range) -> Iterator[list[Ro
             _check(cursor, found, library)
             names, types = _keys(table)
             where = condition(names, types, of, connection.raw.escape)
-            chosen = ", ".join(selected(column.name, column.type) for column in columns)
+            chosen = ", ".join(map(_selected, columns))
             cursor.execute(f"SELECT {chosen} FROM {_sql_name((table.schema, table.name))} WHERE {where}")
-        read_quickly(cursor)
-        row_of = _row_reader(columns)
+        stream = RowStream(cursor, [column.name for column in columns], readers)
         while True:
-            with wrapped(server):
-                cells = cursor.fetchmany(_AT_ONCE)
-            if not cells:
+            with wrapped(server), _text_of(table):
+                rows: list[Row] = stream.some(_AT_ONCE)
+            if not rows:
                 break
-            yield [row_of(one) for one in cells]
+            yield rows
         cursor.close()
-    except UnicodeDecodeError as error:
-        raise MessageError(f"`{table.schema}`.`{table.name}` has text that is no UTF-8: {error}") from error
     finally:
         _abandon(connection.raw)
+
+
+@contextmanager
+def _text_of(table: Table) -> Iterator[None]:
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise MessageError(f"`{table.schema}`.`{table.name}` has text that is no UTF-8: {error}") from error
 
 
 def same_rows(known: Table, found: Table) -> bool:
@@ -215,18 +224,25 @@ def _keys(table: Table) -> tuple[list[str], list[ColumnType]]:
     return names, [by_name[name].type for name in names]
 
 
-def _row_reader(columns: Sequence[Column]) -> Any:
-    names = [column.name for column in columns]
-    readers = [_cell_reader(column.type) for column in columns]
-    pairs = [*zip(names, readers, strict=True)]
+def _selected(column: Column) -> str:
+    """A text in a set of several bytes as it lies there: where the server has no character, it would send a ``?``."""
+    return f"CAST({quoted(column.name)} AS BINARY)" if _is_raw(column.type) else selected(column.name, column.type)
 
-    def row_of(cells: Sequence[Any]) -> Row:
-        return {
-            name: cell if cell is None or read is None else read(cell)
-            for (name, read), cell in zip(pairs, cells, strict=True)
-        }
 
-    return row_of
+def _is_raw(kind: ColumnType) -> bool:
+    return is_text(kind) and kind.charset in MULTI_BYTE
+
+
+def _readers(columns: Sequence[Column], ask: Callable[[str], str]) -> dict[int, CellReader]:
+    """What makes values of the cells of some columns, by their place. ``ask``: the one cell of a query."""
+    texts = {kind.charset or "" for column in columns if _is_raw(kind := column.type)}
+    decoders = {charset: or_bytes(multi_byte(charset, ask)) for charset in texts}
+    found: dict[int, CellReader] = {}
+    for at, column in enumerate(columns):
+        read = decoders[column.type.charset or ""] if _is_raw(column.type) else _cell_reader(column.type)
+        if read is not None:
+            found[at] = read
+    return found
 
 
 def _cell_reader(kind: ColumnType) -> CellReader | None:

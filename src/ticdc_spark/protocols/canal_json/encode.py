@@ -17,6 +17,7 @@ from ticdc_spark.model import Row, RowChange, SchemaChange, Table, Value
 from ticdc_spark.mysql import handle_key, tso_physical_ms
 from ticdc_spark.protocols.base import Encoded
 from ticdc_spark.protocols.canal_json.types import codec_for, jdbc_type, type_name
+from ticdc_spark.protocols.shared.by_table import ByTable
 from ticdc_spark.protocols.shared.ddl_words import ddl_word
 from ticdc_spark.protocols.shared.go_text import escape_html, escape_html_text, quote_long
 from ticdc_spark.protocols.shared.json_writer import JsonWriter, Part
@@ -60,10 +61,11 @@ def encoder(config: CanalJsonConfig | None = None) -> CanalJsonEncoder:
 
 
 class CanalJsonEncoder:
-    """Writes canal-json. Keeps nothing between calls."""
+    """Writes canal-json. Keeps only what it compiled between calls."""
 
     def __init__(self, config: CanalJsonConfig) -> None:
         self._config = config
+        self._writers = ByTable(_RowWriter, config)
 
     def rows(self, changes: Iterable[RowChange]) -> Iterator[Encoded]:
         """One message a change.
@@ -71,12 +73,8 @@ class CanalJsonEncoder:
         Raises: MessageError for a change without an image it needs, an upsert (canal-json has none), and a message
         that stays larger than ``max_message_bytes``.
         """
-        writers: dict[int, _RowWriter] = {}
         for change in changes:
-            writer = writers.get(id(change.table))
-            if writer is None:
-                # it keeps the table, so that its id is not given to another
-                writer = writers[id(change.table)] = _RowWriter(change.table, self._config)
+            writer = self._writers.of(change.table)
             yield Encoded(None, self._row(change, writer), 1)
 
     def ddl(self, change: SchemaChange) -> Encoded | None:

@@ -24,6 +24,7 @@ from ticdc_spark.protocols.debezium.ddl import database_of, table_changes
 from ticdc_spark.protocols.debezium.schema import DDL_KEY_SCHEMA, DDL_SCHEMA, row_schemas, watermark_schemas
 from ticdc_spark.protocols.debezium.types import codec_for
 from ticdc_spark.protocols.debezium.values import Write, quote
+from ticdc_spark.protocols.shared.by_table import ByTable
 from ticdc_spark.wire.compression import Compression, compress
 
 
@@ -54,10 +55,11 @@ def encoder(config: DebeziumConfig | None = None) -> DebeziumEncoder:
 
 
 class DebeziumEncoder:
-    """Writes Debezium. Keeps nothing between calls."""
+    """Writes Debezium. Keeps only what it compiled between calls."""
 
     def __init__(self, config: DebeziumConfig) -> None:
         self._config = config
+        self._writers = ByTable(_RowWriter, config)
 
     def rows(self, changes: Iterable[RowChange]) -> Iterator[Encoded]:
         """One message a change.
@@ -65,13 +67,9 @@ class DebeziumEncoder:
         Raises: MessageError for a change without an image or column it needs, an upsert (as TiCDC writes Debezium, it
         has none), a DATETIME that is no date, and a type that Debezium cannot carry.
         """
-        writers: dict[int, _RowWriter] = {}
         compression = self._config.compression
         for change in changes:
-            writer = writers.get(id(change.table))
-            if writer is None:
-                # it keeps the table, so that its id is not given to another
-                writer = writers[id(change.table)] = _RowWriter(change.table, self._config)
+            writer = self._writers.of(change.table)
             key, value = writer.message(change)
             if compression != "none":
                 key, value = compress(key, compression), compress(value, compression)

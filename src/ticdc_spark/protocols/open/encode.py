@@ -16,6 +16,7 @@ from ticdc_spark.model import Row, RowChange, SchemaChange, Table
 from ticdc_spark.protocols.base import Encoded
 from ticdc_spark.protocols.open.frames import HEAD_BYTES, LENGTH_BYTES, frame_key, frame_value
 from ticdc_spark.protocols.open.rows import RowWriter
+from ticdc_spark.protocols.shared.by_table import ByTable
 from ticdc_spark.protocols.shared.go_text import escape_html, escape_html_text
 from ticdc_spark.protocols.shared.tidb_ddl_codes import ddl_type_code
 from ticdc_spark.wire.compression import Compression, compress
@@ -49,10 +50,11 @@ def encoder(config: OpenConfig | None = None) -> OpenEncoder:
 
 
 class OpenEncoder:
-    """Writes the Open protocol. Keeps nothing between calls."""
+    """Writes the Open protocol. Keeps only what it compiled between calls."""
 
     def __init__(self, config: OpenConfig) -> None:
         self._config = config
+        self._writers = ByTable(RowWriter, config.time_zone)
 
     def rows(self, changes: Iterable[RowChange]) -> Iterator[Encoded]:
         """Messages of several changes each, in order.
@@ -60,14 +62,10 @@ class OpenEncoder:
         Raises: MessageError for a change without an image it needs, and a change that stays larger than
         ``max_message_bytes``.
         """
-        writers: dict[int, RowWriter] = {}
         batch: list[Pair] = []
         size = 0
         for change in changes:
-            writer = writers.get(id(change.table))
-            if writer is None:
-                # it keeps the table, so that its id is not given to another
-                writer = writers[id(change.table)] = RowWriter(change.table, self._config.time_zone)
+            writer = self._writers.of(change.table)
             key, value = self._pair(change, writer)
             more = len(key) + len(value) + 2 * LENGTH_BYTES
             if batch and (len(batch) >= self._config.max_batch_size or size + more > self._config.max_message_bytes):

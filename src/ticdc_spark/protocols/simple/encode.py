@@ -13,10 +13,11 @@ from typing import Literal, get_args
 import msgspec
 
 from ticdc_spark.errors import MessageError
-from ticdc_spark.model import RowChange, SchemaChange, Table
+from ticdc_spark.model import Op, RowChange, SchemaChange, Table
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols.base import Encoded
 from ticdc_spark.protocols.checksums import Summer
+from ticdc_spark.protocols.shared.by_table import ByTable
 from ticdc_spark.protocols.simple.avro.decode import write_message
 from ticdc_spark.protocols.simple.avro.rows import row_writer as avro_row_writer
 from ticdc_spark.protocols.simple.message import VERSION, DdlType, WireChecksum, WireMessage, WireTable, write_table
@@ -29,6 +30,10 @@ _HTML_BYTES = b"<>&\xe2"
 """What a value holds that needs escaping: U+2028 and U+2029 begin with 0xE2."""
 _DDL_TYPES = frozenset(get_args(DdlType))
 _TYPES = {"insert": "INSERT", "update": "UPDATE", "delete": "DELETE"}
+_IMAGES = {"insert": (True, False), "update": (True, True), "delete": (False, True)}
+"""Whether a message has the row after the change, and before it."""
+_PIECES_KEPT = 4096
+"""Of a table: it has one for each kind of change and partition."""
 _RECORD_OVERHEAD = 36
 """What Kafka may add to a record; TiCDC counts it towards max-message-bytes."""
 
@@ -63,13 +68,15 @@ def encoder(config: SimpleConfig | None = None) -> SimpleEncoder:
 
 
 class SimpleEncoder:
-    """Writes Simple in the configuration's encoding. Keeps nothing between calls."""
+    """Writes Simple in the configuration's encoding. Keeps only what it compiled between calls."""
 
     def __init__(self, config: SimpleConfig) -> None:
         self._config = config
         avro = config.encoding_format == "avro"
         self._writer = avro_row_writer if avro else row_writer
         self._write = write_message if avro else _json
+        self._writers = ByTable(self._compiled)
+        self._plain = not avro and config.compression == "none" and not config.enable_row_checksum
 
     def rows(self, changes: Iterable[RowChange]) -> Iterator[Encoded]:
         """One message a change.
@@ -77,22 +84,11 @@ class SimpleEncoder:
         Raises: MessageError for a change without an image it needs, an upsert (Simple has none), and a message that
         stays larger than ``max_message_bytes``.
         """
-        writers: dict[int, tuple[Table, RowWriter, RowWriter]] = {}
         config = self._config
         if config.enable_row_checksum and config.compute_row_checksum:
             changes = map(Summer(), changes)
         for change in changes:
-            table = change.table
-            if id(table) not in writers:
-                zone = self._config.time_zone
-                # the table is kept too, so that its id is not given to another
-                writers[id(table)] = (
-                    table,
-                    self._writer(table, zone),
-                    self._writer(table, zone, handle_key(table)),
-                )
-            _, whole, keys_only = writers[id(table)]
-            yield self._row(change, whole, keys_only)
+            yield self._row(change, *self._writers.of(change.table))
 
     def ddl(self, change: SchemaChange) -> Encoded | None:
         """A DDL. Its kind is sent if it is one of Simple's, and QUERY otherwise."""
@@ -123,8 +119,17 @@ class SimpleEncoder:
         )
         return Encoded(None, self._bytes(message))
 
-    def _row(self, change: RowChange, whole: RowWriter, keys_only: RowWriter) -> Encoded:
-        value = self._bytes(_message(change, whole, self._config))
+    def _compiled(self, table: Table) -> tuple[_Plain, RowWriter, RowWriter]:
+        zone = self._config.time_zone
+        return (
+            _Plain(table, self._config),
+            self._writer(table, zone),
+            self._writer(table, zone, handle_key(table)),
+        )
+
+    def _row(self, change: RowChange, plain: _Plain, whole: RowWriter, keys_only: RowWriter) -> Encoded:
+        found = plain.write(change, whole) if self._plain else None
+        value = self._bytes(_message(change, whole, self._config)) if found is None else found
         if self._fits(value):
             return Encoded(None, value, 1)
         config = self._config
@@ -155,8 +160,52 @@ class SimpleEncoder:
         return value if self._config.compression == "none" else compress(value, self._config.compression)
 
 
+class _Plain:
+    """Row messages in JSON with nothing special in them, from pieces that are made once a table."""
+
+    def __init__(self, table: Table, config: SimpleConfig) -> None:
+        self._table, self._build_ts = table, config.build_ts
+        self._pieces: dict[tuple[Op, int | None], tuple[bytes, bytes]] = {}
+
+    def write(self, change: RowChange, write: RowWriter) -> bytes | None:
+        """The message; ``None`` of a change that is not plain."""
+        if change.partial or change.claim_check or change.op not in _IMAGES:
+            return None
+        after, before = _IMAGES[change.op]
+        if (after and change.after is None) or (before and change.before is None):
+            return None
+        key = change.op, change.table_id
+        head, tail = self._pieces.get(key) or self._made(change)
+        data = b',"data":%b' % bytes(write(change.after)) if after and change.after is not None else b""
+        old = b',"old":%b' % bytes(write(change.before)) if before and change.before is not None else b""
+        return _escaped(b'%b%d,"buildTs":%d%b%b%b}' % (head, change.commit_ts, self._build_ts(), tail, data, old))
+
+    def _made(self, change: RowChange) -> tuple[bytes, bytes]:
+        """What stands before the commitTs, and between buildTs and the images."""
+        table = self._table
+        message = WireMessage(
+            version=VERSION,
+            database=table.schema,
+            table=table.name,
+            table_id=(change.table_id if change.table_id is not None else table.table_id) or 0,
+            type=_TYPES[change.op],  # type: ignore[arg-type]
+            commit_ts=0,
+            build_ts=0,
+            schema_version=table.version or 0,
+        )
+        # the last place of this text, as behind it are numbers only
+        head, _, tail = _ENCODER.encode(message).rpartition(b'0,"buildTs":0')
+        if len(self._pieces) > _PIECES_KEPT:
+            self._pieces.clear()
+        found = self._pieces[change.op, change.table_id] = head, tail[:-1]
+        return found
+
+
 def _json(message: WireMessage) -> bytes:
-    value = _ENCODER.encode(message)
+    return _escaped(_ENCODER.encode(message))
+
+
+def _escaped(value: bytes) -> bytes:
     if any(map(value.__contains__, _HTML_BYTES)):
         for char, escape in _HTML:
             value = value.replace(char, escape)  # these stand only inside strings

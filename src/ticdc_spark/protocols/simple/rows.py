@@ -6,6 +6,7 @@ Both are compiled once per table from ``simple.types``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import msgspec
@@ -29,11 +30,22 @@ def row_writer(table: Table, zone: str, only: Iterable[str] | None = None) -> Ro
     writers = {column.name: codec_for(column.type).write for column in table.columns}
     names = sorted(writers if only is None else only)
     writes = [(name, write(zone)) for name in names if (write := writers[name])]
+    every: Any = itemgetter(*names) if len(names) > 1 else None  # of one name, it gives no tuple
 
-    def write_row(row: Row) -> msgspec.Raw:
+    def some(row: Row) -> dict[str, Any]:
         image: dict[str, Any] = {name: row[name] for name in names if name in row}
         if len(image) != len(row) and not row.keys() <= writers.keys():
             raise MessageError(f"`{table.schema}`.`{table.name}` has no column {sorted(row.keys() - writers.keys())}")
+        return image
+
+    def write_row(row: Row) -> msgspec.Raw:
+        if every is None or len(row) != len(names):
+            image = some(row)
+        else:
+            try:
+                image = dict(zip(names, every(row)))  # noqa: B905  quicker, and of one length
+            except KeyError:
+                image = some(row)
         for name, write in writes:
             if (value := image.get(name)) is not None:
                 image[name] = write(value)

@@ -21,7 +21,7 @@ from ticdc_spark.replicate.plan.late_ddl import late_for, with_late
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.order import in_order
 from ticdc_spark.replicate.plan.past import with_past
-from ticdc_spark.replicate.plan.reach import lowest, with_end_of_gone
+from ticdc_spark.replicate.plan.reach import reached, with_end_of_gone
 from ticdc_spark.replicate.plan.timeline import Rows, Step, identity, timelines
 from ticdc_spark.replicate.schemas.history import known_schemas
 from ticdc_spark.replicate.state.progress import Hold, PartitionState, PendingRows, Progress, QueuedDdl, TableState
@@ -119,14 +119,18 @@ def read_partitions(
             regressions += event.commit_ts < last.get(place, highest)
             last[place] = event.commit_ts
             marks[place] = max(highest, event.commit_ts)
-    reached = lowest(controls, progress.partitions) if any(state.reaches for state in states.values()) else {}
+    cut = any(state.reaches for state in states.values())
     for place, state in states.items():
+        reaches, again = state.reaches, state.again
+        if cut and reaches:
+            reaches, again = reached([one for one in controls if (one.topic, one.partition) == place], state)
         watermark = marks.get(place, state.watermark)
         states[place] = msgspec.structs.replace(
             state,
             offset=end_offsets.get(place, state.offset),
             watermark=watermark,
-            reaches=min(state.reaches, reached.get(place, state.reaches)),
+            reaches=reaches,
+            again=again,
             behind_since=0.0 if watermark > state.watermark else state.behind_since,
         )
     rows = (event.summary.max_ts for event in controls if isinstance(event, RowsRead))

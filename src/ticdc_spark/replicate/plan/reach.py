@@ -5,7 +5,7 @@ A table that begins empty, by its CREATE or a TRUNCATE, is known to equal the so
 them: if every such partition has a watermark or a DDL up to that moment among what was read.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -37,19 +37,63 @@ def with_new_partitions(progress: Progress, starts: Offsets, end_offsets: Offset
 
 
 def lowest(controls: Sequence[ControlEvent], before: Sequence[PartitionState]) -> dict[Place, int]:
-    """What shows how far back partitions reach, by partition; ``before``: the partitions before the batch.
+    """What shows how far back partitions reach, by partition, in the batch with their first watermark or before it;
+    ``before``: the partitions before the batch.
 
-    Rows do not: others may have overtaken them. Nor does a DDL behind a watermark, which may be sent again alone.
+    Rows do not: others may have overtaken them. Nor does a DDL behind a watermark: it may be sent again alone.
     """
     found: dict[Place, int] = {}
     begun = {(state.topic, state.partition) for state in before if state.watermark}
-    for event in sorted(controls, key=lambda event: event.offset):
-        place = (event.topic, event.partition)
+    for place, events in _by_place(controls).items():
+        if place in begun:
+            continue
+        first = first_watermarks(events, ()).get(place, NOT_YET)
+        shown = [event.change.commit_ts for event in events if isinstance(event, DdlRead) and event.offset < first]
+        low, _ = _watermarks(events, NOT_YET, 0, 0)
+        if shown or low < NOT_YET:
+            found[place] = min(*shown, low) if shown else low
+    return found
+
+
+def reached(events: Sequence[ControlEvent], state: PartitionState) -> tuple[int, int]:
+    """How far back a partition reaches whose first messages were not read, after a batch, and its ``again``.
+    ``events``: those of the partition; ``state``: as it was before."""
+    first = -1 if state.watermark else first_watermarks(events, ()).get((state.topic, state.partition), NOT_YET)
+    early = (event.change.commit_ts for event in events if isinstance(event, DdlRead) and event.offset < first)
+    return _watermarks(events, min((state.reaches, *early)), state.watermark, state.again)
+
+
+def _watermarks(events: Sequence[ControlEvent], reaches: int, highest: int, again: int) -> tuple[int, int]:
+    """``reaches`` and ``again`` after the watermarks of a partition. One that falls shows something only once the
+    partition is as far as before: what comes again after that counts as a replay in tables that have passed it."""
+    for event in sorted(events, key=lambda event: event.offset):
+        if not isinstance(event, WatermarkRead):
+            continue
+        ts = event.commit_ts
+        if ts < highest:
+            again = min(ts, again or ts)
+            continue
+        if again or not highest:
+            reaches, again = min(reaches, again or ts), 0
+        highest = ts
+    return reaches, again
+
+
+def first_watermarks(controls: Iterable[ControlEvent], before: Iterable[PartitionState]) -> dict[Place, int]:
+    """The offset of the first watermark of each partition that has had one; -1: it had it before the batch.
+    ``before``: the partitions before it."""
+    found = {(state.topic, state.partition): -1 for state in before if state.watermark}
+    for event in controls:
         if isinstance(event, WatermarkRead):
-            begun.add(place)
-            found[place] = min(event.commit_ts, found.get(place, event.commit_ts))
-        elif isinstance(event, DdlRead) and place not in begun:
-            found[place] = min(event.change.commit_ts, found.get(place, event.change.commit_ts))
+            place = (event.topic, event.partition)
+            found[place] = min(event.offset, found.get(place, event.offset))
+    return found
+
+
+def _by_place(controls: Iterable[ControlEvent]) -> dict[Place, list[ControlEvent]]:
+    found: dict[Place, list[ControlEvent]] = {}
+    for event in controls:
+        found.setdefault((event.topic, event.partition), []).append(event)
     return found
 
 
@@ -112,4 +156,12 @@ def _may_lack(state: TableState, since: int, one: PartitionState, others: Collec
     return others is not None and one.topic not in others and not 0 < one.gone_until <= since
 
 
-__all__ = ["lowest", "partitions_at", "with_end_of_gone", "with_new_partitions", "without_beginning"]
+__all__ = [
+    "first_watermarks",
+    "lowest",
+    "partitions_at",
+    "reached",
+    "with_end_of_gone",
+    "with_new_partitions",
+    "without_beginning",
+]

@@ -37,6 +37,9 @@ class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
     """It counted as the highest watermark because it was consumed to its end without a newer one."""
     reaches: int = 0
     """The lowest commit_ts of a watermark or DDL in it, where its first messages were not read; see ``plan.reach``."""
+    again: int = 0
+    """Where its first messages were not read: the lowest watermark since it fell, until it is as high as before; 0: it
+    has not fallen."""
     gone_until: int = 0
     """Where nothing of it was read: commit_ts of the newest that it can have had before; 0: not known yet."""
 

@@ -62,7 +62,8 @@ class LandingPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 _HIGHEST = 2**63 - 1
 _GROUP = ["topic", "partition", "schema", "table", "schema_key"]
-_Summaries = dict[tuple[str, int, str, str, str], RowCounts]
+_Key = tuple[str, int, str, str, str]
+_Summaries = dict[_Key, RowCounts]
 
 
 def table_id_key(schema: str, table: str) -> str:
@@ -214,23 +215,28 @@ def _sort_out(plan: LandingPlan, rows: pa.RecordBatch, summaries: _Summaries) ->
         .aggregate([("commit_ts", "min"), ("commit_ts", "max"), ("commit_ts", "count"), ("inserts", "sum")])
     )
     for group in groups.to_pylist():
-        key = tuple(group[name] for name in _GROUP)
+        key: _Key = tuple(group[name] for name in _GROUP)
         summary = summaries.setdefault(key, RowCounts())
         replay_below = replay_below_of(plan, key[2], key[3])
         summary.hidden |= not group["commit_ts_min"]
-        if group["commit_ts_min"] > replay_below:
+        if group["commit_ts_min"] > old_below(plan, replay_below):
             summary.rows += group["commit_ts_count"]
             summary.inserts += group["inserts_sum"]
             summary.min_ts = min(summary.min_ts, group["commit_ts_min"])
             summary.max_ts = max(summary.max_ts, group["commit_ts_max"])
         else:
-            rows = _sort_out_old(rows, key, replay_below, passed_of(plan, *key[:4]), summary)
+            rows = _sort_out_old(plan, rows, key, replay_below, summary)
     return rows
 
 
 def replay_below_of(plan: LandingPlan, schema: str, table: str) -> int:
     """The commit_ts at or below which a row of a table was applied before, or is late."""
     return plan.table_replay_below.get(table_id_key(schema, table), -1 if plan.arrival else plan.replay_below)
+
+
+def old_below(plan: LandingPlan, replay_below: int) -> int:
+    """The commit_ts at or below which a row may have been applied, to its table or to others; see ``RowCounts``."""
+    return max(replay_below, plan.replay_below) if plan.replay_below else replay_below
 
 
 def passed_of(plan: LandingPlan, topic: str, partition: int, schema: str, table: str) -> int:
@@ -240,11 +246,15 @@ def passed_of(plan: LandingPlan, topic: str, partition: int, schema: str, table:
     return max(passed, plan.replay_below + 1, plan.bases.get(table_id_key(schema, table), -1) + 1)
 
 
-def kind_of(ts: int, replay_below: int, passed: int, summary: RowCounts) -> Literal["row", "late"] | None:
-    """What a row is in a group that has rows at or below ``replay_below``; counts it.
+def kind_of(
+    plan: LandingPlan, ts: int, offset: int, replay_below: int, passed: int, summary: RowCounts
+) -> Literal["row", "late"] | None:
+    """What a row is in a group that has rows at or below ``replay_below``, or that of the job; counts it.
 
     Returns: ``None`` for a certain replay, which does not stay in the log.
     """
+    if ts <= old_below(plan, replay_below):
+        summary.old_at = min(summary.old_at, offset)
     if ts > replay_below:
         summary.rows += 1
         summary.min_ts = min(summary.min_ts, ts)
@@ -258,10 +268,11 @@ def kind_of(ts: int, replay_below: int, passed: int, summary: RowCounts) -> Lite
 
 
 def _sort_out_old(
-    rows: pa.RecordBatch, key: Sequence[str | int], replay_below: int, passed: int, summary: RowCounts
+    plan: LandingPlan, rows: pa.RecordBatch, key: _Key, replay_below: int, summary: RowCounts
 ) -> pa.RecordBatch:
     """Sort out one group that has rows at or below ``replay_below``: its partition may have passed them before."""
-    kinds, stamps = rows.column("kind").to_pylist(), rows.column("commit_ts").to_pylist()
+    kinds, stamps, offsets = (rows.column(name).to_pylist() for name in ("kind", "commit_ts", "offset"))
+    passed = passed_of(plan, *key[:4])
     mine = pc.and_(
         pc.equal(rows.column("schema_key"), key[4]),
         pc.and_(pc.equal(rows.column("schema"), key[2]), pc.equal(rows.column("table"), key[3])),
@@ -271,7 +282,7 @@ def _sort_out_old(
     for at, is_mine in enumerate(pc.and_(mine, here).to_pylist()):
         if not is_mine:
             continue
-        kind = kind_of(stamps[at], replay_below, passed, summary)
+        kind = kind_of(plan, stamps[at], offsets[at], replay_below, passed, summary)
         if kind is None:
             keep[at] = False
         else:
@@ -358,6 +369,7 @@ __all__ = [
     "bucket_of",
     "kind_of",
     "land",
+    "old_below",
     "partition_key",
     "passed_of",
     "replay_below_of",

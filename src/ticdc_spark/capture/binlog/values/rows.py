@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ticdc_spark.capture.binlog.values.cells import Cell, cell_of
-from ticdc_spark.capture.binlog.values.charsets import Charsets
+from ticdc_spark.capture.binlog.values.charsets import Charsets, or_bytes
 from ticdc_spark.capture.binlog.wire.table_map import TableMap
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Row, RowChange, Table, Value
@@ -111,19 +111,6 @@ def _cells(table: Table, wire: TableMap, charsets: Charsets) -> list[tuple[str |
     return cells
 
 
-def _lenient(decode: Callable[[Any], Any]) -> Callable[[bytes], Value]:
-    """Text, or the bytes where it is none."""
-
-    def read(data: bytes) -> Value:
-        try:
-            text: str = decode(data)
-        except UnicodeDecodeError:
-            return data
-        return text
-
-    return read
-
-
 def _compile(cells: list[tuple[str | None, Cell]], nulls: int, lenient: bool) -> _Read:
     """The function for one pattern of NULLs. Names and types come in by variables, never as source."""
     names: dict[str, Any] = {}
@@ -148,7 +135,7 @@ def _compile(cells: list[tuple[str | None, Cell]], nulls: int, lenient: bool) ->
         expression = cell.expression.format(x=f"x{at}", f=f"f{at}")
         names[f"f{at}"] = cell.function
         if lenient and cell.lenient:
-            names[f"f{at}"] = _lenient(cell.function or bytes.decode)
+            names[f"f{at}"] = or_bytes(cell.function or bytes.decode)
             expression = f"f{at}(x{at})"
         if cell.format:
             run.append((at, cell.format))
