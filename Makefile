@@ -6,7 +6,7 @@ export PYTHON
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --no-input --disable-pip-version-check
 
-.PHONY: help setup demo demo-circle test test-all simulate check format lock bench bench-codecs bench-codecs-spark bench-changefeed bench-binlog bench-snapshot bench-big bench-debezium bench-latency bench-backlog clean
+.PHONY: help setup demo demo-circle test test-all simulate check format lock bench bench-codecs bench-codecs-spark bench-changefeed bench-binlog bench-snapshot bench-big bench-debezium bench-latency bench-backlog bench-store clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 26
@@ -88,6 +88,9 @@ bench-big: setup ## read a table of 10,000,000 rows while they change, killed on
 
 bench-backlog: setup ## measure how fast a changefeed turns a topic into another protocol, in one process and by tasks
 	@$(BIN)/python -m benchmarks.changefeed_backlog
+
+bench-store: setup ## measure the same catch-up into a lake on the local disk and into one behind an S3 server
+	@$(BIN)/python -m benchmarks.store
 
 clean: ## remove everything that was made here
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -18,6 +18,9 @@ QUICK = {
 }
 """Settings for small data on few cores."""
 
+S3_BUNDLE = "org.apache.iceberg:iceberg-aws-bundle:1.11.0"
+"""Iceberg's client of S3, of the same version as its runtime for Spark."""
+
 _users = 0
 
 
@@ -30,7 +33,7 @@ def allow_open_sockets(config: pytest.Config) -> None:
 def shared_session() -> Iterator[SparkSession]:
     """The session, with every jar that a test may need; the last of its users stops it."""
     global _users
-    session = open_session("tests", QUICK, coordinates("iceberg", "sqlite", "kafka"))
+    session = open_session("tests", QUICK, [*coordinates("iceberg", "sqlite", "kafka"), S3_BUNDLE])
     _users += 1
     try:
         yield session

@@ -11,6 +11,7 @@ from tests.apicurio_registry import Registry
 from tests.integration.binlog_stream import OPTIONS
 from tests.kafka_broker import Broker
 from tests.mariadb_server import Server, running
+from tests.s3_server import S3Server
 from tests.secure_broker import SecureBroker
 from tests.spark_session import allow_open_sockets, shared_session
 
@@ -44,6 +45,17 @@ def spark() -> Iterator[SparkSession]:
     """The Spark session that all tests share."""
     with shared_session() as session:
         yield session
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """A server of the S3 protocol that tests share; each has a warehouse of its own."""
+    started = S3Server(tmp_path_factory.mktemp("store"))
+    try:
+        started.start()
+        yield started
+    finally:
+        started.stop()
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from tests.spark.lake import lake
 from ticdc_spark.model import Column, Index, Table
 from ticdc_spark.mysql import parse_type
 from ticdc_spark.sinks.iceberg.catalog import catalog_options
-from ticdc_spark.sinks.iceberg.rows.row_delta import positions, positions_by_spark, target
+from ticdc_spark.sinks.iceberg.rows.row_delta import Target, positions, positions_by_spark, target
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, arrow_type, lake_columns
 
@@ -70,22 +70,21 @@ class Lake:
     def found(self, rows: Sequence[int]) -> pa.Table:
         """The positions of the rows with these keys, which must be those that Iceberg's reader finds."""
         to = target(self.sink, NAME, self.columns)
-        assert to is not None
+        assert isinstance(to, Target)
         keys = [column for column in self.columns if column.key]
         values = [key_of(self.kinds, at) for at in rows]
         arrays = [pa.array([row[at] for row in values], arrow_type(key.type)) for at, key in enumerate(keys)]
-        path = self.folder / "keys.parquet"
-        pq.write_table(pa.table(arrays, names=[key.name for key in keys]), path)
-        found = positions(self.sink, self.session, to, self.columns, str(path))
-        assert found.equals(positions_by_spark(self.sink, self.session, to, self.columns, str(path)))
+        self.keys = pa.table(arrays, names=[key.name for key in keys])
+        found = positions(self.sink, self.session, to, self.columns, self.keys)
+        assert found.equals(positions_by_spark(self.sink, self.session, to, self.columns, self.keys))
         return found
 
     def is_read_directly(self) -> bool:
         """Whether the last look-up needed no Spark."""
         to = target(self.sink, NAME, self.columns)
-        assert to is not None
-        keys = pq.read_table(self.folder / "keys.parquet")
-        return self.sink.lookup.find(to.manifest_list, keys, to.files.field_ids) is not None
+        assert isinstance(to, Target)
+        find = self.sink.lookup.find
+        return find(to.files.storage, to.manifest_list, self.keys, to.files.field_ids) is not None
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -77,7 +77,7 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
     look_up = direct.positions
 
     def compared_positions(*given: Any) -> Any:
-        found, by_spark = look_up(*given), row_delta.positions_by_spark(*given) if given[-1] else None
+        found, by_spark = look_up(*given), row_delta.positions_by_spark(*given) if given[-1] is not None else None
         assert by_spark is None or found.equals(by_spark), "Iceberg's own reader finds other rows"
         return found
 

@@ -22,8 +22,9 @@ from ticdc_spark.replicate.loop import os_faults
 from ticdc_spark.replicate.state.progress import Progress, Store
 from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.files.data_files import DataFiles, write_rows
-from ticdc_spark.spark.decode.log_files import LogScan, read_log, write_log
+from ticdc_spark.spark.decode.log_files import LogFile, LogScan, read_log, write_log
 from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, SEQ, TS
+from ticdc_spark.spark.storage import LOCAL
 from ticdc_spark.spark.types import LakeOptions, arrow_type, lake_columns
 
 
@@ -39,15 +40,15 @@ def files_up_to(size: int) -> Iterator[None]:
 
 def test_the_log_s_task_names_its_folder(tmp_path: Path) -> None:
     with files_up_to(1000), pytest.raises(SinkFault, match=rf"{tmp_path}: .*[Ff]ile too large"):
-        list(write_log(PLAN, tmp_path, IDS)(messages()))
-    assert list(write_log(PLAN, tmp_path, IDS)(messages())), "with room it is written"
+        list(write_log(PLAN, LOCAL, str(tmp_path), IDS)(messages()))
+    assert list(write_log(PLAN, LOCAL, str(tmp_path), IDS)(messages())), "with room it is written"
 
 
 def test_a_file_of_the_log_that_is_gone_is_named(tmp_path: Path) -> None:
     scan = LogScan(generation=1, batches=None, schema="s", table="t", above=0, upto=9)
-    gone = tmp_path / "gone.parquet"
-    with pytest.raises(SinkFault, match=str(gone)):
-        list(read_log([[str(gone)]], scan)([pa.RecordBatch.from_pydict({"id": [0]})]))
+    gone = LogFile(path=str(tmp_path / "gone.parquet"), bucket=0, rows=1, bytes=1)
+    with pytest.raises(SinkFault, match=gone.path):
+        list(read_log(LOCAL, [[gone]], scan)([pa.RecordBatch.from_pydict({"id": [0]})]))
 
 
 def typed_rows(count: int) -> pa.RecordBatch:
@@ -64,17 +65,14 @@ def typed_rows(count: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({**meta, **held})
 
 
-@pytest.mark.parametrize("keys_only", [False, True])
-def test_a_table_s_task_names_the_file(tmp_path: Path, keys_only: bool) -> None:
+def test_a_table_s_task_names_the_file(tmp_path: Path) -> None:
     columns = lake_columns(USER, handle_key(USER), LakeOptions())
     ids = {column.name: at for at, column in enumerate(columns, 1)}
-    files = DataFiles(folder=str(tmp_path / "data"), codec="none", field_ids=ids, element_ids={})
+    folder = str(tmp_path / "data")
+    files = DataFiles(storage=LOCAL, folder=folder, location=folder, codec="none", field_ids=ids, element_ids={})
     rows = typed_rows(10_000)
-    if keys_only:
-        rows = rows.set_column(0, OP, pa.array(["d"] * len(rows)))
-    write = write_rows(columns, files, str(tmp_path), may_append=False)
-    path = tmp_path / ("keys-" if keys_only else "data")
-    with files_up_to(1000), pytest.raises(SinkFault, match=rf"{path}.*\.parquet: .*[Ff]ile too large"):
+    write = write_rows(columns, files, may_append=False)
+    with files_up_to(1000), pytest.raises(SinkFault, match=rf"{folder}/.*\.parquet: .*[Ff]ile too large"):
         list(write([rows]))
     assert list(write([rows]))
 

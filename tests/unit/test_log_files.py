@@ -21,6 +21,7 @@ from ticdc_spark.spark.decode import log_files
 from ticdc_spark.spark.decode.envelopes import CONTROL_BUCKET, LOG_SCHEMA, LandingPlan, bucket_of, land
 from ticdc_spark.spark.decode.log_files import CONTROL_COLUMNS, FILE, LogFile, LogScan, read_log, write_log
 from ticdc_spark.spark.decode.rows import LOG_COLUMNS
+from ticdc_spark.spark.storage import LOCAL
 from ticdc_spark.workload import dispatch, generate
 
 BUCKETS = 3
@@ -52,16 +53,15 @@ def landed() -> list[LogRow]:
 
 def write(folder: Path, batches: Iterable[pa.RecordBatch]) -> tuple[list[LogRow], list[LogFile]]:
     """What the driver gets: control events, and the files."""
-    reported = [row for part in write_log(PLAN, folder, IDS)(batches) for row in part.to_pylist()]
+    reported = [row for part in write_log(PLAN, LOCAL, str(folder), IDS)(batches) for row in part.to_pylist()]
     files = [msgspec.json.decode(row["control"], type=LogFile) for row in reported if row["kind"] == FILE]
     return [row for row in reported if row["kind"] != FILE], files
 
 
 def read(tasks: Sequence[Sequence[LogFile]], wanted: LogScan, numbers: Sequence[int] | None = None) -> list[LogRow]:
     chosen = list(range(len(tasks))) if numbers is None else numbers
-    paths = [[file.path for file in files] for files in tasks]
     scans = [pa.RecordBatch.from_pydict({"id": [number]}) for number in chosen]
-    return [row for part in read_log(paths, wanted)(scans) for row in part.to_pylist()]
+    return [row for part in read_log(LOCAL, tasks, wanted)(scans) for row in part.to_pylist()]
 
 
 def naive(rows: Iterable[LogRow], wanted: LogScan) -> list[LogRow]:
@@ -252,7 +252,7 @@ def test_a_task_that_fails_names_no_file(tmp_path: Path, monkeypatch: pytest.Mon
         raise OSError
 
     def run() -> None:
-        for part in write_log(PLAN, tmp_path, IDS)(broken()):
+        for part in write_log(PLAN, LOCAL, str(tmp_path), IDS)(broken()):
             reported.extend(part.to_pylist())
 
     with pytest.raises(OSError):

@@ -161,7 +161,7 @@ class JobKeys(Section, frozen=True, kw_only=True):
     schema_timeout: Duration = 600.0
     parallel_tables: Positive = 4
     writer: Writer = "python"
-    """What writes files: the Python tasks, where Spark and the warehouse are local (elsewhere always Spark)."""
+    """What writes files: the Python tasks, where Python can open the warehouse (elsewhere always Spark)."""
     log_retention: Keep = Retention(seconds=7 * 86400.0)
     on_reject: Literal["stop", "quarantine", "continue"] = "stop"
     max_rejects: Positive = 1000

@@ -1,5 +1,6 @@
 """An Iceberg catalog: its Spark sessions, the names of tables in it, and tables as Iceberg's own Java API has them."""
 
+import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,9 +15,11 @@ from ticdc_spark.model import TableName
 from ticdc_spark.names import escape
 from ticdc_spark.sinks.iceberg.faults import faults, quote
 from ticdc_spark.sinks.iceberg.files.lookup import Lookup
+from ticdc_spark.sinks.iceberg.files.storage import Storages
 from ticdc_spark.sinks.iceberg.java import JavaNames
 from ticdc_spark.spark.types import LakeColumn
 
+log = logging.getLogger(__name__)
 NAMESPACE = "_ticdc_spark"
 """Of change logs and dead letters."""
 PROPERTIES: dict[str, str] = {
@@ -88,6 +91,8 @@ class IcebergCatalog:
         self.iceberg: Any = JavaNames(spark._jvm.org.apache.iceberg)  # type: ignore[union-attr]
         self._identifiers: dict[TableName, Any] = {}
         self.lookup = Lookup()
+        self.storages = Storages(spark)
+        self._noted: set[tuple[TableName, str]] = set()
         with faults(f"catalog {catalog!r} cannot be opened"):
             # Catalogs are looked up in the thread's active session, which may be another one in a thread of its own.
             SparkSession._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
@@ -109,6 +114,12 @@ class IcebergCatalog:
         for key, value in (self.options | _PLAIN).items():
             session.conf.set(key, value)
         return session
+
+    def note_way(self, table: TableName, reason: str) -> None:
+        """Log, once for each reason, why Spark writes a table's changes."""
+        if (table, reason) not in self._noted:
+            self._noted.add((table, reason))
+            log.info("%s.%s: Spark writes its changes: %s", *table, reason)
 
     def sql_name(self, table: TableName) -> str:
         """The table's name for SQL, quoted."""

@@ -16,7 +16,8 @@ from ticdc_spark.config.values import WriterName
 from ticdc_spark.sinks.changelog_base import LateRows
 from ticdc_spark.sinks.iceberg.catalog import NAMESPACE
 from ticdc_spark.sinks.iceberg.faults import faults, quote
-from ticdc_spark.sinks.iceberg.log_table import LogTableFiles, remove_batches, remove_history
+from ticdc_spark.sinks.iceberg.files.storage import Closed, Storages
+from ticdc_spark.sinks.iceberg.log_table import LogTableFiles, open_files, remove_batches, remove_history
 from ticdc_spark.spark.decode.control import Control, ControlEvent, Reject, read_control
 from ticdc_spark.spark.decode.envelopes import CONTROL_BUCKET, LOG_DDL, LandingPlan, bucket_of, land
 from ticdc_spark.spark.decode.log_files import (
@@ -30,7 +31,6 @@ from ticdc_spark.spark.decode.log_files import (
 )
 from ticdc_spark.spark.decode.log_schema import BUCKETS
 from ticdc_spark.spark.decode.rows import LOG_COLUMNS
-from ticdc_spark.spark.session.session import runs_here
 from ticdc_spark.spark.tasks import ArrowTask, chain
 
 DEAD_LETTER_DDL = (
@@ -76,9 +76,10 @@ class IcebergChangeLog:
         job: str,
         writer: WriterName = "python",
         fence: Callable[[], None] = lambda: None,
+        storages: Storages | None = None,
     ) -> None:
-        """``writer``: what writes and reads the log's files. ``python`` has an effect where Spark and the warehouse are
-        local; elsewhere it is always Spark."""
+        """``writer``: what writes and reads the log's files. ``python`` has an effect where Python can open the
+        warehouse; elsewhere it is always Spark."""
         self.spark = spark
         self.fence = fence
         plain = job.replace(".", "_x2e_")
@@ -96,8 +97,15 @@ class IcebergChangeLog:
                     f"CREATE TABLE IF NOT EXISTS {name} ({columns}) USING iceberg "
                     f"PARTITIONED BY ({parts}) TBLPROPERTIES ({options})"
                 )
-        files = LogTableFiles(spark, self.table) if writer == "python" and runs_here(spark) else None
-        self._files = files if files is not None and files.folder is not None else None
+        self.closed = None if writer == "python" else Closed('[job] writer = "spark"')
+        """Why Spark writes all tables, if it does."""
+        self._files: LogTableFiles | None = None
+        if writer == "python":
+            files = open_files(spark, self.table, storages or Storages(spark))
+            if isinstance(files, Closed):
+                self.closed = files
+            else:
+                self._files = files
         self._landed: dict[tuple[int, int], list[LogFile]] = {}
         """By generation and batch: files of the newest batches that this process has landed."""
 
@@ -134,7 +142,7 @@ class IcebergChangeLog:
 
     def _land(self, messages: DataFrame, plan: LandingPlan, files: LogTableFiles) -> list[dict[str, Any]]:
         folder = files.batch_folder(plan.generation, plan.batch)
-        landed = messages.mapInArrow(write_log(plan, folder, files.field_ids), CONTROL_DDL)
+        landed = messages.mapInArrow(write_log(plan, files.storage, folder, files.field_ids), CONTROL_DDL)
         rows: list[dict[str, Any]] = landed.toArrow().to_pylist()
         written = [msgspec.json.decode(row["control"], type=LogFile) for row in rows if row["kind"] == FILE]
         self.fence()
@@ -194,27 +202,31 @@ class IcebergChangeLog:
         with faults("the change log cannot be read"):
             return bool(self.rows(self.spark, scan).limit(1).collect())
 
-    def can_map_in_one(self, scan: LogScan) -> bool:
-        """Whether ``map_rows`` can give all such rows to one task, which holds their net changes in memory."""
+    def why_not_in_one(self, scan: LogScan) -> Closed | None:
+        """Why ``run_in_one`` cannot give all such rows to one task, which holds their net changes in memory."""
         files = self._find(scan)
-        return files is not None and sum(file.bytes for file in files) <= _ONE_TASK_BYTES
+        if files is None:
+            return self.closed or Closed("Python cannot read its rows in the change log")
+        many = sum(file.bytes for file in files) > _ONE_TASK_BYTES
+        return Closed(f"it has more than {_ONE_TASK_BYTES >> 20} MiB in the change log at once") if many else None
 
     def map_rows(self, session: SparkSession, scan: LogScan, task: ArrowTask, ddl: str) -> DataFrame:
         """Raw rows of one table through a task over ``LOG_COLUMNS``, which gives ``ddl``."""
         files = self._find(scan)
-        if files is None:
+        if files is None or self._files is None:
             return self.rows(session, scan).mapInArrow(task, ddl)
         tasks = _share_out(files, session.sparkContext.defaultParallelism)
-        return session.range(0, len(tasks), 1, len(tasks)).mapInArrow(chain(read_log(tasks, scan), task), ddl)
+        read = read_log(self._files.storage, tasks, scan)
+        return session.range(0, len(tasks), 1, len(tasks)).mapInArrow(chain(read, task), ddl)
 
     def run_in_one(self, scan: LogScan, task: ArrowTask) -> list[dict[str, Any]]:
-        """All raw rows of one table through one task; the rows that it gives. Only where ``can_map_in_one``.
+        """All raw rows of one table through one task; the rows that it gives. Only where ``why_not_in_one`` is None.
 
         Without Spark SQL, which would plan and compile a query for each.
         """
         files = self._find(scan)
-        assert files is not None, "that was asked before"
-        work = chain(read_log([[file.path for file in files]], scan), task)
+        assert files is not None and self._files is not None, "that was asked before"
+        work = chain(read_log(self._files.storage, [files], scan), task)
 
         def run(numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
             for batch in work([pa.record_batch([pa.array(list(numbers))], names=["number"])]):
@@ -290,13 +302,13 @@ def _is_batch(generation: int, batch: int) -> Column:
     return (sf.col("generation") == generation) & (sf.col("batch") == batch)
 
 
-def _share_out(files: Sequence[LogFile], parallelism: int) -> list[list[str]]:
+def _share_out(files: Sequence[LogFile], parallelism: int) -> list[list[LogFile]]:
     """Files to tasks of about the same size, no more tasks than rows are worth."""
     rows = sum(file.rows for file in files)
-    tasks: list[list[str]] = [[] for _ in range(max(1, min(parallelism, len(files), rows // _TASK_ROWS)))]
+    tasks: list[list[LogFile]] = [[] for _ in range(max(1, min(parallelism, len(files), rows // _TASK_ROWS)))]
     sizes = [0] * len(tasks)
     for file in sorted(files, key=lambda file: -file.rows):
         least = sizes.index(min(sizes))
-        tasks[least].append(file.path)
+        tasks[least].append(file)
         sizes[least] += file.rows
     return tasks

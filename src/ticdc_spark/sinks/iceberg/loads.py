@@ -1,12 +1,11 @@
 """Full reads into Iceberg tables: rows are gathered on a branch of the table, which then becomes the table.
 
-The newest commit of the branch carries the note of how far the read is. Where tasks and the warehouse share a file
-system, a task writes its part as one data file, and one commit of the driver brings a wave of them in; elsewhere Spark
-writes, and the note is exact from a second commit on.
+The newest commit of the branch carries the note of how far the read is. Where Python can open the
+warehouse, a task writes its part as one data file, and one commit of the driver brings a wave of them in; elsewhere
+Spark writes, and the note is exact from a second commit on.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -18,6 +17,7 @@ from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import Stamp
 from ticdc_spark.sinks.iceberg.faults import faults, quote
 from ticdc_spark.sinks.iceberg.files.data_files import DataFiles, write_file
+from ticdc_spark.sinks.iceberg.files.storage import Closed
 from ticdc_spark.sinks.iceberg.java import to_dict
 from ticdc_spark.sinks.iceberg.rows.row_delta import described, layout
 from ticdc_spark.sinks.iceberg.rows.spark_writer import SUMMARY, SparkWriter
@@ -28,7 +28,7 @@ from ticdc_spark.spark.types import LakeColumn
 
 BRANCH = "ticdc_snapshot"
 NOTE = "ticdc.load"
-_FILE_DDL = "path string, rows bigint, bytes bigint"
+_FILE_DDL = "name string, rows bigint, bytes bigint, footer binary"
 
 
 class IcebergLoads(SparkWriter):
@@ -73,10 +73,10 @@ class IcebergLoads(SparkWriter):
         with faults(f"rows of {table} cannot be gathered"), self.session() as session:
             loaded = self.load_table(table)
             properties = to_dict(self.iceberg, loaded.properties())
-            files = layout(self, loaded, properties) if self.writer == "python" else None
+            files = layout(self, loaded, properties) if self.writer == "python" else Closed("[job] writer")
             zeros = session.sparkContext.accumulator(0)
             numbers = session.range(0, parts, 1, parts)
-            if files is None:
+            if isinstance(files, Closed):
                 unsure = msgspec.structs.replace(note(0, 0), settles=-1)
                 count = self._append(session, table, numbers.mapInArrow(read(zeros), _ddl(columns)), columns, unsure)
                 append = self.load_table(table).newFastAppend()
@@ -86,9 +86,10 @@ class IcebergLoads(SparkWriter):
                 append, count = loaded.newFastAppend(), sum(row["rows"] for row in found)
                 config = self.iceberg.MetricsConfig.forTable(loaded)
                 for row in found:
-                    path = f"{loaded.location()}/data/{Path(row['path']).name}"
+                    path = f"{files.location}/{row['name']}"
                     builder = self.iceberg.DataFiles.builder(loaded.spec())
-                    append.appendFile(described(self, builder, path, Path(row["path"]), row["bytes"], config).build())
+                    file = described(self, builder, path, row["bytes"], bytes(row["footer"]), config)
+                    append.appendFile(file.build())
             new = note(count, zeros.value)
             self.fence()
             _noted(append.toBranch(BRANCH), new).commit()
@@ -142,8 +143,8 @@ def _write(columns: Sequence[LakeColumn], files: DataFiles) -> ArrowTask:
         rows = [batch for batch in batches if len(batch)]
         if rows:
             table = pa.Table.from_batches(rows)
-            path, size = write_file(table, columns, files)
-            yield pa.RecordBatch.from_pylist([{"path": path, "rows": len(table), "bytes": size}])
+            name, size, footer = write_file(table, columns, files)
+            yield pa.RecordBatch.from_pylist([{"name": name, "rows": len(table), "bytes": size, "footer": footer}])
 
     return run
 

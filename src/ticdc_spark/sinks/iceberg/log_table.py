@@ -3,16 +3,19 @@
 Through Iceberg's own Java API: one commit replaces a partition's files, and planning lists the files of one.
 """
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from ticdc_spark.sinks.iceberg.faults import faults
+from ticdc_spark.sinks.iceberg.files.storage import Closed, Storages, remove
 from ticdc_spark.sinks.iceberg.java import JavaNames, to_snapshot
 from ticdc_spark.spark.decode.log_files import LogFile
+from ticdc_spark.spark.storage import Storage, list_files, path_in
 
+log = logging.getLogger(__name__)
 _FAR_AHEAD_MS = 253_370_764_800_000
 """9999-01-01"""
 
@@ -20,22 +23,26 @@ _FAR_AHEAD_MS = 253_370_764_800_000
 class LogTableFiles:
     """The files of one change log, partitioned by generation, batch and bucket."""
 
-    def __init__(self, spark: SparkSession, name: str) -> None:
-        """``name``: of the table, for SQL, quoted."""
+    def __init__(self, spark: SparkSession, name: str, table: Any, storage: Storage) -> None:
+        """``name``: of the table, for SQL, quoted. ``table``: as Iceberg's Java API has it; it lies in ``storage``."""
         self.name = name
+        self.storage = storage
         self._session = spark._jsparkSession
         self._iceberg = _iceberg(spark)
         self._util = self._iceberg.spark.Spark3Util
-        with faults(f"{name} cannot be opened"):
-            table = self._load()
-            self.folder = local_folder(table.location())
-            """Where its files may be written by a local process; ``None``: nowhere."""
-            self.field_ids: Mapping[str, int] = {field.name(): field.fieldId() for field in table.schema().columns()}
+        self._location = str(table.location()).rstrip("/")
+        root = path_in(storage, self._location)
+        assert root is not None, "that is how the storage was found"
+        self._root = root
+        self.field_ids: Mapping[str, int] = {field.name(): field.fieldId() for field in table.schema().columns()}
 
-    def batch_folder(self, generation: int, batch: int) -> Path:
-        """Folder of a batch's files."""
-        assert self.folder is not None, "the table is on a local disk"
-        return self.folder / "data" / f"generation={generation}" / f"batch={batch}"
+    def batch_folder(self, generation: int, batch: int) -> str:
+        """Folder of a batch's files, in the storage."""
+        return f"{self._root}/data/generation={generation}/batch={batch}"
+
+    def _spelt(self, path: str) -> str:
+        """The location of one of its files."""
+        return f"file:{path}" if self.storage.is_local else self._location + path.removeprefix(self._root)
 
     def replace(self, generation: int, batch: int, files: Sequence[LogFile]) -> None:
         """Let a batch have exactly these files, in one commit; other files in its folder go."""
@@ -46,7 +53,7 @@ class LogTableFiles:
             for file in files:
                 overwrite.addFile(
                     self._iceberg.DataFiles.builder(spec)
-                    .withPath(f"file:{file.path}")
+                    .withPath(self._spelt(file.path))
                     .withFormat("parquet")
                     .withFileSizeInBytes(file.bytes)
                     .withRecordCount(file.rows)
@@ -55,14 +62,12 @@ class LogTableFiles:
                 )
             overwrite.commit()
         mine = {file.path for file in files}
-        folder = self.batch_folder(generation, batch)
         with faults(f"old files of {self.name} cannot be removed"):
-            for path in folder.glob("*.parquet") if folder.is_dir() else ():
-                if str(path) not in mine:
-                    path.unlink(missing_ok=True)
+            found = list_files(self.storage, self.batch_folder(generation, batch))
+            remove(table.io(), [self._spelt(path) for path in found if path not in mine])
 
     def find(self, generation: int, batches: Collection[int], bucket: int) -> list[LogFile] | None:
-        """The files of one bucket of some batches; ``None`` when one of them is not on a local disk."""
+        """The files of one bucket of some batches; ``None`` when tasks cannot read one of them."""
         found: list[LogFile] = []
         expressions = self._iceberg.expressions.Expressions
         with faults(f"the files of {self.name} cannot be listed"):
@@ -73,11 +78,11 @@ class LogTableFiles:
                 while tasks.hasNext():
                     task = tasks.next()
                     file = task.file()
-                    path = local_folder(file.location())
+                    path = path_in(self.storage, file.location())
                     if path is None or task.deletes().size():
                         return None
                     found.append(
-                        LogFile(path=str(path), bucket=bucket, rows=file.recordCount(), bytes=file.fileSizeInBytes())
+                        LogFile(path=path, bucket=bucket, rows=file.recordCount(), bytes=file.fileSizeInBytes())
                     )
             finally:
                 planned.close()
@@ -92,6 +97,17 @@ class LogTableFiles:
 
     def _load(self) -> Any:
         return self._util.loadIcebergTable(self._session, self.name)
+
+
+def open_files(spark: SparkSession, name: str, storages: Storages) -> LogTableFiles | Closed:
+    """The files of the change log ``name``, where tasks can write them."""
+    with faults(f"{name} cannot be opened"):
+        table = _iceberg(spark).spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)
+        storage = storages.of(table)
+        if isinstance(storage, Closed):
+            log.warning("Spark writes the change log and the tables, and not the Python tasks: %s", storage.reason)
+            return storage
+        return LogTableFiles(spark, name, table, storage)
 
 
 def remove_batches(spark: SparkSession, name: str, generation: int, before: int) -> None:
@@ -123,10 +139,3 @@ def remove_history(spark: SparkSession, name: str) -> None:
 
 def _iceberg(spark: SparkSession) -> Any:
     return JavaNames(spark._jvm.org.apache.iceberg)  # type: ignore[union-attr]
-
-
-def local_folder(location: str) -> Path | None:
-    """The local path of a location; ``None`` when it is on another file system."""
-    path = location.removeprefix("file:")
-    path = path.removeprefix("//") if path.startswith("///") else path
-    return Path(path) if path.startswith("/") and not path.startswith("//") else None

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from pyspark.sql import SparkSession
 
 from ticdc_spark.config.values import WriterName
+from ticdc_spark.errors import SinkFault
 from ticdc_spark.sinks.base import Applied, NetChanges, NewestChanges
 from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog
 from ticdc_spark.sinks.iceberg.rows.net_changes import apply_net_changes
@@ -30,7 +31,7 @@ class IcebergSink(IcebergUpkeep):
     ) -> None:
         """``options``: those of the catalog; each session that writes gets them.
 
-        ``writer``: what writes and reads files. ``python`` has an effect where Spark and the warehouse are local;
+        ``writer``: what writes and reads files. ``python`` has an effect where Python can open the warehouse;
         elsewhere it is always Spark. ``fence``: called before each commit; raises where the job must not write
         any more.
         """
@@ -46,7 +47,12 @@ class IcebergSink(IcebergUpkeep):
 
     def changelog(self, job: str) -> IcebergChangeLog:
         """See ``Sink``."""
-        self._log = IcebergChangeLog(self.spark, self.catalog, job, self.writer, self.fence)
+        try:
+            self._log = IcebergChangeLog(self.spark, self.catalog, job, self.writer, self.fence, self.storages)
+        except SinkFault as fault:
+            # The first that is written to the warehouse: what is wrong with it, or with its credentials, shows here.
+            message = f"warehouse {self.warehouse}: {fault}"
+            raise SinkFault(message) from fault
         return self._log
 
     def apply_net_changes(self, changes: NetChanges) -> Applied:

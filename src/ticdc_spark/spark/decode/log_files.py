@@ -1,12 +1,10 @@
 """The change log's files, written and read by the tasks themselves, without a way through Spark's rows.
 
-For a local Spark on a local warehouse: there a task's file system is the driver's. What crosses to the JVM is the
-control events and the names of the files; the driver commits these to the log's table. Measured, this lands in half
-the time that Spark's writer takes (docs/benchmarks.md).
+What crosses to the JVM is the control events and the names of the files; the driver commits these to the log's table.
+Measured, this lands in half the time that Spark's writer takes (docs/benchmarks.md).
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from uuid import uuid4
 
 import msgspec
@@ -16,6 +14,7 @@ import pyarrow.parquet as pq
 
 from ticdc_spark.spark.decode.envelopes import CONTROL_BUCKET, LOG_DDL, LOG_SCHEMA, LandingPlan, land
 from ticdc_spark.spark.decode.rows import LOG_COLUMNS
+from ticdc_spark.spark.storage import Storage, name_of, open_new, open_parquet
 from ticdc_spark.spark.tasks import ArrowTask, files_at
 
 FILE = "file"
@@ -42,6 +41,7 @@ class LogFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file of the log: one bucket of one task."""
 
     path: str
+    """In the log's storage."""
     bucket: int
     rows: int
     bytes: int
@@ -62,7 +62,7 @@ class LogScan(msgspec.Struct, frozen=True, kw_only=True):
     """Schema keys; ``None``: all."""
 
 
-def write_log(plan: LandingPlan, folder: Path, field_ids: Mapping[str, int]) -> ArrowTask:
+def write_log(plan: LandingPlan, storage: Storage, folder: str, field_ids: Mapping[str, int]) -> ArrowTask:
     """Return the function for ``mapInArrow``: messages to files under ``folder``; out come ``CONTROL_DDL`` rows.
 
     ``field_ids``: Iceberg's ids of the log's columns. A file that is not in the output (of a task that failed) belongs
@@ -71,17 +71,18 @@ def write_log(plan: LandingPlan, folder: Path, field_ids: Mapping[str, int]) -> 
     opened = land(plan)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        writer = _Writer(folder, field_ids)
+        writer = _Writer(storage, folder, field_ids)
+        place = name_of(storage, folder)
         try:
             for rows in opened(batches):
                 if len(rows) and rows.column("slot")[0].as_py() == CONTROL_BUCKET:
                     yield rows.select(_CONTROLS.names)
-                with files_at(folder):
+                with files_at(place):
                     writer.add(rows)
-            with files_at(folder):
+            with files_at(place):
                 writer.flush()
         finally:
-            with files_at(folder):
+            with files_at(place):
                 files = writer.close()
         if files:
             yield pa.RecordBatch.from_pylist([_file_row(file) for file in files], schema=_CONTROLS)
@@ -97,14 +98,14 @@ def _file_row(file: LogFile) -> dict[str, object]:
 class _Writer:
     """Files of one task, one a bucket; a row group has the rows of one table, or of several small ones."""
 
-    def __init__(self, folder: Path, field_ids: Mapping[str, int]) -> None:
-        self.folder = folder
+    def __init__(self, storage: Storage, folder: str, field_ids: Mapping[str, int]) -> None:
+        self.storage, self.folder = storage, folder
         self.schema = pa.schema(
             [field.with_metadata({"PARQUET:field_id": str(field_ids[field.name])}) for field in LOG_SCHEMA]
         )
         self.waiting: list[pa.RecordBatch] = []
         self.size = 0
-        self.open: dict[int, tuple[Path, pq.ParquetWriter]] = {}
+        self.open: dict[int, tuple[str, pa.NativeFile, pq.ParquetWriter]] = {}
         self.rows: dict[int, int] = {}
 
     def add(self, rows: pa.RecordBatch) -> None:
@@ -130,19 +131,19 @@ class _Writer:
 
     def close(self) -> list[LogFile]:
         files = []
-        for bucket, (path, writer) in self.open.items():
+        for bucket, (path, file, writer) in self.open.items():
             writer.close()
-            files.append(
-                LogFile(path=str(path), bucket=bucket, rows=self.rows.get(bucket, 0), bytes=path.stat().st_size)
-            )
+            size = file.tell()
+            file.close()
+            files.append(LogFile(path=path, bucket=bucket, rows=self.rows.get(bucket, 0), bytes=size))
         return files
 
     def _writer(self, bucket: int) -> pq.ParquetWriter:
         if bucket not in self.open:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            path = self.folder / f"bucket{bucket}-{uuid4().hex}.parquet"
+            path = f"{self.folder}/bucket{bucket}-{uuid4().hex}.parquet"
+            file = open_new(self.storage, path)
             writer = pq.ParquetWriter(
-                path,
+                file,
                 self.schema,
                 compression="zstd",
                 compression_level=1,
@@ -150,8 +151,8 @@ class _Writer:
                 write_statistics=_STATISTICS,
                 store_schema=False,
             )
-            self.open[bucket] = (path, writer)
-        return self.open[bucket][1]
+            self.open[bucket] = (path, file, writer)
+        return self.open[bucket][2]
 
 
 def _parts(rows: pa.Table) -> Iterator[tuple[int, int]]:
@@ -169,22 +170,22 @@ def _parts(rows: pa.Table) -> Iterator[tuple[int, int]]:
             first = end
 
 
-def read_log(tasks: Sequence[Sequence[str]], wanted: LogScan) -> ArrowTask:
+def read_log(storage: Storage, tasks: Sequence[Sequence[LogFile]], wanted: LogScan) -> ArrowTask:
     """Return the function for ``mapInArrow``: numbers of ``tasks`` (each a list of files) to ``LOG_COLUMNS``."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                for path in tasks[number]:
-                    with files_at(path):
-                        yield from _read(path, wanted)
+                for file in tasks[number]:
+                    with files_at(name_of(storage, file.path)):
+                        yield from _read(storage, file, wanted)
 
     return run
 
 
-def _read(path: str, wanted: LogScan) -> Iterator[pa.RecordBatch]:
+def _read(storage: Storage, chosen: LogFile, wanted: LogScan) -> Iterator[pa.RecordBatch]:
     columns = list(dict.fromkeys([*LOG_COLUMNS, "generation", "kind", "schema", "table"]))
-    with pq.ParquetFile(path, memory_map=True) as file:
+    with open_parquet(storage, chosen.path, chosen.bytes) as file:
         places = [file.schema_arrow.get_field_index(name) for name in ("schema", "table")]
         for group in range(file.num_row_groups):
             statistics = [file.metadata.row_group(group).column(place).statistics for place in places]

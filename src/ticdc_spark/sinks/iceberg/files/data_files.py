@@ -5,16 +5,15 @@ to look up where the old rows lie and to commit (``sinks.iceberg.rows.row_delta`
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from uuid import uuid4
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from ticdc_spark.spark.decode.combine import combine, net
 from ticdc_spark.spark.decode.rows import BAD, OP
+from ticdc_spark.spark.storage import Storage, name_of, write_parquet
 from ticdc_spark.spark.tasks import ArrowTask, files_at
 from ticdc_spark.spark.types import LakeColumn, arrow_type
 
@@ -22,8 +21,11 @@ from ticdc_spark.spark.types import LakeColumn, arrow_type
 class DataFiles(msgspec.Struct, frozen=True, kw_only=True):
     """How the files of a table are written; sent to the task."""
 
+    storage: Storage
     folder: str
-    """Local path."""
+    """Path in the storage."""
+    location: str
+    """The same folder as Iceberg spells it: names of files in manifests begin with it."""
     codec: str
     field_ids: Mapping[str, int]
     element_ids: Mapping[str, int]
@@ -31,18 +33,22 @@ class DataFiles(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
-    """What one task wrote. Paths are local; ``""`` where there was nothing to write."""
+    """What one task wrote, and the keys to look up; ``""`` and ``b""`` where there are none."""
 
-    rows_path: str = ""
+    name: str = ""
+    """Of the file, in the folder of the table's files."""
     rows: int = 0
-    rows_bytes: int = 0
-    keys_path: str = ""
-    keys: int = 0
+    size: int = 0
+    """Bytes."""
+    footer: bytes = b""
+    """Parquet's ``FileMetaData``."""
+    keys: bytes = b""
+    """The key columns of rows that may have an old one, as an Arrow stream (``read_keys``)."""
     unread: int = 0
     """Rows that cannot be read: then nothing was written."""
 
 
-def write_rows(columns: Sequence[LakeColumn], files: DataFiles, keys_folder: str, *, may_append: bool) -> ArrowTask:
+def write_rows(columns: Sequence[LakeColumn], files: DataFiles, *, may_append: bool) -> ArrowTask:
     """Return a function over all typed rows of one table (``rows.rows_ddl``), to one row: ``Written``.
 
     ``may_append``: a key whose first event is an insert has no old row.
@@ -66,31 +72,35 @@ def write_rows(columns: Sequence[LakeColumn], files: DataFiles, keys_folder: str
         if may_append:
             touched = last.filter(pc.not_equal(first_ops, "i"))
         new = last.filter(stays).select([column.name for column in columns])
-        path, size = write_file(new, columns, files) if len(new) else ("", 0)
-        keys_path = ""
-        if len(touched):
-            keys_path = str(Path(keys_folder, f"keys-{uuid4().hex}.parquet"))
-            with files_at(keys_path):
-                pq.write_table(touched.select(keys), keys_path, compression="none", store_schema=False)
-        return Written(rows_path=path, rows=len(new), rows_bytes=size, keys_path=keys_path, keys=len(touched))
+        name, size, footer = write_file(new, columns, files) if len(new) else ("", 0, b"")
+        looked_up = _keys_of(touched.select(keys)) if len(touched) else b""
+        return Written(name=name, rows=len(new), size=size, footer=footer, keys=looked_up)
 
     return run
 
 
-def write_file(rows: pa.Table, columns: Sequence[LakeColumn], files: DataFiles) -> tuple[str, int]:
-    """Write rows to a new data file of a table; returns its path and bytes. Raises: SinkFault"""
-    folder = Path(files.folder)
-    path = folder / f"{uuid4().hex}.parquet"
-    with files_at(path):
-        folder.mkdir(parents=True, exist_ok=True)
-        pq.write_table(
-            rows.cast(pa.schema([_field(column, files) for column in columns])),
-            path,
-            compression=files.codec,
-            store_schema=False,
-            store_decimal_as_integer=True,
-        )
-        return str(path), path.stat().st_size
+def _keys_of(keys: pa.Table) -> bytes:
+    whole = pa.BufferOutputStream()
+    with pa.ipc.new_stream(whole, keys.schema) as stream:
+        stream.write_table(keys)
+    found: bytes = whole.getvalue().to_pybytes()
+    return found
+
+
+def read_keys(keys: bytes) -> pa.Table:
+    """``Written.keys``, which are not empty, as a table."""
+    with pa.ipc.open_stream(keys) as stream:
+        return stream.read_all()
+
+
+def write_file(rows: pa.Table, columns: Sequence[LakeColumn], files: DataFiles) -> tuple[str, int, bytes]:
+    """Write rows to a new data file of a table; returns its name, bytes and footer. Raises: SinkFault"""
+    name = f"{uuid4().hex}.parquet"
+    path = f"{files.folder}/{name}"
+    typed = rows.cast(pa.schema([_field(column, files) for column in columns]))
+    with files_at(name_of(files.storage, path)):
+        written = write_parquet(files.storage, path, typed, compression=files.codec, store_decimal_as_integer=True)
+    return name, *written
 
 
 def _field(column: LakeColumn, files: DataFiles) -> pa.Field:
@@ -105,4 +115,4 @@ def _id(field_id: int) -> dict[str, str]:
     return {"PARQUET:field_id": str(field_id)}
 
 
-__all__ = ["DataFiles", "Written", "write_file", "write_rows"]
+__all__ = ["DataFiles", "Written", "read_keys", "write_file", "write_rows"]

@@ -19,6 +19,11 @@ class Kept(Generic[K, V]):
         self._held: OrderedDict[K, V] = OrderedDict()
         self._total = 0
 
+    def has(self, key: K) -> bool:
+        """Whether something is kept under a key."""
+        with self._lock:
+            return key in self._held
+
     def get(self, key: K, read: Callable[[], V]) -> V:
         """What is kept under a key, else what ``read`` gives. Two threads may read the same at once."""
         with self._lock:

@@ -1,4 +1,4 @@
-"""Where the rows with given keys lie in a table on a local disk: their files and positions.
+"""Where the rows with given keys lie in a table: their files and positions.
 
 Read by the driver from the key columns of the live files, of which the manifests' bounds and the row groups'
 statistics leave out what cannot hold a key. What this does not read is left to Iceberg's own reader
@@ -7,9 +7,9 @@ statistics leave out what cannot hold a key. What this does not read is left to 
 
 import logging
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from ticdc_spark.sinks.iceberg.files.kept import Kept
 from ticdc_spark.sinks.iceberg.files.manifests import LiveFile, Manifests
+from ticdc_spark.spark.storage import WHOLE, Storage, open_parquet, read_bytes
 
 log = logging.getLogger(__name__)
 FieldIds: TypeAlias = Mapping[str, int]
@@ -31,6 +32,8 @@ _SORTED_TEXTS = 20_000
 """Keys that are text up to which each counts for leaving out files, and not only the least and the greatest."""
 _KEPT_BYTES = 256 << 20
 """Of positions of deleted rows."""
+_AT_ONCE = 8
+"""Files of a store that are fetched at the same time."""
 _FIELD_ID = b"PARQUET:field_id"
 
 
@@ -40,9 +43,13 @@ class Lookup:
 
     def __init__(self) -> None:
         self._manifests = Manifests()
-        self._deletes: Kept[Path, dict[str, pa.Array]] = Kept(_KEPT_BYTES, _size)
+        self._deletes: Kept[str, dict[str, pa.Array]] = Kept(_KEPT_BYTES, _size)
+        self._files: Kept[str, bytes] = Kept(_KEPT_BYTES, len)
+        """Small files of a store, whole: there each read is a request."""
 
-    def find(self, manifest_list: str, keys: pa.Table, field_ids: FieldIds) -> dict[str, pa.Array] | None:
+    def find(
+        self, storage: Storage, manifest_list: str, keys: pa.Table, field_ids: FieldIds
+    ) -> dict[str, pa.Array] | None:
         """The rows of a snapshot that have one of ``keys``: positions, rising, by the location of their file.
 
         ``keys``: columns as the table has them, none of them null. ``None``: this table cannot be read so.
@@ -50,34 +57,56 @@ class Lookup:
         if not all(_is_exact(field.type) for field in keys.schema):
             return None
         try:
-            return self._find(manifest_list, keys, [field_ids[name] for name in keys.column_names])
+            return self._find(storage, manifest_list, keys, [field_ids[name] for name in keys.column_names])
         except (pa.ArrowException, OSError) as error:
             # A codec that pyarrow does not have, or a column of another type than the table's.
             log.info("old rows are looked up by Iceberg's reader: %s", error)
             return None
 
-    def _find(self, manifest_list: str, keys: pa.Table, ids: Sequence[int]) -> dict[str, pa.Array] | None:
-        live = self._manifests.live_files(manifest_list, ids[0])
+    def _find(
+        self, storage: Storage, manifest_list: str, keys: pa.Table, ids: Sequence[int]
+    ) -> dict[str, pa.Array] | None:
+        live = self._manifests.live_files(storage, manifest_list, ids[0])
         if live is None:
             return None
         may_hold = _may_hold(keys.column(0))
         wanted = [file for file in live.data if may_hold(*_bounds_of(file, keys.schema.field(0).type))]
         found: dict[str, pa.Array] = {}
-        for parts in _together(wanted, ids, may_hold):
+        for parts in _together(self._opened(storage, wanted), ids, may_hold):
             if parts is None:
                 return None
             for file, positions in _matching(parts, keys):
                 held = found.get(file.location)
                 found[file.location] = positions if held is None else pa.concat_arrays([held, positions])
         sequences = {file.location: file.sequence for file in wanted}
-        return self._without_deleted(found, sequences, live.deletes)
+        return self._without_deleted(storage, found, sequences, live.deletes)
+
+    def _opened(self, storage: Storage, files: Sequence[LiveFile]) -> Iterator[tuple[LiveFile, pq.ParquetFile]]:
+        """Open files one after the other; small ones of a store are fetched some at a time, and kept."""
+        for at in range(0, len(files), _AT_ONCE):
+            window = files[at : at + _AT_ONCE]
+            small = [] if storage.is_local else [file for file in window if file.size <= WHOLE]
+            missing = [file for file in small if not self._files.has(file.location)]
+            if len(missing) > 1:
+                with ThreadPoolExecutor(_AT_ONCE) as pool:
+                    list(pool.map(partial(self._fetch, storage), missing))
+            for file in window:
+                if storage.is_local or file.size > WHOLE:
+                    opened = open_parquet(storage, file.path, file.size)
+                else:
+                    opened = pq.ParquetFile(pa.BufferReader(self._fetch(storage, file)))
+                with opened:
+                    yield file, opened
+
+    def _fetch(self, storage: Storage, file: LiveFile) -> bytes:
+        return self._files.get(file.location, partial(read_bytes, storage, file.path))
 
     def _without_deleted(
-        self, found: dict[str, pa.Array], sequences: Mapping[str, int], deletes: Sequence[LiveFile]
+        self, storage: Storage, found: dict[str, pa.Array], sequences: Mapping[str, int], deletes: Sequence[LiveFile]
     ) -> dict[str, pa.Array]:
         gone: dict[str, list[pa.Array]] = {}
         for file in deletes if found else ():
-            for location, positions in self._deletes.get(file.path, partial(_read_deletes, file.path)).items():
+            for location, positions in self._deletes.get(file.location, partial(_read_deletes, storage, file)).items():
                 if location in found and file.sequence >= sequences[location]:
                     gone.setdefault(location, []).append(positions)
         left = {}
@@ -94,9 +123,9 @@ def _size(positions: Mapping[str, pa.Array]) -> int:
     return sum(array.nbytes + len(location) for location, array in positions.items())
 
 
-def _read_deletes(path: Path) -> dict[str, pa.Array]:
+def _read_deletes(storage: Storage, deletes: LiveFile) -> dict[str, pa.Array]:
     """Positions in a file of position deletes, by the location of the data file."""
-    with pq.ParquetFile(path, read_dictionary=["file_path"]) as file:
+    with open_parquet(storage, deletes.path, deletes.size, read_dictionary=["file_path"]) as file:
         rows = file.read(columns=["file_path", "pos"], use_threads=False).combine_chunks()
     if not len(rows):
         return {}
@@ -167,32 +196,33 @@ Parts: TypeAlias = list[tuple[LiveFile, int, list[pa.ChunkedArray]]]
 """Of files: the number of the first row, and the key columns of the rows from there on."""
 
 
-def _together(files: Sequence[LiveFile], ids: Sequence[int], may_hold: MayHold) -> Iterator[Parts | None]:
+def _together(
+    files: Iterable[tuple[LiveFile, pq.ParquetFile]], ids: Sequence[int], may_hold: MayHold
+) -> Iterator[Parts | None]:
     """Key columns of all rows that may be meant, about ``_TOGETHER`` rows at a time; ``None``: a file cannot be read
     so."""
     parts: Parts = []
     rows = 0
-    for file in files:
-        with pq.ParquetFile(file.path, memory_map=True) as opened:
-            schema = opened.schema_arrow
-            by_id = {int(field.metadata[_FIELD_ID]): field.name for field in schema if _has_id(field)}
-            if not all(one in by_id for one in ids):
-                yield None
-                return
-            names = [by_id[one] for one in ids]
-            first = 0
-            place = schema.get_field_index(names[0])
-            flat = all(not pa.types.is_nested(field.type) for field in schema)
-            for group in range(opened.num_row_groups):
-                held = opened.metadata.row_group(group)
-                if not flat or may_hold(*_statistics(held.column(place), schema.field(place).type)):
-                    read = opened.read_row_group(group, columns=names, use_threads=False)
-                    parts.append((file, first, [read.column(name) for name in names]))
-                    rows += held.num_rows
-                first += held.num_rows
-                if rows >= _TOGETHER:
-                    yield parts
-                    parts, rows = [], 0
+    for file, opened in files:
+        schema = opened.schema_arrow
+        by_id = {int(field.metadata[_FIELD_ID]): field.name for field in schema if _has_id(field)}
+        if not all(one in by_id for one in ids):
+            yield None
+            return
+        names = [by_id[one] for one in ids]
+        first = 0
+        place = schema.get_field_index(names[0])
+        flat = all(not pa.types.is_nested(field.type) for field in schema)
+        for group in range(opened.num_row_groups):
+            held = opened.metadata.row_group(group)
+            if not flat or may_hold(*_statistics(held.column(place), schema.field(place).type)):
+                read = opened.read_row_group(group, columns=names, use_threads=False)
+                parts.append((file, first, [read.column(name) for name in names]))
+                rows += held.num_rows
+            first += held.num_rows
+            if rows >= _TOGETHER:
+                yield parts
+                parts, rows = [], 0
     yield parts
 
 

@@ -1,17 +1,17 @@
 """The live files of a table's snapshot, read from its manifests (Iceberg's specification, version 2).
 
-On the driver, from a local disk. Manifests never change, so what was read of one is kept.
+On the driver. Manifests never change, so what was read of one is kept.
 """
 
+import io
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import fastavro
 import msgspec
 
 from ticdc_spark.sinks.iceberg.files.kept import Kept
-from ticdc_spark.sinks.iceberg.log_table import local_folder
+from ticdc_spark.spark.storage import Storage, path_in, read_bytes
 
 _DELETED = 2
 """Status of an entry that is not live any more."""
@@ -25,7 +25,10 @@ class LiveFile(msgspec.Struct, frozen=True, kw_only=True):
 
     location: str
     """Spelt as the manifest has it, which is how position deletes name it."""
-    path: Path
+    path: str
+    """In the table's storage."""
+    size: int
+    """Bytes."""
     sequence: int
     """A position delete counts for data files whose number is not higher."""
     lower: bytes | None
@@ -48,42 +51,44 @@ class Manifests:
             _MOST_ENTRIES, lambda entries: 1 + len(entries or ())
         )
 
-    def live_files(self, manifest_list: str, field_id: int) -> LiveFiles | None:
+    def live_files(self, storage: Storage, manifest_list: str, field_id: int) -> LiveFiles | None:
         """The files of a snapshot, with the bounds of one column.
 
         ``None`` where some of them are not what this module reads: another format than Parquet, equality deletes,
-        deletion vectors, encryption, or not on a local disk.
+        deletion vectors, encryption, or not in the table's storage.
 
         Raises: OSError
         """
         found = LiveFiles(data=[], deletes=[])
-        path = local_folder(manifest_list)
-        for manifest in [] if path is None else _records(path):
-            entries = None if manifest.get("key_metadata") else self._entries_of(manifest, field_id)
+        path = path_in(storage, manifest_list)
+        for manifest in [] if path is None else _records(storage, path):
+            entries = None if manifest.get("key_metadata") else self._entries_of(storage, manifest, field_id)
             if entries is None:
                 return None
             for content, file in entries:
                 (found.data if content == _DATA else found.deletes).append(file)
         return None if path is None else found
 
-    def _entries_of(self, manifest: dict[str, Any], field_id: int) -> list[tuple[int, LiveFile]] | None:
+    def _entries_of(
+        self, storage: Storage, manifest: dict[str, Any], field_id: int
+    ) -> list[tuple[int, LiveFile]] | None:
         location = str(manifest["manifest_path"])
         sequence = int(manifest.get("sequence_number") or 0)
-        return self._kept.get((location, field_id), lambda: _read(location, sequence, field_id))
+        return self._kept.get((location, field_id), lambda: _read(storage, location, sequence, field_id))
 
 
-def _read(location: str, sequence: int, field_id: int) -> list[tuple[int, LiveFile]] | None:
+def _read(storage: Storage, location: str, sequence: int, field_id: int) -> list[tuple[int, LiveFile]] | None:
     """Live entries of a manifest with their content; ``sequence``: of entries that inherit it."""
-    path = local_folder(location)
+    path = path_in(storage, location)
     if path is None:
         return None
     found = []
-    for entry in _records(path):
+    for entry in _records(storage, path):
         if entry["status"] == _DELETED:
             continue
         held = entry["data_file"]
         content = int(held.get("content") or 0)
-        file = local_folder(held["file_path"])
+        file = path_in(storage, held["file_path"])
         plain = content in (_DATA, _POSITION_DELETES) and held["file_format"].lower() == "parquet"
         if not plain or file is None or held.get("key_metadata"):
             return None
@@ -91,6 +96,7 @@ def _read(location: str, sequence: int, field_id: int) -> list[tuple[int, LiveFi
         live = LiveFile(
             location=held["file_path"],
             path=file,
+            size=int(held["file_size_in_bytes"]),
             sequence=sequence if number is None else number,
             lower=_bound(held.get("lower_bounds"), field_id),
             upper=_bound(held.get("upper_bounds"), field_id),
@@ -103,9 +109,8 @@ def _bound(pairs: list[dict[str, Any]] | None, field_id: int) -> bytes | None:
     return next((pair["value"] for pair in pairs or () if pair["key"] == field_id), None)
 
 
-def _records(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open("rb") as file:
-        yield from fastavro.reader(file)  # type: ignore[misc]
+def _records(storage: Storage, path: str) -> Iterator[dict[str, Any]]:
+    yield from fastavro.reader(io.BytesIO(read_bytes(storage, path)))  # type: ignore[misc]
 
 
 __all__ = ["LiveFile", "LiveFiles", "Manifests"]

@@ -14,6 +14,7 @@ from ticdc_spark import failpoints
 from ticdc_spark.sinks.base import Applied, NetChanges
 from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog
 from ticdc_spark.sinks.iceberg.faults import quote
+from ticdc_spark.sinks.iceberg.files.storage import Closed
 from ticdc_spark.sinks.iceberg.rows.direct import MAX_SINGLE_TASK_ROWS, apply_directly
 from ticdc_spark.sinks.iceberg.rows.spark_writer import SparkWriter
 from ticdc_spark.sinks.iceberg.unreadable import readable
@@ -35,11 +36,10 @@ def apply_net_changes(tables: SparkWriter, log: IcebergChangeLog, changes: NetCh
     with tables.session() as session:
         zeros, rows = session.sparkContext.accumulator(0), session.sparkContext.accumulator(0)
         read = read_rows(plan, zeros)
-        few = changes.inserts + changes.others <= MAX_SINGLE_TASK_ROWS
-        way = "closed"
-        if few and not changes.leave_out_unreadable:
-            way = apply_directly(tables, log, session, changes, chain(counted(rows), read))
+        way = _why_not(changes) or apply_directly(tables, log, session, changes, chain(counted(rows), read))
         before = 0
+        if isinstance(way, Closed) and way != log.closed:
+            tables.note_way(changes.table, way.reason)
         if way != "done":
             before = zeros.value
             only_inserts = not changes.others
@@ -52,6 +52,13 @@ def apply_net_changes(tables: SparkWriter, log: IcebergChangeLog, changes: NetCh
             _write(tables, net_changes(typed, columns), changes, appends=appends, only_inserts=only_inserts)
         # Spark may read rows more than once for a MERGE.
         return Applied(zero_dates=zeros.value - before, rows=rows.value if way == "done" else None)
+
+
+def _why_not(changes: NetChanges) -> Closed | None:
+    """Why one task should not write these, whatever its table is."""
+    if changes.inserts + changes.others > MAX_SINGLE_TASK_ROWS:
+        return Closed(f"it has more than {MAX_SINGLE_TASK_ROWS:,} changes at once")
+    return Closed("rows that cannot be read are left out") if changes.leave_out_unreadable else None
 
 
 def _is_worth_appending(changes: NetChanges) -> bool:
