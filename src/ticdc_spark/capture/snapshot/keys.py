@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from ticdc_spark.clients.mysql import quoted, selected
+from ticdc_spark.errors import SourceFault
 from ticdc_spark.model import ColumnType, Value
 from ticdc_spark.mysql import is_integer
 
@@ -66,6 +67,8 @@ def next_ranges(
     """The next ranges of a table behind a key, each of about ``rows`` rows; the last one of all has no end.
 
     ``source``: the table, as SQL. ``upto``: the key's text (``key_text``). ``fetch``: the first row of a query.
+
+    Raises: SourceFault for a key that comes back as its own successor: some of its characters are none in utf8mb4.
     """
     chosen = ", ".join(selected(name, kind) for name, kind in zip(names, types, strict=True))
     ordered = ", ".join(map(quoted, names))
@@ -73,6 +76,11 @@ def next_ranges(
     while len(found) < count:
         where = condition(names, types, Range(above, None), literal)
         end = fetch(f"SELECT {chosen} FROM {source} WHERE {where} ORDER BY {ordered} LIMIT 1 OFFSET {rows - 1}")
+        if end is not None and end == above:
+            raise SourceFault(
+                f"{source}: ranges of its key ({ordered}) do not get past {end}: it has characters that the server "
+                f"cannot convert to utf8mb4; correct that row, or leave the table out"
+            )
         found.append(Range(above, end))
         if end is None:
             break
