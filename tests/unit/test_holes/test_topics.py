@@ -341,3 +341,24 @@ def test_a_drop_database_that_comes_late_with_its_table_is_applied() -> None:
     shop.watermark()
     shop.run()
     assert (shop.rows("gone", "b"), shop.rows("a")) == (None, [(1,)])
+
+
+@pytest.mark.parametrize("protocol", ["canal-json", "open"])
+def test_rows_of_a_name_whose_rename_lies_in_an_unread_topic_mark_the_table_that_gets_it(protocol: str) -> None:
+    """Story 2800 of ``--harder``: they had no schema, were left out, and the table came clean with old values."""
+    shop = Shop(protocol, topic_per_table=True, topics=("cdc", "cdc_shop_t"))
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    shop.insert("t", id="1", v="1")
+    shop.sql("RENAME TABLE t TO u")
+    shop.sql("RENAME TABLE u TO t")
+    shop.update("t", id="1", v="2")
+    shop.insert("t", id="2", v="2")
+    shop.watermark()
+    shop.run()
+    shop.configure(topics=None)
+    shop.run()
+    shop.watermark()
+    shop.run()
+    is_whole = shop.rows("t") == [(1, 2), (2, 2)]
+    assert shop.condition("t") == ("clean" if is_whole else "diverged")
+    assert shop.rows("u") is None

@@ -81,7 +81,7 @@ def _move(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: in
         )
         raise DecisionNeeded(message)
     meant = msgspec.structs.replace(state, was=_names(state, old))
-    if there is not None and there.table is None and there.diverged_since is not None and not there.dropped:
+    if there is not None and there.table is None and there.diverged_since is not None:
         # Messages of its new name were left out before it had that name here.
         meant = diverged(meant, there.diverged_since, there.diverged_why)
     if work.mark(old) < mark:

@@ -72,7 +72,7 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
         work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
         return
     versions = _versions(batch, name, state, waiting, everything=bool(late))
-    state = _leave_out_unknown(name, state, waiting, versions)
+    state = _leave_out_unknown(name, state, waiting, versions, above)
     if versions and state.table is not None and _new_columns(state.table, list(versions.values())[-1]):
         # A group of rows may be of two tables that had the name in turn.
         with_keys = {key: msgspec.structs.replace(scan, keys=(key,)) for key in versions}
@@ -151,17 +151,15 @@ def _versions(
 
 
 def _leave_out_unknown(
-    name: TableName, state: TableState, waiting: Sequence[PendingRows], versions: Mapping[str, Table]
+    name: TableName, state: TableState, waiting: Sequence[PendingRows], versions: Mapping[str, Table], above: int
 ) -> TableState:
     """Rows without a schema that are here all the same are left out by ``skip-to-known``."""
     unknown = [rows for rows in waiting if rows.schema_key not in versions]
     if not unknown:
         return state
-    count, since = sum(rows.rows for rows in unknown), min(rows.min_ts for rows in unknown)
+    count, since = sum(rows.rows for rows in unknown), max(above + 1, min(rows.min_ts for rows in unknown))
     log.warning("`%s`.`%s`: %d rows of unknown versions are left out by skip-to-known", *name, count)
-    why = f"{count} rows of unknown schema versions were left out by skip-to-known"
-    first = since if state.diverged_since is None else state.diverged_since
-    return msgspec.structs.replace(state, diverged_since=first, diverged_why=state.diverged_why or why, clean=False)
+    return diverged(state, since, f"{count} rows of unknown schema versions were left out by skip-to-known")
 
 
 def _prepare_table(
