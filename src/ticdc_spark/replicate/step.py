@@ -223,6 +223,8 @@ class Steps:
         states: dict[TableName, TableState] = {(table.schema, table.name): table for table in progress.tables}
         mode = MODES[decided.mode or "watermark"]
         behind = bounds_behind(progress)
+        refused = () if decided.refused is None else (decided.refused,)
+        bounds, held = bounds_of(states, decided.ddls, behind, refused)
         batch = Batch(
             job=self.job,
             sink=self.sink,
@@ -237,12 +239,11 @@ class Steps:
             schemas=_schemas(progress, decided.ddls),
             now=self.clock(),
             job_applied=0 if decided.mode == "arrival" else self.progress.applied,
-            behind=frozenset(behind),
+            # Also one that a DDL holds which waits for another table.
+            behind=frozenset(name for name, bound in bounds.items() if name in behind or bound < decided.resolved),
             topics=topics_of(progress),
             unread=frozenset((note.schema, note.name) for note in progress.unread),
         )
-        refused = () if decided.refused is None else (decided.refused,)
-        bounds, held = bounds_of(states, decided.ddls, behind, refused)
         waits = {identity(ddl.change) for ddl in held}
         ddls = [ddl for ddl in decided.ddls if identity(ddl.change) not in waits]
         lines = mode.timelines(self.progress, states, progress.pending, ddls, decided.resolved, bounds)
@@ -255,7 +256,7 @@ class Steps:
         states, _ = mark_new(states, progress.tables, decided.skipped, progress.skipped, ddls, arrival=batch.arrival)
         states = without_beginning(self.progress, states, progress.partitions)
         if not batch.arrival:
-            states = _with_behind(mark_doubted(states, progress), behind)
+            states = _with_behind(mark_doubted(states, progress), batch.behind)
         before = {(table.schema, table.name): table for table in self.progress.tables}
         changed = [name for name, state in states.items() if _is_judged(before.get(name), state)]
         changed += [name for name, state in states.items() if result.states.get(name) != state]
