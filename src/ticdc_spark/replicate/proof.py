@@ -83,10 +83,15 @@ def doubt_of(tables: Iterable[TableState], beginning: Offsets) -> Doubt:
 def unread_topics(table: TableState, beginning: Offsets, generation: int) -> tuple[str, ...]:
     """The topics that a table came from and that are not read any more, by its stamp: what comes of it may stand there,
     so that no watermark of the others bounds it. ``generation``: that of the job now that its state was lost."""
-    if table.dropped or table.mark[0] < batch_ordinal(generation + 1, 0):
-        return ()  # In arrival mode each row says how old it is, and no watermark bounds a table.
+    if table.dropped or is_arrival(table, generation):
+        return ()  # Each row says how old it is, and no watermark bounds a table.
     read = {topic for topic, _ in beginning}
     return tuple(topic for topic in table.topics if topic not in read)
+
+
+def is_arrival(table: TableState, generation: int) -> bool:
+    """Whether a table was written in arrival mode, in which marks are no commit_ts."""
+    return table.mark[0] < batch_ordinal(generation + 1, 0)
 
 
 def _with_read(progress: Progress, controls: Sequence[ControlEvent]) -> Doubt | None:
@@ -154,4 +159,4 @@ def _oldest(place: TopicPartition, landed: LandedBatch) -> list[int]:
     return oldest
 
 
-__all__ = ["check_unproven", "doubt_of", "is_doubt_over", "mark_doubted", "unread_topics"]
+__all__ = ["check_unproven", "doubt_of", "is_arrival", "is_doubt_over", "mark_doubted", "unread_topics"]

@@ -15,7 +15,7 @@ from ticdc_spark.replicate.apply.look import Looked, look_at
 from ticdc_spark.replicate.apply.rows import vanished
 from ticdc_spark.replicate.plan.reach import partitions_at
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS
-from ticdc_spark.replicate.proof import doubt_of, unread_topics
+from ticdc_spark.replicate.proof import doubt_of, is_arrival, unread_topics
 from ticdc_spark.replicate.schemas.files import with_schema_files
 from ticdc_spark.replicate.snapshot.steps import LOAD_STEP
 from ticdc_spark.replicate.state.conditions import diverged, without_first_rows
@@ -93,7 +93,7 @@ def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: Pr
         applied,
     )
     unread = {(table.schema, table.name): unread_topics(table, beginning, newest + 1) for table in tables}
-    promised = tuple(_promised(table, applied, unread[table.schema, table.name]) for table in tables)
+    promised = tuple(_promised(table, applied, unread[table.schema, table.name], newest + 1) for table in tables)
     needs = tuple(sorted((topic, partition, applied) for topic, partition in beginning))
     return Progress(
         job=job.name,
@@ -109,7 +109,7 @@ def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: Pr
             CatchUp(schema=table.schema, name=table.name, needs=left_out or needs)
             for table in tables
             if (left_out := tuple((topic, 0, applied) for topic in unread[table.schema, table.name]))
-            or (table.behind and not table.quarantined and not table.load)
+            or (_is_behind(table, newest + 1) and not table.quarantined and not table.load)
         ),
         # What was gathered is of a base before which messages count as applied now.
         wanted=tuple(
@@ -121,7 +121,14 @@ def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: Pr
     )
 
 
-def _promised(table: TableState, applied: int, unread: Sequence[str]) -> TableState:
+def _is_behind(table: TableState, generation: int) -> bool:
+    """Whether what all tables had applied says nothing of one: it caught up, or came by a full read and no message of
+    its own was read, whose topic may have been left out until now."""
+    is_bare = table.origin == "snapshot" and not table.topics and not is_arrival(table, generation)
+    return table.behind or is_bare
+
+
+def _promised(table: TableState, applied: int, unread: Sequence[str], generation: int) -> TableState:
     """A table after the state was lost. One that stood still, or caught up, is where it was; the others had come as far
     as all of them, but what comes of one now may stand in a topic that is not read (``unread``)."""
     if unread:
@@ -129,7 +136,7 @@ def _promised(table: TableState, applied: int, unread: Sequence[str]) -> TableSt
             "`%s`.`%s` came from topic %s, which is not read: it stays where it is", table.schema, table.name, unread[0]
         )
         table = without_first_rows(table)
-    stays = unread or table.quarantined or table.behind or table.load
+    stays = unread or table.quarantined or _is_behind(table, generation) or table.load
     return msgspec.structs.replace(table, applied=table.mark[0] if stays else applied)
 
 

@@ -162,3 +162,26 @@ def test_a_table_whose_topic_is_gone_is_unverified_though_another_topic_lost_its
     shop.run()
     assert (shop.rows("u"), shop.condition("u")) == ([(1,), (2,), (3,)], "clean")
     assert (shop.rows("t"), shop.condition("t")) == ([(1, "a")], "unverified")
+
+
+def test_a_table_of_a_full_read_whose_topic_was_left_out_is_only_as_far_as_that_read() -> None:
+    """Story 3016 of ``--harder``: after the state was lost it counted as being as far as all others."""
+    shop = Shop(topic_per_table=True, topics=("cdc_shop_a",), snapshot="now")
+    shop.sql("CREATE TABLE a (id INT PRIMARY KEY)")
+    shop.sql("CREATE TABLE b (id INT PRIMARY KEY, v INT)")
+    shop.insert("b", id="1", v="1")
+    for _ in range(3):
+        shop.watermark()
+        shop.run()
+    shop.update("b", id="1", v="2")
+    for number in (1, 2):
+        shop.insert("a", id=str(number))
+        shop.watermark()
+        shop.run()
+    assert (shop.rows("a"), shop.rows("b")) == ([(1,), (2,)], [(1, 1)])
+    shop.lose_state()
+    shop.configure(topics=None)
+    for _ in range(2):
+        shop.watermark()
+        shop.run()
+    assert (shop.rows("b"), shop.condition("b")) == ([(1, 2)], "clean")
