@@ -80,6 +80,11 @@ def doubt_of(tables: Iterable[TableState], beginning: Offsets) -> Doubt:
     )
 
 
+def doubted_tables(progress: Progress) -> frozenset[TableName]:
+    """The tables that may still turn out not to be equal to the source."""
+    return frozenset((one.schema, one.name) for one in (progress.doubt.tables if progress.doubt else ()))
+
+
 def unread_topics(table: TableState, beginning: Offsets, generation: int) -> tuple[str, ...]:
     """The topics that a table came from and that are not read any more, by its stamp: what comes of it may stand there,
     so that no watermark of the others bounds it. ``generation``: that of the job now that its state was lost."""
@@ -159,4 +164,12 @@ def _oldest(place: TopicPartition, landed: LandedBatch) -> list[int]:
     return oldest
 
 
-__all__ = ["check_unproven", "doubt_of", "is_arrival", "is_doubt_over", "mark_doubted", "unread_topics"]
+__all__ = [
+    "check_unproven",
+    "doubt_of",
+    "doubted_tables",
+    "is_arrival",
+    "is_doubt_over",
+    "mark_doubted",
+    "unread_topics",
+]

@@ -1,7 +1,7 @@
 """The start of a run: the progress is compared with the tables, the change log and the source as they are now."""
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -62,16 +62,19 @@ def begin(
     under_way = plan is not None and (plan.generation, plan.batch) == (progress.generation, progress.batch + 1)
     interrupted = under_way and plan is not None and plan.resolved is not None
     known, redo = _look(job, sink, changelog, progress, interrupted=interrupted)
-    return _with_landed_before(known, batches, progress.batch + interrupted), redo
-
-
-def _with_landed_before(progress: Progress, batches: Collection[int], batch: int) -> Progress:
-    """Note the batches that the change log has beyond ``batch``: the state folder is an older copy, and they land anew,
-    with other offsets."""
     newest = max(batches, default=0)
-    if newest <= batch:
-        return progress
-    return msgspec.structs.replace(progress, landed_anew=max(newest, progress.landed_anew))
+    return (known if newest <= progress.batch + interrupted else _of_older_state(known, newest, job, sink)), redo
+
+
+def _of_older_state(progress: Progress, newest: int, job: Job, sink: Sink) -> Progress:
+    """Note that the change log has batches beyond the progress, up to ``newest``, since the state folder is an older
+    copy: they land anew, with other offsets. And how far the tables had come."""
+    held = (sink.find(name) for name in sink.list_tables(job.name))
+    stamps = (found.stamp for found in held if found is not None and found.stamp is not None)
+    reached = max((stamp.job_applied for stamp in stamps if stamp.job == job.name), default=0)
+    return msgspec.structs.replace(
+        progress, landed_anew=max(newest, progress.landed_anew), reached=max(reached, progress.reached)
+    )
 
 
 def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: ProgressStore) -> Progress:

@@ -27,7 +27,7 @@ from ticdc_spark.replicate.plan.offsets import choose_offsets, first_offsets, la
 from ticdc_spark.replicate.plan.reach import with_new_partitions, without_beginning
 from ticdc_spark.replicate.plan.source_check import check_source, source_notes
 from ticdc_spark.replicate.plan.timeline import identity
-from ticdc_spark.replicate.proof import is_doubt_over, mark_doubted
+from ticdc_spark.replicate.proof import doubted_tables, is_doubt_over, mark_doubted
 from ticdc_spark.replicate.report import BatchReport
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.skips import mark_new, warn_of_old
@@ -241,8 +241,9 @@ class Steps:
             job_applied=0 if decided.mode == "arrival" else self.progress.applied,
             # Also one that a DDL holds which waits for another table.
             behind=frozenset(name for name, bound in bounds.items() if name in behind or bound < decided.resolved),
+            all_behind=decided.resolved < progress.reached and decided.mode != "arrival",
             topics=topics_of(progress),
-            unread=frozenset((note.schema, note.name) for note in progress.unread),
+            unread=frozenset((note.schema, note.name) for note in progress.unread) | doubted_tables(progress),
         )
         waits = {identity(ddl.change) for ddl in held}
         ddls = [ddl for ddl in decided.ddls if identity(ddl.change) not in waits]

@@ -267,3 +267,31 @@ def test_a_ddl_that_is_sent_again_alone_does_not_show_that_a_topic_reaches_back(
     shop.watermark()
     with pytest.raises(SourceChanged):
         shop.run()
+
+
+@pytest.mark.parametrize("batches", range(1, 6))
+def test_a_state_that_is_lost_while_an_older_copy_of_it_catches_up(batches: int) -> None:
+    """Story 11639 of ``--harder``: the table that was made again under its old name counted as being as far as the one
+    that has its new name, and stayed."""
+    shop = Shop()
+    shop.run()
+    backup = shop.lab.state.save()
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    shop.insert("t", id="1")
+    shop.watermark()
+    shop.run()
+    shop.sql("RENAME TABLE t TO u")
+    shop.insert("u", id="2")
+    shop.watermark()
+    shop.run()
+    shop.insert("u", id="3")
+    shop.watermark()
+    shop.run()
+    shop.stop()
+    shop.lab.state.restore(backup)
+    for _ in range(batches):
+        shop.batch(2)
+    shop.lose_state()
+    shop.watermark()
+    shop.run()
+    assert (shop.rows("t"), shop.rows("u")) == (None, [(1,), (2,), (3,)])

@@ -51,9 +51,11 @@ class Batch:
     job_applied: int = 0
     """What all tables had applied before this batch."""
     unread: frozenset[TableName] = frozenset()
-    """Tables that may lack a message that cannot be read, and are marked after the batch."""
+    """Tables that may lack a message, and are marked after the batch: one that cannot be read, or is in no topic."""
     behind: frozenset[TableName] = frozenset()
     """Tables that catch up with the others: what all tables had applied says nothing of them."""
+    all_behind: bool = False
+    """The state is an older copy: every table that is written now is behind those that wait to be written again."""
     topics: Mapping[TableName, Collection[str]] = field(default_factory=dict)
     """The topics of what waits for tables: one that is new has not noted them yet."""
 
@@ -120,7 +122,7 @@ class Batch:
         """A stamp of this job: ``mark``, and what the table is then."""
         name = (state.schema, state.name)
         topics = tuple(sorted({*state.topics, *self.topics.get(name, ())}))
-        held = msgspec.structs.replace(state, **_VOLATILE, topics=topics, behind=name in self.behind)
+        held = msgspec.structs.replace(state, **_VOLATILE, topics=topics, behind=self.all_behind or name in self.behind)
         about = msgspec.json.encode(held).decode()
         return Stamp(self.job.name, mark, applied_before, about, self.job_applied)
 

@@ -253,6 +253,9 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """The last batch that has anything in the change log."""
     landed_anew: int = 0
     """Up to this batch, a copy of the change log may have what landed before: offsets were chosen anew."""
+    reached: int = 0
+    """After an older copy of the state came back: what all tables had applied by then. Until the job is there again,
+    the tables that it writes are behind the others."""
     forgotten: int = 0
     """Rows up to this commit_ts may be missing in the change log."""
     replay_below: int = 0
