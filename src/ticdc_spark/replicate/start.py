@@ -31,6 +31,7 @@ from ticdc_spark.replicate.state.progress import (
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.changelog_base import ChangeLog
 from ticdc_spark.sinks.mark import NO_MARK, Mark
+from ticdc_spark.spark.decode.log_files import LogScan
 from ticdc_spark.spark.sources.base import Source
 
 log = logging.getLogger(__name__)
@@ -52,9 +53,10 @@ def begin(
     progress = msgspec.structs.replace(with_schema_files(found, job.schema.file), protocol=protocol)
     batches = frozenset() if is_first else changelog.batches(progress.generation)
     missing = {rows.batch for rows in progress.pending if rows.batch > 0} - batches
+    missing |= {rows.batch for rows in progress.pending if _is_of_older_try(rows, progress, changelog)}
     if missing:
         raise DecisionNeeded(
-            f"the change log lacks batches {', '.join(map(str, sorted(missing)[:5]))}, whose rows are not applied yet: "
+            f"the change log lacks rows of batches {', '.join(map(str, sorted(missing)[:5]))}, not applied yet: "
             f"it was restored or replaced by an older copy. Delete the state folder {job.state}, and the job reads the "
             "topic again from its start, and goes on from what its tables are"
         )
@@ -64,6 +66,23 @@ def begin(
     known, redo = _look(job, sink, changelog, progress, interrupted=interrupted)
     newest = max(batches, default=0)
     return (known if newest <= progress.batch + interrupted else _of_older_state(known, newest, job, sink)), redo
+
+
+def _is_of_older_try(rows: PendingRows, progress: Progress, changelog: ChangeLog) -> bool:
+    """Whether the change log has fewer rows of a batch than wait: a copy from between two tries of the batch, of which
+    the second read further."""
+    if rows.late or not 0 < rows.batch <= progress.landed_anew:
+        return False
+    every = LogScan(
+        generation=progress.generation,
+        batches=frozenset({rows.batch}),
+        schema=rows.schema,
+        table=rows.name,
+        above=-1,
+        upto=2**63 - 1,
+        keys=(rows.schema_key,),
+    )
+    return changelog.count_rows(every) < rows.rows
 
 
 def _of_older_state(progress: Progress, newest: int, job: Job, sink: Sink) -> Progress:

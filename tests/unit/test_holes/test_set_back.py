@@ -355,3 +355,24 @@ def test_a_lake_from_before_an_older_state_landed_its_batch_anew_stops_the_job()
     shop.lose_state()
     shop.run()
     assert shop.rows("t") == [(1,), (2,)]
+
+
+def test_a_change_log_from_between_two_tries_of_a_batch_is_noticed() -> None:
+    """Story 10723 of ``--harder``: it had the batch, and not the rows that only the second try read."""
+    shop = Shop()
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    shop.watermark()
+    shop.run()
+    for number in range(1, 4):
+        shop.insert("t", id=str(number))
+    shop.dies("land", after=True, rows=1)
+    backup = shop.saved()
+    shop.run()
+    shop.stop()
+    shop.lab.lake.restore(backup)
+    shop.watermark()
+    with pytest.raises(DecisionNeeded, match="the change log lacks rows of batches"):
+        shop.run()
+    shop.lose_state()
+    shop.run()
+    assert (shop.rows("t"), shop.condition("t")) == ([(1,), (2,), (3,)], "clean")

@@ -207,6 +207,11 @@ class IcebergChangeLog:
             found = found.where(sf.col("schema_key").isin(list(scan.keys)))
         return found.select(*LOG_COLUMNS)
 
+    def count_rows(self, scan: LogScan) -> int:
+        """See ``ChangeLog``."""
+        with faults("the change log cannot be read"):
+            return self.rows(self.spark, scan).count()
+
     def has_rows(self, scan: LogScan) -> bool:
         """See ``ChangeLog``."""
         with faults("the change log cannot be read"):

@@ -98,6 +98,10 @@ class MemoryChangeLog:
             and (scan.keys is None or row.schema_key in scan.keys)
         ]
 
+    def count_rows(self, scan: LogScan) -> int:
+        """See ``ChangeLog``."""
+        return len(self.scan(scan))
+
     def has_rows(self, scan: LogScan) -> bool:
         """See ``ChangeLog``."""
         return bool(self.scan(scan))
