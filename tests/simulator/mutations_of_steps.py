@@ -161,10 +161,32 @@ STEPS = (
     ),
     one(
         "batches that land anew behind an older state are not noted",
-        "replicate.start:_with_landed_before",
-        "if newest <= batch:",
-        "if True:",
+        "replicate.start:_of_older_state",
+        "landed_anew=max(newest, progress.landed_anew)",
+        "landed_anew=progress.landed_anew",
         found_by=f"{_SET_BACK}::test_a_lake_from_before_an_older_state_landed_its_batch_anew_stops_the_job",
+    ),
+    one(
+        "a table that is written while an older state catches up counts as being as far as the others",
+        f"{_APPLY}.batch:Batch.stamp",
+        "behind=self.all_behind or name in self.behind",
+        "behind=name in self.behind",
+        found_by="tests/unit/test_holes/test_lost_state.py"
+        "::test_a_state_that_is_lost_while_an_older_copy_of_it_catches_up",
+    ),
+    one(
+        "a change log from between two tries of a batch is taken for that of the second",
+        "replicate.start:_is_of_older_try",
+        "return changelog.count_rows(every) < rows.rows",
+        "return False",
+        found_by=f"{_SET_BACK}::test_a_change_log_from_between_two_tries_of_a_batch_is_noticed",
+    ),
+    one(
+        "a table of a full read of which nothing was read counts as being as far as the others",
+        "replicate.start:_is_behind",
+        "return table.behind or is_bare",
+        "return table.behind",
+        found_by=f"{_LOST_TOPICS}::test_a_table_of_a_full_read_whose_topic_was_left_out_is_only_as_far_as_that_read",
     ),
     one(
         "a table that a DDL has passed is redone from the log alone",
