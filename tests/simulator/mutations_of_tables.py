@@ -41,7 +41,14 @@ TIME = (
         "state.offset >= latest_offsets.get(place, state.offset)",
         "True",
     ),
-    one("rows do not wait for their schema", f"{_MODES}.watermark:advance", "if missing:", "if False:", "schema_file"),
+    one(
+        "rows do not wait for their schema",
+        f"{_MODES}.watermark:advance",
+        "if missing:",
+        "if False:",
+        found_by="tests/unit/test_holes/test_waiting_rows.py"
+        "::test_rows_before_a_truncate_wait_for_the_file_with_their_schema",
+    ),
     one(
         "a table that comes late is not bounded by its own partitions",
         f"{_PLAN}.catch_up:bounds_behind",
@@ -134,7 +141,12 @@ DDL = (
         "is_included(event.change.schema, event.change.name)",
     ),
     one(
-        "a RENAME into the filter counts as any other", f"{_MODES}.filters:at_the_filter", "if old != new:", "if False:"
+        "a RENAME into the filter counts as any other",
+        f"{_MODES}.filters:at_the_filter",
+        "if old != new:",
+        "if False:",
+        found_by="tests/unit/test_holes/test_filter.py"
+        "::test_a_table_renamed_out_of_the_filter_is_kept_and_one_that_comes_back_is_marked",
     ),
     one(
         "a table that the filter left out for a while counts as clean",
