@@ -29,7 +29,9 @@ class LogContract:
             20,
             20,
         )
-        member.sink.apply_net_changes(member.net(controls, 20, above=10, stamp=member.stamp(20), new_keys=True))
+        changes = member.net(controls, 20, above=10, stamp=member.stamp(20), new_keys=True)
+        assert member.log.count_rows(changes.scan) == 1
+        member.sink.apply_net_changes(changes)
         assert member.rows() == [row(1)]
 
     def test_what_lands_is_read_by_another_process(self, member: Member) -> None:
