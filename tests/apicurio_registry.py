@@ -1,14 +1,11 @@
 """A real schema registry for tests: Apicurio with its Confluent API, in memory, on a free loopback port."""
 
-import socket
-import subprocess
-import time
-import urllib.error
 import urllib.request
 import zipfile
 from pathlib import Path
 
 from tests.fetched import fetched, java, retrieve
+from tests.local_server import LocalServer, free_port
 
 VERSION = "2.6.13.Final"
 
@@ -19,55 +16,32 @@ _MODULE = """<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven"
 </dependencies></ivy-module>"""
 
 
-class Registry:
+class Registry(LocalServer):
     """A registry that can be stopped and started again on its port; it forgets everything then."""
 
     def __init__(self, folder: Path, certificate: tuple[Path, Path] | None = None) -> None:
         """``certificate``: key and certificate; then it also has an address with TLS, ``secure_url``."""
-        self.folder = folder
+        super().__init__(folder, "registry")
         self.secure_url = ""
         self._options: list[str] = []
         if certificate is not None:
             key, chain = certificate
-            port = _free_port()
+            port = free_port()
             self.secure_url = f"https://127.0.0.1:{port}/apis/ccompat/v7"
             self._options = [
                 f"-Dquarkus.http.ssl-port={port}",
                 f"-Dquarkus.http.ssl.certificate.files={chain}",
                 f"-Dquarkus.http.ssl.certificate.key-files={key}",
             ]
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}/apis/ccompat/v7"
-        self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Start, and wait until a client is answered."""
         (jar,) = registry_folder().glob("*-runner.jar")
         options = [f"-Dquarkus.http.port={self.port}", "-Dquarkus.http.host=127.0.0.1", *self._options]
-        with (self.folder / "registry.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [java(), "-Xmx384m", "-XX:+UseSerialGC", *options, "-jar", str(jar)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
-        deadline = time.monotonic() + 120
-        while True:
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                self.stop()
-                raise RuntimeError(f"the registry does not answer: {self.log()}")
-            try:
-                with urllib.request.urlopen(f"{self.url}/subjects", timeout=5):
-                    return
-            except (urllib.error.URLError, OSError):
-                time.sleep(0.2)
-
-    def stop(self) -> None:
-        """Stop it."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait(30)
-            self.process = None
+        command = [java(), "-Xmx384m", "-XX:+UseSerialGC", *options, "-jar", str(jar)]
+        self.launch(command, f"{self.url}/subjects", 120)
 
     def compatibility(self, subject: str, level: str) -> None:
         """Set what a subject's new schemas are checked for."""
@@ -79,10 +53,6 @@ class Registry:
         )
         with urllib.request.urlopen(request, timeout=10):
             pass
-
-    def log(self) -> str:
-        """What it printed last."""
-        return (self.folder / "registry.log").read_text(errors="replace")[-4000:]
 
 
 def registry_folder() -> Path:
@@ -99,10 +69,3 @@ def _fill(folder: Path) -> Path:
             opened.extractall(folder)
         archive.unlink()
     return folder
-
-
-def _free_port() -> int:
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        port: int = bound.getsockname()[1]
-        return port

@@ -15,6 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.fetched import fetched, retrieve
+from tests.local_server import free_ports
 
 VERSION = "4.3.1"
 
@@ -193,14 +194,3 @@ def _fill(folder: Path) -> Path:
     package = ("org.apache.kafka", "kafka_2.13", VERSION)
     retrieve(folder, f"Kafka {VERSION}", "-dependency", *package, "-types", "jar", "bundle")
     return folder
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of the loopback interface that nobody uses now."""
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports

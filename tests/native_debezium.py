@@ -10,7 +10,8 @@ from pathlib import Path
 
 from tests.fetched import fetched, java, retrieve
 from tests.kafka_broker import VERSION as KAFKA_VERSION
-from tests.kafka_broker import Broker, free_ports, kafka_jars
+from tests.kafka_broker import Broker, kafka_jars
+from tests.local_server import free_port
 from tests.mariadb_server import Server
 
 VERSION = "3.5.0.Final"
@@ -36,7 +37,7 @@ class Connectors:
         self.process: subprocess.Popen[bytes] | None = None
         (folder / "plugins").mkdir(parents=True)
         (folder / "plugins" / "debezium").symlink_to(_connector_jars())  # one plugin is one folder in the path
-        (port,) = free_ports(1)
+        port = free_port()
         worker = {
             "bootstrap.servers": broker.servers,
             "key.converter": _JSON,

@@ -1,15 +1,11 @@
 """A real server of the S3 protocol for tests: S3Proxy over a folder, on a free loopback port."""
 
-import socket
-import subprocess
-import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import pyarrow.fs
 
 from tests.fetched import fetched, java, retrieve
+from tests.local_server import LocalServer, free_port
 
 VERSION = "4.1.0"
 BUCKET = "lake"
@@ -19,14 +15,13 @@ _LOGGING = """<configuration><appender name="out" class="ch.qos.logback.core.Con
 ACCESS_KEY, SECRET_KEY = "shop-access", "shop-secret-31415926"
 
 
-class S3Server:
+class S3Server(LocalServer):
     """A server that can be stopped and started again on its port; what it stores lies in a folder."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.port = _free_port()
+        super().__init__(folder, "S3 server")
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self.process: subprocess.Popen[bytes] | None = None
         (folder / "data" / BUCKET).mkdir(parents=True)
 
     def start(self) -> None:
@@ -45,32 +40,8 @@ class S3Server:
         logging = self.folder / "logback.xml"
         logging.write_text(_LOGGING)
         options = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Dlogback.configurationFile={logging}"]
-        with (self.folder / "s3proxy.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [java(), *options, "-cp", f"{server_folder()}/*", "org.gaul.s3proxy.Main", "--properties", settings],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
-        deadline = time.monotonic() + 60
-        while True:
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                self.stop()
-                raise RuntimeError(f"the S3 server does not answer: {self.log()}")
-            try:
-                with urllib.request.urlopen(self.url, timeout=5):
-                    return
-            except urllib.error.HTTPError:
-                return  # it asks for a signature
-            except (urllib.error.URLError, OSError):
-                time.sleep(0.1)
-
-    def stop(self) -> None:
-        """Stop it at once."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait(30)
-            self.process = None
+        command = [java(), *options, "-cp", f"{server_folder()}/*", "org.gaul.s3proxy.Main", "--properties", settings]
+        self.launch(command, self.url, 60, refusals=True)  # it asks for a signature
 
     def catalog_options(self, secret: str = SECRET_KEY) -> dict[str, str]:
         """What a job file gives to the catalog to reach the server, after ``catalog.``."""
@@ -89,10 +60,6 @@ class S3Server:
             endpoint_override=self.url, region="us-east-1", access_key=ACCESS_KEY, secret_key=SECRET_KEY
         )
 
-    def log(self) -> str:
-        """What it printed last."""
-        return (self.folder / "s3proxy.log").read_text(errors="replace")[-4000:]
-
 
 def server_folder() -> Path:
     """The folder with the server's jars."""
@@ -103,10 +70,3 @@ def _fill(folder: Path) -> Path:
     named = ["-dependency", "org.gaul", "s3proxy", VERSION]
     retrieve(folder, f"S3Proxy {VERSION}", *named, "-types", "jar", "bundle")
     return folder
-
-
-def _free_port() -> int:
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        port: int = bound.getsockname()[1]
-        return port

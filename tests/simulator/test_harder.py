@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.simulator.draw_harder import draw_harder
-from tests.simulator.job_lab import JobLab
 from tests.simulator.moves import Move
 from tests.simulator.operator import MOVES
-from tests.simulator.story import run
-
-
-@pytest.mark.parametrize("seed", [*range(12), 67, 690])
-def test_a_story_ends_well(seed: int) -> None:
-    assert run(draw_harder(seed), JobLab).finding is None
 
 
 def test_every_trouble_is_made_of_moves_that_there_are() -> None:

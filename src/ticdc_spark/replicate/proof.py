@@ -9,13 +9,11 @@ from ticdc_spark.model import Offsets, TableName, TopicPartition
 from ticdc_spark.replicate.modes.arrival import batch_ordinal
 from ticdc_spark.replicate.modes.base import LandedBatch
 from ticdc_spark.replicate.plan.names import tables_of
-from ticdc_spark.replicate.plan.reach import first_watermarks, lowest
+from ticdc_spark.replicate.plan.reach import NOT_YET, first_watermarks, lowest
 from ticdc_spark.replicate.state.conditions import without_first_rows
 from ticdc_spark.replicate.state.notes import Doubt, DoubtedTable
 from ticdc_spark.replicate.state.progress import Progress, TableState
 from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, RowsRead
-
-_NEVER = 2**63 - 1
 
 
 def check_unproven(progress: Progress, landed: LandedBatch) -> Progress:
@@ -110,10 +108,10 @@ def _with_read(progress: Progress, controls: Sequence[ControlEvent]) -> Doubt | 
     firsts = first_watermarks(controls, progress.partitions)
     own: dict[TableName, int] = {}
     for event in controls:
-        first = firsts.get((event.topic, event.partition), _NEVER)
+        first = firsts.get((event.topic, event.partition), NOT_YET)
         if isinstance(event, RowsRead):
             ts, names = (0 if event.summary.replays else event.summary.min_ts), {(event.schema, event.table)}
-            is_early = event.summary.old_at < first or first == _NEVER
+            is_early = event.summary.old_at < first or first == NOT_YET
         elif isinstance(event, DdlRead):
             ts, names, is_early = event.change.commit_ts, tables_of(event.change), event.offset < first
         else:
@@ -154,12 +152,12 @@ def _oldest(place: TopicPartition, landed: LandedBatch) -> list[int]:
     """What shows how far back a partition reaches, in a batch that read its first messages: its watermarks, and what
     comes before the first of them. What is sent again behind it counts as a replay."""
     here = [event for event in landed.controls if (event.topic, event.partition) == place]
-    first = first_watermarks(here, ()).get(place, _NEVER)
+    first = first_watermarks(here, ()).get(place, NOT_YET)
     oldest = list(lowest(here, ()).values())
     for event in here:
         if isinstance(event, RowsRead) and event.summary.old_at < first:
             oldest.append(0)
-        elif isinstance(event, RowsRead) and first == _NEVER:
+        elif isinstance(event, RowsRead) and first == NOT_YET:
             oldest.append(event.summary.min_ts)
     return oldest
 

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -245,14 +245,12 @@ class Steps:
             topics=topics_of(progress),
             unread=frozenset((note.schema, note.name) for note in progress.unread) | doubted_tables(progress),
         )
-        waits = {identity(ddl.change) for ddl in held}
-        ddls = [ddl for ddl in decided.ddls if identity(ddl.change) not in waits]
+        ddls = _without(decided.ddls, held)
         lines = mode.timelines(self.progress, states, progress.pending, ddls, decided.resolved, bounds)
         result = apply(batch, states, lines, mode.apply_rows)
         states = with_settled(result.states, decided.resolved, bounds)
         states = self._touch_new(with_topics(states, progress), decided.advanced)
-        left = {identity(ddl.change) for ddl in result.left}
-        ddls = [ddl for ddl in ddls if identity(ddl.change) not in left]
+        ddls = _without(ddls, result.left)
         states, _ = mark_unread(states, progress, decided.resolved, ddls, arrival=batch.arrival)
         states, _ = mark_new(states, progress.tables, decided.skipped, progress.skipped, ddls, arrival=batch.arrival)
         states = without_beginning(self.progress, states, progress.partitions)
@@ -288,8 +286,7 @@ class Steps:
                 states[name] = msgspec.structs.replace(state, snapshot_id=self.sink.snapshot_id(name))
         before = decided.advanced.progress
         arrival = decided.mode == "arrival"
-        waits = {identity(ddl.change) for ddl in result.left}
-        ddls = [ddl for ddl in decided.ddls if identity(ddl.change) not in waits]
+        ddls = _without(decided.ddls, result.left)
         states, unread = mark_unread(states, before, decided.resolved, ddls, arrival=arrival)
         oldest = tso_physical_ms(decided.resolved) - DROPPED_KEPT_MS
         counted = msgspec.structs.replace(
@@ -321,6 +318,11 @@ class Steps:
             log.warning("watermarks went back %d times: a second changefeed on the topic?", progress.regressions)
         if prune:
             self.changelog.forget(progress.generation, before_batch)
+
+
+def _without(ddls: Sequence[QueuedDdl], those: Iterable[QueuedDdl]) -> list[QueuedDdl]:
+    gone = {identity(ddl.change) for ddl in those}
+    return [ddl for ddl in ddls if identity(ddl.change) not in gone]
 
 
 def _schemas(progress: Progress, ddls: Sequence[QueuedDdl]) -> dict[tuple[str, str, str], Table]:

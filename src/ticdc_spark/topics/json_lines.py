@@ -10,6 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from ticdc_spark.errors import SourceFault
+from ticdc_spark.model import Message
 from ticdc_spark.topics.chunk import Chunk, Span
 
 T = TypeVar("T")
@@ -27,6 +28,12 @@ ARROW_SCHEMA = pa.schema(
     ]
 )
 """``sources.MESSAGES`` in Arrow's types."""
+
+
+def to_table(messages: Sequence[Message]) -> pa.Table:
+    """Messages as ``ARROW_SCHEMA``."""
+    columns = [pa.array([getattr(message, field.name) for message in messages], field.type) for field in ARROW_SCHEMA]
+    return pa.table(columns, schema=ARROW_SCHEMA)
 
 
 class _Head(msgspec.Struct, gc=False):
@@ -202,4 +209,4 @@ def _blocks(path: str, file: BinaryIO) -> Iterator[bytes]:
         raise SourceFault(f"{path}: {error}") from error
 
 
-__all__ = ["ARROW_SCHEMA", "Piece", "inside", "offsets", "read", "scan"]
+__all__ = ["ARROW_SCHEMA", "Piece", "inside", "offsets", "read", "scan", "to_table"]

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Literal, Protocol, TypeAlias, get_args
 
 import msgspec
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ticdc_spark.errors import EnvironmentFault, UsageError
 from ticdc_spark.model import Message
-from ticdc_spark.topics.json_lines import ARROW_SCHEMA
+from ticdc_spark.topics.json_lines import ARROW_SCHEMA, to_table
 
 Format: TypeAlias = Literal["jsonl", "jsonl.gz", "parquet"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -155,10 +154,7 @@ class _ParquetBody:
         self._file = pq.ParquetWriter(path, ARROW_SCHEMA, compression="zstd", use_dictionary=["topic"])
 
     def write(self, messages: list[Message]) -> None:
-        columns = [
-            pa.array([getattr(message, field.name) for message in messages], field.type) for field in ARROW_SCHEMA
-        ]
-        self._file.write_table(pa.table(columns, schema=ARROW_SCHEMA))
+        self._file.write_table(to_table(messages))
 
     def close(self) -> None:
         self._file.close()

@@ -21,7 +21,7 @@ from ticdc_spark.replicate.plan.late_ddl import late_for, with_late
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.order import in_order
 from ticdc_spark.replicate.plan.past import with_past
-from ticdc_spark.replicate.plan.reach import reached, with_end_of_gone
+from ticdc_spark.replicate.plan.reach import by_place, reached, with_end_of_gone
 from ticdc_spark.replicate.plan.timeline import Rows, Step, identity, timelines
 from ticdc_spark.replicate.schemas.history import known_schemas
 from ticdc_spark.replicate.state.progress import Hold, PartitionState, PendingRows, Progress, QueuedDdl, TableState
@@ -119,11 +119,11 @@ def read_partitions(
             regressions += event.commit_ts < last.get(place, highest)
             last[place] = event.commit_ts
             marks[place] = max(highest, event.commit_ts)
-    cut = any(state.reaches for state in states.values())
+    of_cut = by_place(controls) if any(state.reaches for state in states.values()) else {}
     for place, state in states.items():
         reaches, again = state.reaches, state.again
-        if cut and reaches:
-            reaches, again = reached([one for one in controls if (one.topic, one.partition) == place], state)
+        if reaches:
+            reaches, again = reached(of_cut.get(place, ()), state)
         watermark = marks.get(place, state.watermark)
         states[place] = msgspec.structs.replace(
             state,

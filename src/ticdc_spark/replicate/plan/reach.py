@@ -44,7 +44,7 @@ def lowest(controls: Sequence[ControlEvent], before: Sequence[PartitionState]) -
     """
     found: dict[Place, int] = {}
     begun = {(state.topic, state.partition) for state in before if state.watermark}
-    for place, events in _by_place(controls).items():
+    for place, events in by_place(controls).items():
         if place in begun:
             continue
         first = first_watermarks(events, ()).get(place, NOT_YET)
@@ -90,7 +90,8 @@ def first_watermarks(controls: Iterable[ControlEvent], before: Iterable[Partitio
     return found
 
 
-def _by_place(controls: Iterable[ControlEvent]) -> dict[Place, list[ControlEvent]]:
+def by_place(controls: Iterable[ControlEvent]) -> dict[Place, list[ControlEvent]]:
+    """Control events by their partition."""
     found: dict[Place, list[ControlEvent]] = {}
     for event in controls:
         found.setdefault((event.topic, event.partition), []).append(event)
@@ -157,6 +158,8 @@ def _may_lack(state: TableState, since: int, one: PartitionState, others: Collec
 
 
 __all__ = [
+    "NOT_YET",
+    "by_place",
     "first_watermarks",
     "lowest",
     "partitions_at",

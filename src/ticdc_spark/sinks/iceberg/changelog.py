@@ -97,15 +97,14 @@ class IcebergChangeLog:
                     f"CREATE TABLE IF NOT EXISTS {name} ({columns}) USING iceberg "
                     f"PARTITIONED BY ({parts}) TBLPROPERTIES ({options})"
                 )
-        self.closed = None if writer == "python" else Closed('[job] writer = "spark"')
+        files = (
+            open_files(spark, self.table, storages or Storages(spark))
+            if writer == "python"
+            else Closed('[job] writer = "spark"')
+        )
+        self._files = None if isinstance(files, Closed) else files
+        self.closed = files if isinstance(files, Closed) else None
         """Why Spark writes all tables, if it does."""
-        self._files: LogTableFiles | None = None
-        if writer == "python":
-            files = open_files(spark, self.table, storages or Storages(spark))
-            if isinstance(files, Closed):
-                self.closed = files
-            else:
-                self._files = files
         self._landed: dict[tuple[int, int], list[LogFile]] = {}
         """By generation and batch: files of the newest batches that this process has landed."""
 
@@ -217,13 +216,13 @@ class IcebergChangeLog:
         with faults("the change log cannot be read"):
             return bool(self.rows(self.spark, scan).limit(1).collect())
 
-    def why_not_in_one(self, scan: LogScan) -> Closed | None:
-        """Why ``run_in_one`` cannot give all such rows to one task, which holds their net changes in memory."""
+    def files_for_one(self, scan: LogScan) -> list[LogFile] | Closed:
+        """The files of such rows for ``run_in_one``, or why one task (it holds net changes in memory) cannot do all."""
         files = self._find(scan)
         if files is None:
             return self.closed or Closed("Python cannot read its rows in the change log")
         many = sum(file.bytes for file in files) > _ONE_TASK_BYTES
-        return Closed(f"it has more than {_ONE_TASK_BYTES >> 20} MiB in the change log at once") if many else None
+        return Closed(f"it has more than {_ONE_TASK_BYTES >> 20} MiB in the change log at once") if many else files
 
     def map_rows(self, session: SparkSession, scan: LogScan, task: ArrowTask, ddl: str) -> DataFrame:
         """Raw rows of one table through a task over ``LOG_COLUMNS``, which gives ``ddl``."""
@@ -234,13 +233,12 @@ class IcebergChangeLog:
         read = read_log(self._files.storage, tasks, scan)
         return session.range(0, len(tasks), 1, len(tasks)).mapInArrow(chain(read, task), ddl)
 
-    def run_in_one(self, scan: LogScan, task: ArrowTask) -> list[dict[str, Any]]:
-        """All raw rows of one table through one task; the rows that it gives. Only where ``why_not_in_one`` is None.
+    def run_in_one(self, files: Sequence[LogFile], scan: LogScan, task: ArrowTask) -> list[dict[str, Any]]:
+        """All raw rows of one table through one task; the rows that it gives. ``files``: of ``files_for_one``.
 
         Without Spark SQL, which would plan and compile a query for each; few rows are done here.
         """
-        files = self._find(scan)
-        assert files is not None and self._files is not None, "that was asked before"
+        assert self._files is not None, "it found the files"
         work = chain(read_log(self._files.storage, [files], scan), task)
 
         def run(numbers: Iterable[int]) -> Iterator[dict[str, Any]]:

@@ -135,6 +135,8 @@ class KafkaTopicSource:
 
     def read_here(self, start: Offsets, end: Offsets) -> pa.Table | None:
         """See ``Source``: by librdkafka, where it is installed and takes the options."""
+        if not self._small.is_of_use:
+            return None  # before the offsets are listed, which read does, too
         first = check_start(start, end, self.beginning_offsets(), self.end_offsets())
         if not is_small(sum(end[partition] - offset for partition, offset in first.items())):
             return None

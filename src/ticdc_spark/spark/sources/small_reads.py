@@ -12,7 +12,7 @@ import pyarrow as pa
 from ticdc_spark.errors import SourceFault, UsageError
 from ticdc_spark.model import Message, Offsets
 from ticdc_spark.spark.tasks import is_small
-from ticdc_spark.topics.json_lines import ARROW_SCHEMA
+from ticdc_spark.topics.json_lines import ARROW_SCHEMA, to_table
 from ticdc_spark.topics.kafka_reader import TopicReader
 
 log = logging.getLogger(__name__)
@@ -31,14 +31,13 @@ class SmallReads:
         self._options = {"kafka.isolation.level": "read_uncommitted", **client}
         del self._options["kafka.bootstrap.servers"]
         self._reader: TopicReader | None = None
-        self._is_of_use = True
+        self.is_of_use = True
+        """Whether it is worth asking."""
 
     def read(self, first: Offsets, end: Offsets) -> pa.Table | None:
         """The messages [first, end) of the partitions of ``first``; ``None`` where Spark must read them."""
         if not first:
             return ARROW_SCHEMA.empty_table()
-        if not self._is_of_use:
-            return None
         try:
             if self._reader is None:
                 self._reader = TopicReader(self._servers, self._options)
@@ -46,7 +45,7 @@ class SmallReads:
         except (SourceFault, UsageError) as error:
             log.info("small batches are read by Spark, too: %s", error)
             self.close()
-            self._is_of_use = False
+            self.is_of_use = False
             return None
 
     def _read(self, reader: TopicReader, first: Offsets, end: Offsets) -> pa.Table | None:
@@ -60,8 +59,7 @@ class SmallReads:
                     return None
         finally:
             reader.rest()
-        columns = [pa.array([getattr(one, field.name) for one in found], field.type) for field in ARROW_SCHEMA]
-        return pa.table(columns, schema=ARROW_SCHEMA)
+        return to_table(found)
 
     def close(self) -> None:
         """Close the client."""

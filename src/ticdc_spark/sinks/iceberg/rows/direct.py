@@ -30,9 +30,9 @@ def apply_directly(
     Raises: SinkFault
     """
     columns = changes.plan.columns
-    closed = log.why_not_in_one(changes.scan)
-    if closed is not None:
-        return closed
+    files = log.files_for_one(changes.scan)
+    if isinstance(files, Closed):
+        return files
     to = target(tables, changes.table, columns, changes.stamp.seen)
     if isinstance(to, Closed):
         return to
@@ -40,7 +40,7 @@ def apply_directly(
     task = chain(read, write_rows(columns, to.files, may_append=may_append))
     what = f"rows of {changes.table} cannot be written"
     with faults(what), task_faults(what):
-        (written_by,) = log.run_in_one(changes.scan, task)
+        (written_by,) = log.run_in_one(files, changes.scan, task)
     written = Written(**written_by)
     if written.unread:
         return Closed("rows of it cannot be read")
