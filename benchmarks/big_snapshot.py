@@ -29,7 +29,7 @@ from tests.integration.circle import process
 from tests.kafka_broker import Broker
 from tests.mariadb_server import Server
 
-from benchmarks.measure import Measured, peaks
+from benchmarks.measure import Measured, measured
 from benchmarks.servers import servers
 from ticdc_spark.changefeed.progress import read_stored
 from ticdc_spark.config.load import load_identity
@@ -168,7 +168,7 @@ class Way:
 @contextmanager
 def shown(folder: Path, name: str, what: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """One of the commands; what it took is printed at the end."""
-    with process(folder / f"{name}.log", name, *arguments) as started, peaks(started.pid) as used:
+    with process(folder / f"{name}.log", name, *arguments) as started, measured(started.pid) as used:
         yield started
     print(f"  {what:34} {used.seconds:7.0f} s   {memory(used)}", flush=True)
 

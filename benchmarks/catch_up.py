@@ -13,7 +13,6 @@ import platform
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyspark
@@ -21,13 +20,11 @@ from pyspark.sql import SparkSession
 
 from benchmarks import baselines
 from benchmarks.accounts import AccountsConfig
-from benchmarks.job import PHASES, phases_of, write_job
+from benchmarks.job import PHASES, batches_of, open_lake, phases_of, shown, write_job
 from benchmarks.measure import Measured, measured
 from benchmarks.topic import RecordedAccounts, link_topic, recorded_accounts
 from ticdc_spark.config.load import load_job
-from ticdc_spark.model import Offsets
 from ticdc_spark.replicate import loop
-from ticdc_spark.sinks.iceberg.catalog import catalog_options
 from ticdc_spark.sinks.iceberg.kind import EXTENSIONS
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
 from ticdc_spark.spark.session.session import coordinates, cores, open_session
@@ -53,19 +50,20 @@ class CatchUp:
         self.phases: dict[str, dict[str, float]] = {}
         self.changes = 0
 
-    def job(self, name: str, more: str = "") -> None:
-        """Measure a job; ``more``: further lines of its file, from ``[sink]`` on."""
+    def job(self, writer: str) -> None:
+        """Measure a job with one of the writers."""
+        name = f"ours, writer {writer}"
         folder = self.folder / name
         topic = folder / "topic"
         link_topic(self.topic.before, topic)
-        loop.run(load_job(write_job(folder, topic, _LOAD_ROWS, more)), once=True)
+        loop.run(load_job(write_job(folder, topic, _LOAD_ROWS, writer=writer)), once=True)
         link_topic(self.topic.changes, topic)
-        job = load_job(write_job(folder, topic, self.batch_rows, more))
+        job = load_job(write_job(folder, topic, self.batch_rows, writer=writer))
         phases = self.phases[name] = {}
-        with self._measure(name), phases_of(phases):
+        with shown(name, self.found), phases_of(phases):
             summary = loop.run(job, once=True)
         self.changes = summary.rows
-        self._read(name, _lake(folder / "lake"))
+        self._read(name, open_lake(str(folder / "lake")))
         shutil.rmtree(folder)
 
     def tuned(self) -> None:
@@ -74,20 +72,17 @@ class CatchUp:
         topic = folder / "topic"
         link_topic(self.topic.before, topic)
         (folder / "lake").mkdir()
-        sink = _lake(folder / "lake")
+        sink = open_lake(str(folder / "lake"))
         baselines.create(sink, self.topic.tables)
         source = RecordedTopicSource(sink.spark, topic)
-        baselines.tuned(source, sink, self.topic.tables, list(_bounds(source, {}, _LOAD_ROWS)))
+        baselines.tuned(source, sink, self.topic.tables, list(batches_of(source, {}, _LOAD_ROWS)))
         loaded = source.end_offsets()
         link_topic(self.topic.changes, topic)
-        bounds = list(_bounds(source, loaded, self.batch_rows))
-        with self._measure("tuned baseline"):
+        bounds = list(batches_of(source, loaded, self.batch_rows))
+        with shown("tuned baseline", self.found):
             baselines.tuned(source, sink, self.topic.tables, bounds)
         self._read("tuned baseline", sink)
         shutil.rmtree(folder)
-
-    def _measure(self, name: str) -> _Shown:
-        return _Shown(name, self.found)
 
     def _read(self, name: str, sink: IcebergSink) -> None:
         """Count and add up every table, and compare with the truth."""
@@ -128,34 +123,6 @@ class CatchUp:
         return "\n".join(lines) + "\n"
 
 
-class _Shown:
-    def __init__(self, name: str, found: dict[str, Measured]) -> None:
-        self._name, self._found = name, found
-        self._measured = measured()
-
-    def __enter__(self) -> None:
-        print(f"  {self._name} … ", end="", flush=True, file=sys.stderr)
-        self._found[self._name] = self._measured.__enter__()
-
-    def __exit__(self, *error: object) -> None:
-        self._measured.__exit__(None, None, None)
-        print(f"{self._found[self._name].seconds:.1f} s", flush=True, file=sys.stderr)
-
-
-def _lake(warehouse: Path) -> IcebergSink:
-    options = catalog_options("lake", str(warehouse), {})
-    spark = open_session("bench", options, ()).newSession()
-    return IcebergSink(spark, "lake", str(warehouse), {}, options)
-
-
-def _bounds(source: RecordedTopicSource, start: Offsets, rows: int) -> Iterator[tuple[Offsets, Offsets]]:
-    start, ends = start or source.beginning_offsets(), source.end_offsets()
-    while any(start[place] < end for place, end in ends.items()):
-        cut = source.cap(start, ends, rows, 64 << 30)
-        yield start, cut
-        start = cut
-
-
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser("benchmarks.catch_up", description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--tables", type=int, default=4)
@@ -164,7 +131,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--batch-rows", type=int, default=500_000, help="messages of a batch")
     parser.add_argument("--mix", choices=("update-heavy", "insert-only"), default="update-heavy")
     parser.add_argument("--scattered", action="store_true", help="keys all over BIGINT, instead of rising")
-    parser.add_argument("--writer", choices=("python", "spark"), action="append", help="as of [sink]")
+    parser.add_argument("--writer", choices=("python", "spark"), action="append", help="of [job]")
     parser.add_argument("--without-baseline", action="store_true")
     parser.add_argument("--cache", type=Path, default=Path(".cache/bench"), help="where topics are kept")
     return parser.parse_args()
@@ -203,14 +170,10 @@ def main() -> None:
 
 
 def _run(bench: CatchUp, arguments: argparse.Namespace) -> None:
-    steps: list[Callable[[], None]] = []
     for writer in arguments.writer or ["python"]:
-        more = "" if writer == "python" else f'writer = "{writer}"\n'
-        steps.append(lambda writer=writer, more=more: bench.job(f"ours, writer {writer}", more))  # type: ignore[misc]
+        bench.job(writer)
     if not arguments.without_baseline:
-        steps.append(bench.tuned)
-    for step in steps:
-        step()
+        bench.tuned()
 
 
 if __name__ == "__main__":

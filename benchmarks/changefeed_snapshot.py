@@ -132,7 +132,7 @@ class Bench:
         return Spent(sum(ends.values()), clock, spent)
 
     def _cpu(self) -> float:
-        return processor_seconds(self._servers)
+        return processor_seconds(without=self._servers)
 
 
 def main() -> None:

@@ -28,36 +28,19 @@ class Measured:
 
     seconds: float = 0.0
     cpu: float = 0.0
-    """Seconds of processor time, of this process and all below it: what stays the same on a machine that others use."""
+    """Seconds of processor time, of a process and all below it: what stays the same on a machine that others use."""
     jvm: int = 0
     driver: int = 0
     workers: int = 0
 
 
 @contextmanager
-def measured() -> Iterator[Measured]:
-    """Measure what is done meanwhile."""
+def measured(root: int | None = None) -> Iterator[Measured]:
+    """Measure what a process and all below it do meanwhile: by default this one."""
+    root = os.getpid() if root is None else root
     result, over = Measured(), threading.Event()
-    before = _cpu(os.getpid())
+    before = _cpu(root)
     latest = dict(before)
-    sampler = threading.Thread(target=_sample, args=(os.getpid(), result, latest, over), daemon=True)
-    sampler.start()
-    began = time.monotonic()
-    try:
-        yield result
-    finally:
-        result.seconds = time.monotonic() - began
-        over.set()
-        sampler.join()
-        latest.update(_cpu(os.getpid()))
-        result.cpu = sum(seconds - before.get(pid, 0.0) for pid, seconds in latest.items())
-
-
-@contextmanager
-def peaks(root: int) -> Iterator[Measured]:
-    """Watch the memory of a process and of all below it; the processor time is that of what still lives."""
-    result, over = Measured(), threading.Event()
-    latest: dict[int, float] = {}
     sampler = threading.Thread(target=_sample, args=(root, result, latest, over), daemon=True)
     sampler.start()
     began = time.monotonic()
@@ -67,7 +50,8 @@ def peaks(root: int) -> Iterator[Measured]:
         result.seconds = time.monotonic() - began
         over.set()
         sampler.join()
-        result.cpu = sum(latest.values())
+        latest.update(_cpu(root))
+        result.cpu = sum(seconds - before.get(pid, 0.0) for pid, seconds in latest.items())
 
 
 @contextmanager
@@ -80,15 +64,11 @@ def processors() -> Iterator[list[Processors]]:
     result.append(Processors(clock, after["python"] - before["python"], after["java"] - before["java"]))
 
 
-def processor_seconds(without: Collection[int] = ()) -> float:
-    """Of this process and all below it, ended children included, but for some: servers that are measured against."""
-    pids = {os.getpid(), *(pid for pid, _ in _descendants(os.getpid()))}
+def processor_seconds(root: int | None = None, without: Collection[int] = ()) -> float:
+    """Of a process (by default this one) and all below it, ended children included, but for some: servers."""
+    root = os.getpid() if root is None else root
+    pids = {root, *(pid for pid, _ in _descendants(root))}
     return sum(_seconds(pid, 4) for pid in pids - {*without})
-
-
-def seconds_of(pid: int) -> float:
-    """Processor seconds of a process and all below it, ended children included."""
-    return sum(_seconds(below, 4) for below in (pid, *(below for below, _ in _descendants(pid))))
 
 
 def resident_of(pid: int) -> int:

@@ -15,7 +15,6 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
@@ -23,13 +22,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from benchmarks import baselines
-from benchmarks.job import PHASES, phases_of, write_job
-from benchmarks.measure import Measured, measured
+from benchmarks.job import PHASES, batches_of, open_lake, phases_of, shown, write_job
+from benchmarks.measure import Measured
 from benchmarks.topic import Recorded, configs, recorded
 from ticdc_spark.config.load import load_job
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.replicate import loop
-from ticdc_spark.sinks.iceberg.catalog import catalog_options
 from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog
 from ticdc_spark.sinks.iceberg.kind import EXTENSIONS
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
@@ -50,37 +48,15 @@ class Bench:
         self.batch_rows = batch_rows
         self.folder = folder
         self.source = RecordedTopicSource(spark, topic.path)
-        self.bounds = list(self._bounds())
+        self.bounds = list(batches_of(self.source, {}, batch_rows))
         self.found: dict[str, Measured] = {}
         self.phases: dict[str, float] = defaultdict(float)
         self.job_rows = 0
 
-    def _bounds(self) -> Iterator[tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]]:
-        """The batches that the job cuts, for those that are not the job."""
-        start, ends = self.source.beginning_offsets(), self.source.end_offsets()
-        while any(start[place] < end for place, end in ends.items()):
-            cut = self.source.cap(start, ends, self.batch_rows, 64 << 30)
-            yield start, cut
-            start = cut
-
-    @contextmanager
-    def measure(self, name: str) -> Iterator[None]:
-        print(f"  {name} … ", end="", flush=True, file=sys.stderr)
-        with measured() as result:
-            yield
-        self.found[name] = result
-        print(f"{result.seconds:.1f} s", flush=True, file=sys.stderr)
-
     def sink(self, name: str) -> IcebergSink:
         warehouse = self.folder / name
         warehouse.mkdir(parents=True)
-        return self.lake(warehouse)
-
-    def lake(self, warehouse: Path) -> IcebergSink:
-        options = catalog_options("lake", str(warehouse), {})
-        # as the loop does: Iceberg takes a catalog's options from the session that is active
-        spark = open_session("bench", options, ()).newSession()
-        return IcebergSink(spark, "lake", str(warehouse), {}, options)
+        return open_lake(str(warehouse))
 
     def check(self, name: str, sink: IcebergSink) -> None:
         """Every table has the rows that it should have."""
@@ -100,23 +76,23 @@ class Bench:
 
     def steps(self) -> None:
         every = self.source.read(self.source.beginning_offsets(), self.source.end_offsets())
-        with self.measure("scan"):
+        with shown("scan", self.found):
             every.select(sf.sum(sf.length("value"))).collect()
-        with self.measure("envelopes: ours"):
+        with shown("envelopes: ours", self.found):
             _drain(every.mapInArrow(land(self.plan(0)), LOG_DDL))
         envelope = "type string, `table` string, commitTs bigint, data string, old string"
-        with self.measure("envelopes: from_json"):
+        with shown("envelopes: from_json", self.found):
             _drain(every.select(sf.from_json(sf.col("value").cast("string"), envelope).alias("m")).select("m.*"))
 
         sink = self.sink("steps")
         log, source = sink.changelog("bench"), RecordedTopicSource(sink.spark, self.topic.path)
-        with self.measure("landing"):
+        with shown("landing", self.found):
             for batch, (start, end) in enumerate(self.bounds, 1):
                 log.land(source.read(start, end), self.plan(batch))
-        with self.measure("rows: ours"):
+        with shown("rows: ours", self.found):
             for ours, _ in self.typed_rows(log, sink):
                 _drain(ours)
-        with self.measure("rows: from_json"):
+        with shown("rows: from_json", self.found):
             for _, theirs in self.typed_rows(log, sink):
                 _drain(theirs)
         shutil.rmtree(self.folder / "steps")
@@ -157,18 +133,18 @@ class Bench:
     def whole_job(self) -> None:
         folder = self.folder / "job"
         job_file = write_job(folder, self.topic.path, self.batch_rows)
-        with self.measure("whole job: ours"), phases_of(self.phases):
+        with shown("whole job: ours", self.found), phases_of(self.phases):
             summary = loop.run(load_job(job_file), once=True)
         if summary.batches != len(self.bounds):
             raise SystemExit(f"the job did {summary.batches} batches, the baselines {len(self.bounds)}")
         self.job_rows = summary.rows
-        self.check("job", self.lake(folder / "lake"))
+        self.check("job", open_lake(str(folder / "lake")))
         shutil.rmtree(folder)
 
     def baseline(self, name: str, run: Callable[..., None]) -> None:
         sink = self.sink(name)
         baselines.create(sink, self.topic.tables)
-        with self.measure(f"whole job: {name}"):
+        with shown(f"whole job: {name}", self.found):
             run(RecordedTopicSource(sink.spark, self.topic.path), sink, self.topic.tables, self.bounds)
         self.check(name, sink)
         shutil.rmtree(self.folder / name)

@@ -9,23 +9,20 @@ sides take turns in one process and one JVM, after a small round that warms up; 
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pyspark.sql import SparkSession
 from tests.s3_server import BUCKET, S3Server
 from tests.spark_session import S3_BUNDLE
 
+from benchmarks.job import open_lake, write_job
 from benchmarks.measure import processor_seconds
 from benchmarks.topic import Recorded, configs, recorded
 from ticdc_spark.config.load import load_job
 from ticdc_spark.replicate import loop
-from ticdc_spark.sinks.iceberg.catalog import catalog_options
-from ticdc_spark.sinks.iceberg.faults import quote
 from ticdc_spark.sinks.iceberg.kind import EXTENSIONS
 from ticdc_spark.spark.session.session import coordinates, cores, open_session
 
@@ -42,7 +39,7 @@ class Side:
     server: list[float] = field(default_factory=list)
 
 
-def run(side: Side, server: S3Server, spark: SparkSession, topic: Recorded, batch_rows: int, folder: Path) -> None:
+def run(side: Side, server: S3Server, topic: Recorded, batch_rows: int, folder: Path) -> None:
     """Catch up once and check what came of it."""
     folder.mkdir(parents=True)
     warehouse = str(folder / "lake") if side.place == "disk" else f"s3://{BUCKET}/{folder.name}"
@@ -55,30 +52,19 @@ def run(side: Side, server: S3Server, spark: SparkSession, topic: Recorded, batc
     if side.place == "store":
         options |= server.catalog_options()
     lines = "\n".join(f'"catalog.{key}" = "{value}"' for key, value in options.items())
-    (folder / "job.toml").write_text(
-        f'[job]\nname = "bench"\nstate = "state"\nbatch-rows = {batch_rows}\nbatch-bytes = "64 GiB"\n'
-        f'writer = "{side.writer}"\n[source]\nkind = "files"\npath = "{topic.path.absolute()}"\nprotocol = "simple"\n'
-        f'[sink]\nkind = "iceberg"\nwarehouse = "{warehouse}"\n{lines}\n'
-    )
+    job = write_job(folder, topic.path, batch_rows, writer=side.writer, warehouse=warehouse, more=f"{lines}\n")
     assert server.process is not None
     pid = server.process.pid
-    before, served, began = processor_seconds([pid]), _seconds(pid), time.monotonic()
-    loop.run(load_job(folder / "job.toml"), once=True)
+    before, served, began = processor_seconds(without=[pid]), processor_seconds(pid), time.monotonic()
+    loop.run(load_job(job), once=True)
     side.clock.append(time.monotonic() - began)
-    side.cost.append(processor_seconds([pid]) - before)
-    side.server.append(_seconds(pid) - served)
-    session = spark.newSession()
-    for key, value in catalog_options("lake", warehouse, options).items():
-        session.conf.set(key, value)
-    counts = {one.name: session.table(f"lake.{quote(one.schema)}.{quote(one.name)}").count() for one in topic.tables}
+    side.cost.append(processor_seconds(without=[pid]) - before)
+    side.server.append(processor_seconds(pid) - served)
+    lake = open_lake(warehouse, options)
+    counts = {one.name: lake.spark.table(lake.sql_name((one.schema, one.name))).count() for one in topic.tables}
     if counts != topic.rows:
         raise SystemExit(f"{side.place}, {side.writer}: wrong result: {counts}, and should be {topic.rows}")
     shutil.rmtree(folder)
-
-
-def _seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
@@ -106,12 +92,12 @@ def main() -> None:
         server = S3Server(folder / "server")
         server.start()
         try:
-            spark = open_session("bench", settings, [*coordinates("iceberg", "sqlite"), S3_BUNDLE])
+            open_session("bench", settings, [*coordinates("iceberg", "sqlite"), S3_BUNDLE])
             for at, side in enumerate(sides):
-                run(Side(side.place, side.writer), server, spark, small, 10_000, folder / f"warm{at}")
+                run(Side(side.place, side.writer), server, small, 10_000, folder / f"warm{at}")
             for number in range(given.rounds):
                 for at, side in enumerate(sides):
-                    run(side, server, spark, topic, given.batch_rows, folder / f"run{number}-{at}")
+                    run(side, server, topic, given.batch_rows, folder / f"run{number}-{at}")
         finally:
             server.stop()
     print(

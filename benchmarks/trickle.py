@@ -25,7 +25,7 @@ from confluent_kafka import Producer
 from tests.kafka_broker import Broker
 
 from benchmarks.accounts import Accounts, AccountsConfig
-from benchmarks.measure import resident_of, seconds_of
+from benchmarks.measure import processor_seconds, resident_of
 from ticdc_spark.config.load import load_job
 from ticdc_spark.model import Bootstrap, Change, RowChange, SchemaChange, Watermark
 from ticdc_spark.protocols.base import Encoded
@@ -147,7 +147,7 @@ def watch(job: subprocess.Popen[bytes], seconds: float) -> list[Sample]:
     samples: list[Sample] = []
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        samples.append(Sample(time.monotonic(), seconds_of(job.pid), resident_of(job.pid)))
+        samples.append(Sample(time.monotonic(), processor_seconds(job.pid), resident_of(job.pid)))
         if job.poll() is not None:
             raise SystemExit(f"the job ended: {job.returncode}")
         time.sleep(5)

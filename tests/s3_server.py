@@ -40,7 +40,15 @@ class S3Server(LocalServer):
         logging = self.folder / "logback.xml"
         logging.write_text(_LOGGING)
         options = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Dlogback.configurationFile={logging}"]
-        command = [java(), *options, "-cp", f"{server_folder()}/*", "org.gaul.s3proxy.Main", "--properties", settings]
+        command: list[str | Path] = [
+            java(),
+            *options,
+            "-cp",
+            f"{server_folder()}/*",
+            "org.gaul.s3proxy.Main",
+            "--properties",
+            settings,
+        ]
         self.launch(command, self.url, 60, refusals=True)  # it asks for a signature
 
     def catalog_options(self, secret: str = SECRET_KEY) -> dict[str, str]:
