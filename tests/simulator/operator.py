@@ -204,7 +204,7 @@ def _skip_ddl(world: World, move: Move, rand: Random) -> None:
     if proposed is not None:
         world.stop()
         world.job = replace(world.job, skip_ddl=(*world.job.skip_ddl, proposed))
-        _excuse_skipped(world, proposed.commit_ts)
+        excuse_skipped(world, proposed.commit_ts)
         world.note(f"skip-ddl {proposed}")
 
 
@@ -217,11 +217,11 @@ def _skip_any_ddl(world: World, move: Move, rand: Random) -> None:
     event = rand.choice(changes)
     world.stop()
     world.job = replace(world.job, skip_ddl=(*world.job.skip_ddl, SkipDdl(event.ts, "*")))
-    _excuse_skipped(world, event.ts)
+    excuse_skipped(world, event.ts)
     world.note(f"skip-ddl {event.ts}: {event.change.query if event.change else ''}")
 
 
-def _excuse_skipped(world: World, ts: int) -> None:
+def excuse_skipped(world: World, ts: int) -> None:
     """What a DDL would have brought along is missing, and what comes after it may be read anew from there on."""
     for event in world.database.events:
         if event.ts == ts and event.change is not None and event.change.kind != "ERASE":

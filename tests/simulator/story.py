@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tests.simulator.faults import Fault
 from tests.simulator.moves import Move
-from tests.simulator.operator import perform
+from tests.simulator.operator import excuse_skipped, perform
 from tests.simulator.seams import LabMaker
 from tests.simulator.setup import SCHEMA_TIMEOUT, Setup
 from tests.simulator.verdict import judge_others, judge_stop, judge_tables
@@ -126,6 +126,7 @@ def _end(world: World) -> int:
                 return steps
             world.excuses.disturb("skip_ddl")
             world.job = replace(world.job, skip_ddl=(*world.job.skip_ddl, proposed))
+            excuse_skipped(world, proposed.commit_ts)
             continue
         moved = result == "committed" or (view.applied, view.batch) != (before.applied, before.batch)
         quiet = 0 if moved else quiet + 1

@@ -70,8 +70,12 @@ def judge_tables(world: World, view: JobView, *, final: bool) -> Finding | None:
     truth, lake = world.database.truth_at(view.applied), world.lab.lake.tables()
     world.in_lake.update(lake)
     for name, live in truth.items():
-        seen = live.uid not in world.excuses.unknowable
-        if seen and world.wanted(name) and world.known(live.uid) and world.all_read(live.uid):
+        if (
+            not world.is_unknowable(live.uid)
+            and world.wanted(name)
+            and world.known(live.uid)
+            and world.all_read(live.uid)
+        ):
             finding = _judge(world, view, name, live, lake.get(name), final=final)
             if finding is not None:
                 return finding
@@ -139,7 +143,9 @@ def _judge_keys(world: World, live: Live, table: LakeTable | None, condition: st
 
 
 def _twice(table: LakeTable, keys: tuple[str, ...]) -> list[tuple[Any, ...]]:
-    return [key for key, n in Counter(tuple(row[name] for name in keys) for row in table.rows).items() if n > 1]
+    """Keys of several rows. Where a part is NULL it is not known, as the column came by another table's DDL."""
+    found = Counter(tuple(row[name] for name in keys) for row in table.rows)
+    return [key for key, n in found.items() if n > 1 and None not in key]
 
 
 def _held_before(world: World, event: Event, name: Name) -> Live | None:
@@ -163,7 +169,7 @@ def _judge_extra(
     partly = {
         name
         for uid, sent in world.ticdc.sent.items()
-        if not world.all_read(uid) or (not final and uid in world.excuses.unsettled) or uid in world.excuses.unknowable
+        if not world.all_read(uid) or (not final and uid in world.excuses.unsettled) or world.is_unknowable(uid)
         for name in sent.names
     }
     if not final and view.applied < world.murky_until:
@@ -256,7 +262,7 @@ def _is_marked(world: World, view: JobView, live: Live) -> bool:
     seen = view.tables.get(live.name)
     if seen is not None and seen.condition in _MARKS:
         return True
-    if seen is not None and seen.condition == "unverified" and live.uid in world.excuses.weak:
+    if seen is not None and seen.condition in ("unverified", "kept") and live.uid in world.excuses.weak:
         return True
     now = world.database.now.get(live.name)
     if world.setup.job.snapshot and (now is None or now.uid != live.uid):

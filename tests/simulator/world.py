@@ -215,6 +215,10 @@ class World:
         topics = self.job.topics
         return topics is None or self.ticdc.sent[uid].topics <= set(topics)
 
+    def is_unknowable(self, uid: Uid) -> bool:
+        """Whether no job could see that something of a table is gone."""
+        return uid in self.excuses.unknowable or uid in self.ticdc.unnamed
+
     def is_renamed(self, uid: Uid) -> bool:
         """Whether messages have had several names of a table."""
         return len(self.ticdc.sent[uid].names) > 1

@@ -43,6 +43,21 @@ def test_an_unreadable_message_marks_a_table_that_the_same_batch_makes_and_renam
     assert shop.condition("u") == condition
 
 
+def test_an_unreadable_message_of_a_tables_old_topic_marks_it_though_the_batch_empties_it() -> None:
+    """Topics have no order among each other: it may be newer than the TRUNCATE."""
+    shop = Shop(on_reject="continue", topic_per_table=True)
+    shop.sql(CREATE)
+    shop.sql("RENAME TABLE t TO u")
+    shop.watermark()
+    shop.run()
+    assert shop.condition("u") == "clean"
+    shop.send(Encoded(None, b"{"), "cdc_shop_t")
+    shop.sql("TRUNCATE TABLE u")
+    shop.watermark()
+    shop.run()
+    assert shop.condition("u") == "diverged"
+
+
 @RENAMED
 def test_a_row_that_is_skipped_marks_a_table_that_a_later_batch_makes_and_renames(how: str) -> None:
     shop = Shop()
