@@ -264,6 +264,8 @@ def _is_marked(world: World, view: JobView, live: Live) -> bool:
         return True
     if seen is not None and seen.condition in ("unverified", "kept") and live.uid in world.excuses.weak:
         return True
+    if seen is not None and seen.condition == "kept" and "a newer one" in seen.detail:
+        return True
     now = world.database.now.get(live.name)
     if world.setup.job.snapshot and (now is None or now.uid != live.uid):
         # It was dropped or renamed before it could be read in full.

@@ -280,6 +280,7 @@ def _tables(progress: Progress) -> tuple[TableStatus, ...]:
             table if name not in queued or table.kept else msgspec.structs.replace(table, dropped=False),
             waiting.pop(name, 0),
             behind=behind.get(name),
+            replaced=name in queued,
         )
         for table in progress.tables
         for name in ((table.schema, table.name),)
@@ -314,6 +315,10 @@ _UNVERIFIED = {
 """What makes a table unverified, by its origin."""
 
 
+_KEPT = "dropped at the source, kept in the lake"
+_KEPT_AND_REPLACED = f"{_KEPT}; a newer one of its name waits for a table that stands still, with which it shares a DDL"
+
+
 def _gathered(table: TableState) -> str:
     assert table.load is not None, "its read is under way"
     share = (
@@ -322,9 +327,12 @@ def _gathered(table: TableState) -> str:
     return f"a full read of it is under way, at {table.load.base}: {table.gathered:,} rows{share}"
 
 
-def table_status(table: TableState, waiting: int = 0, *, behind: str | None = None) -> TableStatus:
+def table_status(
+    table: TableState, waiting: int = 0, *, behind: str | None = None, replaced: bool = False
+) -> TableStatus:
     """The status of one table. ``waiting``: its rows that were received and are not applied; ``behind``: it is behind
-    the others; the topic that it came from and that is not read, or ``""``; ``None``: it is not behind."""
+    the others; the topic that it came from and that is not read, or ``""``; ``None``: it is not behind. ``replaced``:
+    DDLs of its name wait."""
     condition: Literal["clean", "unverified", "diverged", "quarantined", "snapshot", "dropped", "kept"] = "unverified"
     detail = ""
     if table.quarantined is not None:
@@ -333,7 +341,7 @@ def table_status(table: TableState, waiting: int = 0, *, behind: str | None = No
         why = f": {redact(table.diverged_why)}" if table.diverged_why else ""
         condition, detail = "diverged", f"since {table.diverged_since} ({tso_time.utc(table.diverged_since)}){why}"
     elif table.kept:
-        condition, detail = "kept", "dropped at the source, kept in the lake"
+        condition, detail = "kept", _KEPT_AND_REPLACED if replaced else _KEPT
     elif table.dropped:
         condition = "dropped"
     elif table.load is not None:

@@ -82,6 +82,22 @@ def test_a_rename_onto_the_name_of_a_quarantined_table_loses_neither(rows: int) 
     assert shop.rows("u") == [(1, None), (2, None), (4, None)]
 
 
+def test_a_kept_table_whose_name_waits_for_a_quarantined_one_says_so() -> None:
+    """Harder seed 12399: it looked as if the source had no table of that name."""
+    shop = made("t", "u")
+    shop.configure(drop_table="keep")
+    shop.sql("DROP TABLE u")
+    shop.watermark()
+    shop.run()
+    assert shop.status("u").detail == "dropped at the source, kept in the lake"
+    bad_row(shop, "t", "3")
+    shop.sql("RENAME TABLE t TO u")
+    shop.watermark()
+    shop.run()
+    assert (shop.condition("t"), shop.condition("u")) == ("quarantined", "kept")
+    assert "a newer one of its name waits" in shop.status("u").detail
+
+
 @BATCHES
 def test_the_table_behind_a_quarantined_one_waits_when_both_change_names(rows: int) -> None:
     """Issue 9, hole 4: RENAME TABLE u TO u_old, t TO u, where u is quarantined."""
