@@ -9,7 +9,6 @@ import pytest
 from tests.integration.test_binlog_values import FOREIGN, TYPES, _captured_rows
 from tests.mariadb_server import Server
 from ticdc_spark.capture.binlog.uri import parse_uri
-from ticdc_spark.capture.binlog.values.charsets import MULTI_BYTE
 from ticdc_spark.capture.snapshot.keys import Range
 from ticdc_spark.capture.snapshot.present import Present, ServerTables, end_text, read_range, same_rows
 from ticdc_spark.errors import SourceFault, UsageError
@@ -64,40 +63,6 @@ def test_values_are_those_of_the_binlog(server: Server) -> None:
     for one, other in zip(all_rows(server, found), rows, strict=True):
         assert {name: (one[name], value) for name, value in other.items() if one[name] != value} == {}
         assert one.keys() == other.keys()
-
-
-@pytest.mark.parametrize("charset", sorted(MULTI_BYTE))
-def test_every_character_of_a_set_is_the_servers(server: Server, charset: str) -> None:
-    """Alone, between letters and beside each other: also those that Python's codecs read otherwise, or not at all."""
-    all_of = [bytes((first, second)) for first in range(0x80, 256) for second in range(0x30, 256)]
-    all_of += [bytes((byte,)) for byte in range(256)]
-    if charset in ("ujis", "eucjpms"):
-        all_of += [b"\x8f" + bytes((second, third)) for second in range(0xA1, 0xFF) for third in range(0xA1, 0xFF)]
-    server.execute(f"CREATE TABLE d.raw (id INT PRIMARY KEY, c VARCHAR(99) CHARACTER SET {charset})", "USE d")
-    # what is no character in the set becomes a ? here; what is one, and not of Unicode, stays
-    made = [f"({at}, CONVERT(X'{raw.hex()}' USING {charset}))" for at, raw in enumerate(all_of)]
-    server.execute("SET sql_mode = ''", f"INSERT INTO d.raw VALUES {', '.join(made)}")
-    _, rows = _captured_rows(
-        server,
-        f"CREATE TABLE d.t (id INT PRIMARY KEY, c VARCHAR(99) CHARACTER SET {charset}, "
-        f"x LONGTEXT CHARACTER SET {charset}, e ENUM('a', 'b') CHARACTER SET {charset})",
-        "INSERT INTO d.t SELECT id, c, CONCAT('x\\n', c, '/', c, c, 'y'), 'b' FROM d.raw",
-    )
-    oracle = server.execute("SELECT id, CONVERT(c USING utf8mb4), CAST(c AS BINARY) FROM d.t ORDER BY id")
-    read = all_rows(server, look(server, "t"))
-    unknown = 0
-    for (at, text, raw), row, present in zip(oracle, rows, read, strict=True):
-        if text.count("?") > raw.count(b"?"):
-            text, unknown = None, unknown + 1
-        expected = {
-            "id": str(at),
-            "c": raw if text is None else text,
-            "x": b"x\n" + raw + b"/" + raw + raw + b"y" if text is None else f"x\n{text}/{text}{text}y",
-            "e": "2",
-        }
-        assert row == expected and present == expected, raw
-    assert len(rows) == len(all_of) and (unknown or charset in ("cp932", "gb2312"))
-    assert any(text != "?" and len(raw) > 1 for _, text, raw in oracle)
 
 
 def test_lengths_at_which_their_form_changes(server: Server) -> None:

@@ -17,6 +17,7 @@ from tests.mariadb_server import Server, running
 from tests.spark.lake import lake, read_table
 from ticdc_spark import failpoints
 from ticdc_spark.config.load import load_identity, load_job
+from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.operate.status import job_status
 from ticdc_spark.replicate import loop
 from ticdc_spark.replicate.report import Summary
@@ -149,3 +150,37 @@ def test_killed_five_times_with_changes_running_it_ends_in_the_truth(
         assert lake_rows(spark, tmp_path, live, name) == truth
         assert condition(job, name) == "clean"
     assert live.changes > 100
+
+
+def test_a_text_that_is_no_unicode_ends_the_read_and_others_are_the_servers(
+    spark: SparkSession, tmp_path: Path, server: Server, broker: Broker, live: LiveTables, topic_name: str
+) -> None:
+    """Of each set a text that Python's codec reads otherwise or not at all, and in one row what a server sends as ?."""
+    kinds = {"b": "big5", "s": "sjis", "j": "ujis", "g": "gbk", "h": "hebrew"}
+    columns = ", ".join(f"{name} VARCHAR(20) CHARACTER SET {charset}" for name, charset in kinds.items())
+    raw = {"b": "f9d6a15a41", "s": "815f93fa", "j": "a1c0f5a1", "g": "d6d0", "h": "e0e1e2"}
+    live.add("texts", f"CREATE TABLE texts (id INT PRIMARY KEY, {columns})", lambda rand: {"b": "?"}, 40)
+    table = f"{live.schema}.texts"
+    chosen = ", ".join(f"CONVERT(CONVERT(X'{text}' USING {kinds[name]}) USING utf8mb4)" for name, text in raw.items())
+    (texts,) = server.execute(f"SELECT {chosen}")
+    assert not any("?" in text for text in texts) and len(set(texts)) == len(raw)
+    sets = ", ".join(f"{name} = X'{text}'" for name, text in raw.items())
+    server.execute(f"UPDATE {table} SET {sets} WHERE id <> 1", f"UPDATE {table} SET h = X'41a1' WHERE id = 7")
+    live.begin()
+    live.ts += 3_600_000 << 18
+    live.watermark()
+    job = write_job(tmp_path, broker, server, topic_name)
+    # the other rows of the table are read or not; none of them shows in the lake
+    wrong = (
+        rf"`{live.schema}`.`texts` cannot be read in full: .* id='7': column `h`: b'A\\xa1' has characters of hebrew"
+    )
+    with pytest.raises(DecisionNeeded, match=wrong):
+        run(job)
+    server.execute(f"UPDATE {table} SET h = 'A' WHERE id = 7")
+    assert run(job) is not None
+    none = dict.fromkeys(kinds)
+    truth = [
+        {"id": at, **(none | {"b": "?"} if at == 1 else dict(zip(kinds, texts, strict=True)))} for at in range(1, 41)
+    ]
+    truth[6]["h"] = "A"
+    assert lake_rows(spark, tmp_path, live, "texts") == truth

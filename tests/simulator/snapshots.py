@@ -11,7 +11,7 @@ import pyarrow as pa
 from tests.simulator.database import Database, Key, Live, Name, State
 from tests.simulator.seams import TableView
 from ticdc_spark.capture.snapshot.base import TooOld, Wanted, Wave, same_columns
-from ticdc_spark.capture.snapshot.database import typed
+from ticdc_spark.capture.snapshot.typed import typed
 from ticdc_spark.model import Table
 from ticdc_spark.mysql import tso_physical_ms
 from ticdc_spark.spark.tasks import ArrowTask, Counter, SourceMoved

@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Any, TypeAlias
 
 from ticdc_spark.clients.mysql import HIDDEN, MISSING, TOO_OLD, connect, connection_options, driver, quoted, selected
+from ticdc_spark.clients.mysql_texts import Ask, is_raw, raw_readers, selected_raw
 from ticdc_spark.errors import MessageError, SourceFault
 from ticdc_spark.model import ColumnType, Row, Table, Value
 from ticdc_spark.mysql import (
@@ -24,6 +25,7 @@ from ticdc_spark.mysql import (
     handle_key,
     is_bytes,
     is_integer,
+    is_text,
 )
 
 _LOG = logging.getLogger(__name__)
@@ -64,10 +66,10 @@ class Upstream(AbstractContextManager["Upstream"]):
         Raises: MessageError if the table or a column is not there, or that time is garbage-collected; SourceFault if
         the database cannot be reached or refuses us.
         """
-        query = _Query(table)
         rows: dict[tuple[Value, ...], Row] = {}
         try:
             with self._connected().cursor() as cursor:
+                query = _Query(table, {} if self.exact else _raw_types(cursor, table), _asks(cursor))
                 if self.exact:
                     cursor.execute("SET @@tidb_snapshot = %s", (str(commit_ts),))
                 try:
@@ -137,16 +139,22 @@ class Upstream(AbstractContextManager["Upstream"]):
 class _Query:
     """A table's query by keys, and how its rows are read."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, raw: Mapping[str, ColumnType], ask: Ask) -> None:
+        """``raw``: the types of texts that are read as they lie there, by their names in lower case."""
         columns = [column for column in table.columns if not column.name.startswith(HIDDEN)]
         types = {column.name: column.type for column in columns}
         self._names = [column.name for column in columns]
         self._keys = handle_key(table)
         if not self._keys:
             raise MessageError(f"`{table.schema}`.`{table.name}` has no handle key to look rows up by")
-        self._reads = [cell_reader(column.type) for column in columns]
+        kinds = [raw.get(column.name.casefold(), _NOT_RAW) if is_text(column.type) else _NOT_RAW for column in columns]
+        own = raw_readers(kinds, ask)
+        self._reads = [own.get(at) or cell_reader(column.type) for at, column in enumerate(columns)]
         self._writes = [(name, _writer(types[name])) for name in self._keys]
-        chosen = ", ".join(selected(column.name, column.type) for column in columns)
+        chosen = ", ".join(
+            selected_raw(column.name, kinds[at]) if at in own else selected(column.name, column.type)
+            for at, column in enumerate(columns)
+        )
         source = f"{quoted(table.schema)}.{quoted(table.name)}"
         self._head = f"SELECT {chosen} FROM {source} WHERE ".replace("%", "%%")
         self._one = f"({' AND '.join(quoted(name).replace('%', '%%') + ' = %s' for name in self._keys)})"
@@ -165,6 +173,26 @@ class _Query:
     def key(self, row: Row) -> tuple[Value, ...]:
         """The key of a row."""
         return tuple(row[name] for name in self._keys)
+
+
+_CHARSETS = """SELECT COLUMN_NAME, CHARACTER_SET_NAME FROM information_schema.COLUMNS
+WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND CHARACTER_SET_NAME IS NOT NULL"""
+_NOT_RAW = ColumnType(name="int")
+
+
+def _raw_types(cursor: Any, table: Table) -> dict[str, ColumnType]:
+    """Texts that the server may not have in utf8mb4; messages do not always have a column's character set."""
+    cursor.execute(_CHARSETS, (table.schema, table.name))
+    kinds = {str(name).casefold(): ColumnType(name="text", charset=str(charset)) for name, charset in cursor.fetchall()}
+    return {name: kind for name, kind in kinds.items() if is_raw(kind)}
+
+
+def _asks(cursor: Any) -> Ask:
+    def ask(query: str) -> str:
+        cursor.execute(query)
+        return str(cursor.fetchone()[0])
+
+    return ask
 
 
 CellReader: TypeAlias = Callable[[Any], Value]

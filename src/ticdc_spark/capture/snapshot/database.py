@@ -6,7 +6,7 @@ bytes that the server sends, which is what ``spark.types`` makes the lake's type
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -24,15 +24,18 @@ from ticdc_spark.capture.snapshot.keys import (
     next_ranges,
     plain_create,
 )
+from ticdc_spark.capture.snapshot.typed import typed
 from ticdc_spark.clients.mysql import TOO_OLD, connect, connection_options, driver, quoted, selected
 from ticdc_spark.clients.mysql_rows import RowStream
+from ticdc_spark.clients.mysql_texts import raw_readers, selected_raw
+from ticdc_spark.clients.upstream import CellReader
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import MessageError, SourceFault
-from ticdc_spark.model import Table, TableName, Value
-from ticdc_spark.mysql import handle_key, is_bytes
+from ticdc_spark.model import ColumnType, Table, TableName
+from ticdc_spark.mysql import handle_key
 from ticdc_spark.spark.decode.rows import UNREADABLE
 from ticdc_spark.spark.tasks import MOVED, ArrowTask, Counter, SourceMoved, in_worker
-from ticdc_spark.spark.types import Cells, LakeColumn, LakeOptions, arrow_type, lake_columns, to_arrow
+from ticdc_spark.spark.types import lake_columns
 
 _SYSTEM = ("information_schema", "mysql", "performance_schema", "sys", "metrics_schema", "INFORMATION_SCHEMA")
 _BATCH = 20_000
@@ -104,7 +107,7 @@ class DatabaseReader:
             raise SourceMoved("it has other columns, or another key")
         keys = handle_key(table)
         ranges = self._ranges(table, keys, wanted)
-        read = _Read(self._options, table, wanted, keys, tuple(ranges), plain_create(create))
+        read = _Read(self._options, table, wanted, keys, tuple(ranges), plain_create(create), tidb=self.exact)
         last = ranges[-1].upto
         return Wave(parts=len(ranges), read=read, upto="" if last is None else key_text(last), done=last is None)
 
@@ -117,6 +120,7 @@ class DatabaseReader:
     def _ranges(self, table: Table, keys: Sequence[str], wanted: Wanted) -> list[Range]:
         """The next ranges, each of about ``chunk_rows`` rows; the last one of all has no end."""
         types = [column.type for name in keys for column in table.columns if column.name == name]
+        tidb = self.exact
         source = f"{quoted(table.schema)}.{quoted(table.name)}"
         with self._cursor(wanted.at) as cursor:
 
@@ -126,7 +130,8 @@ class DatabaseReader:
                 return None if row is None else tuple(row)
 
             literal = self._connection.escape
-            return next_ranges(source, keys, types, wanted.upto, wanted.chunk_rows, wanted.parts, fetch, literal)
+            rows, count = wanted.chunk_rows, wanted.parts
+            return next_ranges(source, keys, types, wanted.upto, rows, count, fetch, literal, _selection(tidb))
 
     def _create(self, name: TableName, at: int | None) -> str | None:
         with self._cursor(at) as cursor:
@@ -175,8 +180,10 @@ class _Read:
         keys: Sequence[str],
         ranges: tuple[Range, ...],
         create: str,
+        *,
+        tidb: bool,
     ) -> None:
-        self.options, self.table, self.wanted = options, table, wanted
+        self.options, self.table, self.wanted, self.tidb = options, table, wanted, tidb
         self.keys, self.ranges, self.create = tuple(keys), ranges, create
 
     def __call__(self, zeros: Counter) -> ArrowTask:
@@ -192,11 +199,12 @@ class _Read:
         where = f"{self.options['host']}:{self.options['port']}"
         try:
             with closing(connect(self.options)) as connection:
+                readers = self._readers(connection)
                 cursor = connection.cursor(mysql.cursors.SSCursor)
                 at = self.wanted.at
                 cursor.execute("START TRANSACTION READ ONLY" if at is None else f"SET @@tidb_snapshot = '{at}'")
                 cursor.execute(self._query(of, connection.escape))
-                stream = RowStream(cursor)
+                stream = RowStream(cursor, reads=readers)
                 while rows := stream.some(_BATCH):
                     yield typed(rows, self.wanted.columns, self.wanted.lake, zeros)
                 if at is None:
@@ -216,42 +224,33 @@ class _Read:
             name = f"`{self.table.schema}`.`{self.table.name}`"
             raise MessageError(f"{UNREADABLE}: {name} has text that is no UTF-8: {error}") from error
 
+    def _readers(self, connection: Any) -> dict[int, CellReader]:
+        def ask(query: str) -> str:
+            with connection.cursor() as cursor:
+                cursor.execute(query)
+                return str(cursor.fetchone()[0])
+
+        return {} if self.tidb else raw_readers([column.column.type for column in self.wanted.columns], ask)
+
     def _query(self, of: Range, literal: Any) -> str:
         types = {column.name: column.type for column in self.table.columns}
         virtual = {column.name for column in self.table.columns if column.virtual}
+        select = _selection(self.tidb)
         chosen = ", ".join(
-            "NULL" if column.source in virtual else selected(column.source, types[column.source])
+            "NULL" if column.source in virtual else select(column.source, types[column.source])
             for column in self.wanted.columns
         )
         where = condition(self.keys, [types[name] for name in self.keys], of, literal)
         return f"SELECT {chosen} FROM {quoted(self.table.schema)}.{quoted(self.table.name)} WHERE {where}"
 
 
-def typed(
-    rows: Sequence[Sequence[Value]], columns: Sequence[LakeColumn], lake: LakeOptions, zeros: Counter
-) -> pa.RecordBatch:
-    """Rows of values, as a server sends them, in the lake's types. Raises: MessageError"""
-    arrays = []
-    for column, cells in zip(columns, zip(*rows, strict=True), strict=True):
-        values: Cells = list(cells)
-        if is_bytes(column.column.type):
-            values = [cell.encode() if isinstance(cell, str) else cell for cell in values]
-        elif any(type(cell) is bytes for cell in values):
-            values = [cell.decode() if isinstance(cell, bytes) else cell for cell in values]
-        array, bad, nulled = to_arrow(column, lake)(values)
-        if bad:
-            at, reason = next(iter(bad.items()))
-            key = ", ".join(f"{c.source}={rows[at][n]!r:.100}" for n, c in enumerate(columns) if c.key)
-            raise MessageError(f"{UNREADABLE}: the row {key}: {reason}")
-        if nulled:
-            zeros.add(nulled)
-        arrays.append(array)
-    fields = [pa.field(column.name, arrow_type(column.type)) for column in columns]
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+def _selection(tidb: bool) -> Callable[[str, ColumnType], str]:
+    """TiDB has all text in UTF-8, and sends it as it is."""
+    return selected if tidb else selected_raw
 
 
 def _fault(where: str, error: Exception) -> SourceFault:
     return SourceFault(f"a table cannot be read from {where}: {error.args[-1] if error.args else error}")
 
 
-__all__ = ["DatabaseReader", "typed"]
+__all__ = ["DatabaseReader"]

@@ -13,8 +13,8 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from ticdc_spark.capture.snapshot.base import Wanted, Wave, same_columns
-from ticdc_spark.capture.snapshot.database import typed
 from ticdc_spark.capture.snapshot.dump_rows import Cell, read_file
+from ticdc_spark.capture.snapshot.typed import typed
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import MessageError, SourceFault, UsageError, os_reason
 from ticdc_spark.model import Column, Table, TableName, Value

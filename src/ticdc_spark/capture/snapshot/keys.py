@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from ticdc_spark.clients.mysql import quoted, selected
+from ticdc_spark.clients.mysql_texts import is_raw, raw_literal
 from ticdc_spark.errors import SourceFault
 from ticdc_spark.model import ColumnType, Value
 from ticdc_spark.mysql import is_integer
@@ -44,11 +45,17 @@ def _compare(
 ) -> str:
     """Row values written out, and the first column alone before them: servers find an index by that."""
     columns = [quoted(name) for name in names]
-    values = [literal(_sql_value(kind, value)) for kind, value in zip(types, key, strict=True)]
+    values = [_literal(kind, value, literal) for kind, value in zip(types, key, strict=True)]
     found = f"{columns[-1]} {sign}{'=' if sign == '<' else ''} {values[-1]}"
     for column, value in zip(columns[-2::-1], values[-2::-1], strict=True):
         found = f"({column} {sign} {value} OR ({column} = {value} AND {found}))"
     return found if len(columns) == 1 else f"({columns[0]} {sign}= {values[0]} AND {found})"
+
+
+def _literal(kind: ColumnType, value: Value, literal: Callable[[Any], str]) -> str:
+    if isinstance(value, bytes) and is_raw(kind):
+        return raw_literal(kind, value)
+    return literal(_sql_value(kind, value))
 
 
 def _sql_value(kind: ColumnType, value: Value) -> Any:
@@ -63,14 +70,16 @@ def _sql_value(kind: ColumnType, value: Value) -> Any:
 def next_ranges(
     source: str, names: Sequence[str], types: Sequence[ColumnType], upto: str, rows: int, count: int,
     fetch: Callable[[str], Key | None], literal: Callable[[Any], str],
+    select: Callable[[str, ColumnType], str] = selected,
 ) -> list[Range]:  # fmt: skip
     """The next ranges of a table behind a key, each of about ``rows`` rows; the last one of all has no end.
 
     ``source``: the table, as SQL. ``upto``: the key's text (``key_text``). ``fetch``: the first row of a query.
+    ``select``: what is selected for a column of the key.
 
     Raises: SourceFault for a key that comes back as its own successor: some of its characters are none in utf8mb4.
     """
-    chosen = ", ".join(selected(name, kind) for name, kind in zip(names, types, strict=True))
+    chosen = ", ".join(select(name, kind) for name, kind in zip(names, types, strict=True))
     ordered = ", ".join(map(quoted, names))
     above, found = read_key(upto), list[Range]()
     while len(found) < count:

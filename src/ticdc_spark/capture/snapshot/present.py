@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from ticdc_spark.capture.binlog.connection import Connection, pymysql, wrapped
 from ticdc_spark.capture.binlog.schemas import presented
 from ticdc_spark.capture.binlog.server import now_ms
 from ticdc_spark.capture.binlog.uri import ServerUri, parse_uri
-from ticdc_spark.capture.binlog.values.charsets import MULTI_BYTE, multi_byte, or_bytes
 from ticdc_spark.capture.snapshot.keys import (
     ALTERED,
     GONE,
@@ -28,8 +28,9 @@ from ticdc_spark.capture.snapshot.keys import (
     next_ranges,
     plain_create,
 )
-from ticdc_spark.clients.mysql import quoted, selected
+from ticdc_spark.clients.mysql import quoted
 from ticdc_spark.clients.mysql_rows import RowStream
+from ticdc_spark.clients.mysql_texts import raw_readers, selected_raw
 from ticdc_spark.clients.upstream import CellReader, cell_reader
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import MessageError, SourceFault
@@ -49,6 +50,8 @@ class Present(msgspec.Struct, frozen=True):
     table: Table
     create: str
     """Its CREATE statement, without what INSERT changes in it."""
+    foreign: frozenset[str] = frozenset()
+    """Columns that the server has in another type, and sends as text."""
 
 
 class PresentTables(Protocol):
@@ -104,7 +107,7 @@ class ServerTables:
 
     def ranges(self, found: Present, upto: str, rows: int, count: int) -> Sequence[Range]:
         """See ``PresentTables``."""
-        names, types = _keys(found.table)
+        names, types = _keys(found)
         if not names:
             return [Range(None, None)]
         connection = self._connected()
@@ -115,7 +118,8 @@ class ServerTables:
 
         source = _sql_name((found.table.schema, found.table.name))
         try:
-            return next_ranges(source, names, types, upto, rows, count, fetch, connection.raw.escape)
+            literal = connection.raw.escape
+            return next_ranges(source, names, types, upto, rows, count, fetch, literal, selected_raw)
         except SourceFault as fault:
             if _code(fault) in GONE | ALTERED:
                 raise SourceMoved(str(fault)) from fault
@@ -146,15 +150,15 @@ def read_range(server: ServerUri, found: Present, of: Range) -> Iterator[list[Ro
     columns = [column for column in table.columns if not column.virtual]
     connection = Connection(server)
     try:
-        readers = _readers(columns, lambda sql: str(connection.rows(sql)[0][0]))
+        readers = _readers(found, columns, lambda sql: str(connection.rows(sql)[0][0]))
         with wrapped(server):
             cursor = connection.raw.cursor(library.cursors.SSCursor)
             cursor.execute(_LONG)
             cursor.execute("START TRANSACTION READ ONLY")
             _check(cursor, found, library)
-            names, types = _keys(table)
+            names, types = _keys(found)
             where = condition(names, types, of, connection.raw.escape)
-            chosen = ", ".join(map(_selected, columns))
+            chosen = ", ".join(selected_raw(column.name, _sent(found, column)) for column in columns)
             cursor.execute(f"SELECT {chosen} FROM {_sql_name((table.schema, table.name))} WHERE {where}")
         stream = RowStream(cursor, [column.name for column in columns], readers)
         while True:
@@ -212,37 +216,32 @@ def _check(cursor: Any, found: Present, library: Any) -> None:
 
 def _present(create: str, name: TableName, mariadb: bool) -> Present:
     plain = plain_create(create)
-    return Present(presented(parse_create(_VERSIONED.sub("", plain), name[0], "escape"), mariadb=mariadb), plain)
+    table = parse_create(_VERSIONED.sub("", plain), name[0], "escape")
+    shown = presented(table, mariadb=mariadb)
+    foreign = (one.name for one, other in zip(table.columns, shown.columns, strict=True) if one.type != other.type)
+    return Present(shown, plain, frozenset(foreign))
 
 
-def _keys(table: Table) -> tuple[list[str], list[ColumnType]]:
+def _keys(found: Present) -> tuple[list[str], list[ColumnType]]:
     """The handle key, by which ranges are; none where it is generated, as rows do not have it then."""
-    by_name = {column.name: column for column in table.columns}
-    names = list(handle_key(table))
+    by_name = {column.name: column for column in found.table.columns}
+    names = list(handle_key(found.table))
     if any(by_name[name].virtual for name in names):
         return [], []
-    return names, [by_name[name].type for name in names]
+    return names, [_sent(found, by_name[name]) for name in names]
 
 
-def _selected(column: Column) -> str:
-    """A text in a set of several bytes as it lies there: where the server has no character, it would send a ``?``."""
-    return f"CAST({quoted(column.name)} AS BINARY)" if _is_raw(column.type) else selected(column.name, column.type)
+def _sent(found: Present, column: Column) -> ColumnType:
+    """The type with the character set in which the server sends it: what is no text there has none of its own."""
+    kind = column.type
+    return replace(kind, charset="utf8mb4") if column.name in found.foreign and is_text(kind) else kind
 
 
-def _is_raw(kind: ColumnType) -> bool:
-    return is_text(kind) and kind.charset in MULTI_BYTE
-
-
-def _readers(columns: Sequence[Column], ask: Callable[[str], str]) -> dict[int, CellReader]:
+def _readers(found: Present, columns: Sequence[Column], ask: Callable[[str], str]) -> dict[int, CellReader]:
     """What makes values of the cells of some columns, by their place. ``ask``: the one cell of a query."""
-    texts = {kind.charset or "" for column in columns if _is_raw(kind := column.type)}
-    decoders = {charset: or_bytes(multi_byte(charset, ask)) for charset in texts}
-    found: dict[int, CellReader] = {}
-    for at, column in enumerate(columns):
-        read = decoders[column.type.charset or ""] if _is_raw(column.type) else _cell_reader(column.type)
-        if read is not None:
-            found[at] = read
-    return found
+    kinds = [_sent(found, column) for column in columns]
+    canonical = {at: read for at, kind in enumerate(kinds) if (read := _cell_reader(kind)) is not None}
+    return {**canonical, **raw_readers(kinds, ask)}
 
 
 def _cell_reader(kind: ColumnType) -> CellReader | None:

@@ -13,8 +13,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from ticdc_spark.capture.binlog.values.cells import Cell, cell_of
-from ticdc_spark.capture.binlog.values.charsets import Charsets, or_bytes
+from ticdc_spark.capture.binlog.values.charsets import Charsets
 from ticdc_spark.capture.binlog.wire.table_map import TableMap
+from ticdc_spark.clients.mysql_texts import or_bytes
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Row, RowChange, Table, Value
 from ticdc_spark.mysql import is_text

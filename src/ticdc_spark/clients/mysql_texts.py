@@ -1,0 +1,140 @@
+"""Texts in character sets that the server does not convert to utf8mb4 as a whole: read as they lie there.
+
+What such a set has no character of Unicode for is sent as ``?`` by a server, which is a text that nobody wrote. So
+these columns are selected as bytes and converted here, by the server's own tables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from ticdc_spark.clients.mysql import quoted, selected
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import ColumnType, Value
+from ticdc_spark.mysql import is_text
+
+Decode: TypeAlias = Callable[[bytes], str]
+Ask: TypeAlias = Callable[[str], str]
+"""The one cell of a query."""
+
+MULTI_BYTE = frozenset(("big5", "cp932", "eucjpms", "euckr", "gb2312", "gbk", "sjis", "ujis"))
+"""With one, two or three bytes a character. Python's codecs differ in some of them, so they are read from the server.
+All others but Unicode's are tables of 256."""
+_GAPS = frozenset(
+    ("ascii", "cp1250", "cp1251", "cp1256", "cp1257", "dec8", "geostd8", "greek", "hebrew", "hp8", "swe7")
+)
+"""Tables of 256 in which not every byte is a character of Unicode, and a column takes every byte."""
+_LINE = b"\n"
+"""Stands between characters that are converted together: it is no second byte of any."""
+_THREE = {charset: bytes((0x8F,)) for charset in ("ujis", "eucjpms")}
+_NONE = "no character of the server's"
+
+
+def is_raw(kind: ColumnType) -> bool:
+    """Whether values are texts that a server may have no character for."""
+    return is_text(kind) and (kind.charset in MULTI_BYTE or kind.charset in _GAPS)
+
+
+def selected_raw(name: str, kind: ColumnType) -> str:
+    """What is selected for a column of a server that is not TiDB, which holds all text in UTF-8."""
+    return f"CAST({quoted(name)} AS BINARY)" if is_raw(kind) else selected(name, kind)
+
+
+def raw_literal(kind: ColumnType, value: bytes) -> str:
+    """A text as SQL, from what ``selected_raw`` gave of it; compared as the column is, also by its index."""
+    return f"_{kind.charset} X'{value.hex()}'"
+
+
+def raw_readers(kinds: Sequence[ColumnType], ask: Ask) -> dict[int, Callable[[Any], Value]]:
+    """What makes values of the cells that ``selected_raw`` gives of columns for which ``is_raw``, by their place: text,
+    or the bytes where the server has no character for some of them."""
+    charsets = sorted({kind.charset or "" for kind in kinds if is_raw(kind)})
+    decoders = {charset: or_bytes(decoder(charset, ask)) for charset in charsets}
+    return {at: decoders[kind.charset or ""] for at, kind in enumerate(kinds) if is_raw(kind)}
+
+
+def decoder(charset: str, ask: Ask) -> Decode:
+    """From the bytes of a text in one of the server's sets, not of Unicode's, to the text.
+
+    What the server has no character for raises UnicodeDecodeError. Raises: MessageError for a set that is not read
+    """
+    if charset == "ascii":
+        return lambda data: data.decode("ascii")
+    return multi_byte(charset, ask) if charset in MULTI_BYTE else _one_byte(charset, ask)
+
+
+def or_bytes(decode: Decode) -> Callable[[bytes], Value]:
+    """Text, or the bytes where it is none."""
+
+    def read(data: bytes) -> Value:
+        try:
+            text: Value = decode(data)
+        except UnicodeDecodeError:
+            return data
+        return text
+
+    return read
+
+
+def _one_byte(charset: str, ask: Ask) -> Decode:
+    encoded = ask(f"SELECT CONVERT(_{charset} X'{bytes(range(256)).hex()}' USING utf8mb4)")
+    if len(encoded) != 256:
+        raise MessageError(f"character set {charset} is not read")
+    gaps = bytes(byte for byte, char in enumerate(encoded) if char == "?" and byte != ord("?"))
+    find = re.compile(b"[" + re.escape(gaps) + b"]").search if gaps else None
+
+    def decode(data: bytes) -> str:
+        if find is not None and (gap := find(data)) is not None:
+            raise UnicodeDecodeError(charset, data, gap.start(), gap.end(), _NONE)
+        return "".join([encoded[byte] for byte in data])
+
+    return decode
+
+
+def multi_byte(charset: str, ask: Ask) -> Decode:
+    """The decoder of one of ``MULTI_BYTE``, by the server's conversion of everything that may be a character.
+
+    What the server has no character for raises UnicodeDecodeError.
+    """
+    wanted = [bytes((byte,)) for byte in range(256) if byte != _LINE[0]]
+    wanted += [bytes((first, second)) for first in range(0x80, 256) for second in range(0x30, 256)]
+    if charset in _THREE:
+        high = range(0xA1, 0xFF)
+        wanted += [_THREE[charset] + bytes((second, third)) for second in high for third in high]
+    # as bytes that are converted to the set first: what is none of its characters becomes ?, and is no error
+    found = ask(f"SELECT CONVERT(CONVERT(X'{_LINE.join(wanted).hex()}' USING {charset}) USING utf8mb4)").split("\n")
+    if len(found) != len(wanted):
+        raise MessageError(f"character set {charset} is not read")
+    known = _Characters(
+        (raw, text) for raw, text in zip(wanted, found, strict=True) if len(text) == 1 and (text != "?" or raw == b"?")
+    )
+    known.charset = charset
+    if any(known.get(bytes((byte,)), chr(byte)) != chr(byte) for byte in range(128)):
+        raise MessageError(f"character set {charset} is not read, as the server's has other letters than ASCII")
+    split = _characters(known, _THREE.get(charset)).findall
+    return lambda data: "".join(map(known.__getitem__, split(data)))
+
+
+class _Characters(dict[bytes, str]):
+    """Characters by their bytes, and runs of ASCII."""
+
+    charset = ""
+
+    def __missing__(self, raw: bytes) -> str:
+        if raw.isascii():
+            return raw.decode()
+        raise UnicodeDecodeError(self.charset, raw, 0, len(raw), _NONE)
+
+
+def _characters(known: dict[bytes, str], three: bytes | None) -> re.Pattern[bytes]:
+    """Splits a text into characters, and runs of ASCII, as the server does."""
+    alone = b"".join(re.escape(raw) for raw in known if len(raw) == 1 and raw >= b"\x80")
+    begins = b"".join(re.escape(bytes((byte,))) for byte in range(0x80, 256) if bytes((byte,)) not in known)
+    parts = [rb"[\x00-\x7f]+", b"[" + alone + b"]" if alone else b"", three + b"[\x80-\xff]{2}" if three else b""]
+    return re.compile(b"|".join(filter(None, [*parts, b"[" + begins + b"].", b"."])), re.DOTALL)
+
+
+__all__ = ["MULTI_BYTE", "Decode", "decoder", "is_raw", "multi_byte", "or_bytes", "raw_literal", "raw_readers",
+           "selected_raw"]  # fmt: skip
