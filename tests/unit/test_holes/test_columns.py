@@ -134,3 +134,17 @@ def test_a_column_that_somebody_else_made_stops_a_ddl_that_brings_its_name(ddl: 
     shop.lab.lake.drop_column((SCHEMA, "t"), "v")
     shop.run()
     assert "v" in shop.columns("t")
+
+
+def test_a_rename_that_is_read_again_does_not_touch_columns_that_somebody_dropped_since() -> None:
+    """Seed 7513316: the table had the RENAME already, and the job stopped for a column that it was to fill."""
+    shop = Shop()
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL)")
+    shop.insert("t", id="1", v="1")
+    shop.sql("RENAME TABLE t TO u")
+    shop.watermark()
+    shop.run()
+    shop.lose_state()
+    shop.lab.lake.drop_column((SCHEMA, "u"), "v")
+    shop.run(again=True)
+    assert (shop.rows("u"), shop.condition("u")) == ([(1,)], "diverged")
