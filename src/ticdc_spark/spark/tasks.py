@@ -4,10 +4,12 @@ import gc
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 from zipimport import zipimporter
 
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_spark.errors import SinkFault, os_reason
 
@@ -66,6 +68,18 @@ def _nothing() -> None:
 def is_small(rows: int, size: int = 0) -> bool:
     """Whether so many rows, of so many bytes, are done by the driver."""
     return rows <= SMALL_ROWS and size <= SMALL_BYTES
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What tasks read by themselves: how many parts there are, and what makes batches of their numbers."""
+
+    number: int
+    read: ArrowTask
+
+    def numbers(self, spark: SparkSession) -> DataFrame:
+        """The numbers of the parts, one for each of Spark's tasks."""
+        return spark.range(0, self.number, 1, self.number)
 
 
 class Counter(Protocol):
