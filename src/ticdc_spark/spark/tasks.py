@@ -9,7 +9,6 @@ from typing import Any, Protocol, TypeAlias
 from zipimport import zipimporter
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_spark.errors import SinkFault, os_reason
 
@@ -76,10 +75,6 @@ class Parts:
 
     number: int
     read: ArrowTask
-
-    def numbers(self, spark: SparkSession) -> DataFrame:
-        """The numbers of the parts, one for each of Spark's tasks."""
-        return spark.range(0, self.number, 1, self.number)
 
 
 class Counter(Protocol):

@@ -158,7 +158,7 @@ class IcebergChangeLog:
         else:
             if isinstance(messages, Parts):
                 task = chain(messages.read, task)
-                messages = messages.numbers(self.spark)
+                messages = self.spark.range(0, messages.number, 1, messages.number)
             rows = messages.mapInArrow(task, CONTROL_DDL).toArrow().to_pylist()
         written = [msgspec.json.decode(row["control"], type=LogFile) for row in rows if row["kind"] == FILE]
         self.fence()
