@@ -11,6 +11,7 @@ _TOPICS = "tests/unit/test_holes/test_topics.py"
 _SET_BACK = "tests/unit/test_holes/test_set_back.py"
 _SKIP_DDL = "tests/unit/test_holes/test_skip_ddl.py"
 _LOST_TOPICS = "tests/unit/test_holes/test_lost_topics.py"
+_LOST_STATE = "tests/unit/test_holes/test_lost_state.py"
 _OLDER = "tests/unit/test_holes/test_older_start.py"
 _UNREAD = "tests/unit/test_holes/test_unread.py"
 _SKIPS = "tests/unit/test_skip_messages.py"
@@ -182,11 +183,11 @@ STEPS = (
         found_by=f"{_SET_BACK}::test_a_change_log_from_between_two_tries_of_a_batch_is_noticed",
     ),
     one(
-        "a table of a full read of which nothing was read counts as being as far as the others",
-        "replicate.start:_is_behind",
-        "return table.behind or is_bare",
-        "return table.behind",
-        found_by=f"{_LOST_TOPICS}::test_a_table_of_a_full_read_whose_topic_was_left_out_is_only_as_far_as_that_read",
+        "after the state was lost a table counts as being as far as the others",
+        "replicate.start:_promised",
+        "table.mark[0] if stays else applied",
+        "applied",
+        found_by=f"{_LOST_STATE}::test_an_older_copy_of_a_table_gets_its_rows_again_after_the_state_was_lost",
     ),
     one(
         "a table that a DDL has passed is redone from the log alone",

@@ -65,14 +65,16 @@ def _whole(progress: Progress, landed: LandedBatch) -> tuple[TopicPartition, ...
     )
 
 
-def doubt_of(tables: Iterable[TableState], beginning: Offsets) -> Doubt:
-    """The tables of a lake whose state was lost that count as equal to the source: the topic of one may have been
+def doubt_of(tables: Iterable[tuple[TableState, int]], beginning: Offsets) -> Doubt:
+    """``tables``: each with the commit_ts that it has everything up to, unless somebody replaced it by an older copy.
+
+    Returns: the tables of a lake whose state was lost that count as equal to the source: the topic of one may have been
     created anew, while those of the others reach back."""
-    found = (table for table in tables if table.clean and not table.dropped)
+    found = ((table, reached) for table, reached in tables if table.clean and not table.dropped)
     return Doubt(
         tables=tuple(
-            DoubtedTable(schema=table.schema, name=table.name, reached=max(table.applied, table.mark[0]))
-            for table in found
+            DoubtedTable(schema=table.schema, name=table.name, reached=max(reached, table.mark[0]))
+            for table, reached in found
         ),
         cut=any(beginning.values()),
     )

@@ -131,7 +131,7 @@ def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: Pr
             CatchUp(schema=table.schema, name=table.name, needs=left_out or needs)
             for table in tables
             if (left_out := tuple((topic, 0, applied) for topic in unread[table.schema, table.name]))
-            or (_is_behind(table, newest + 1) and not table.quarantined and not table.load)
+            or _catches_up(table, newest + 1)
         ),
         # What was gathered is of a base before which messages count as applied now.
         wanted=tuple(
@@ -139,26 +139,34 @@ def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: Pr
         ),
         unproven=tuple(sorted(place for place, first in beginning.items() if first > 0)),
         whole=() if any(beginning.values()) else tuple(sorted(beginning)),
-        doubt=doubt_of(promised, beginning),
+        doubt=doubt_of(
+            ((table, table.mark[0] if _is_further_back(table) else applied) for table in promised),
+            beginning,
+        ),
     )
 
 
-def _is_behind(table: TableState, generation: int) -> bool:
-    """Whether what all tables had applied says nothing of one: it caught up, or came by a full read and no message of
-    its own was read, whose topic may have been left out until now."""
-    is_bare = table.origin == "snapshot" and not table.topics and not is_arrival(table, generation)
-    return table.behind or is_bare
+def _is_further_back(table: TableState) -> bool:
+    """Whether what all tables had applied says nothing of one: it stood still, or caught up."""
+    return bool(table.behind or table.quarantined or table.load)
+
+
+def _catches_up(table: TableState, generation: int) -> bool:
+    """Whether messages of a table count from its own mark on, and not from where all tables had come to: it may be an
+    older copy, or some come late. In arrival mode marks are no commit_ts."""
+    if table.dropped or table.quarantined or table.load:
+        return False
+    return table.behind or not is_arrival(table, generation)
 
 
 def _promised(table: TableState, applied: int, unread: Sequence[str], generation: int) -> TableState:
-    """A table after the state was lost. One that stood still, or caught up, is where it was; the others had come as far
-    as all of them, but what comes of one now may stand in a topic that is not read (``unread``)."""
+    """A table after the state was lost. What comes of it now may stand in a topic that is not read (``unread``)."""
+    stays = bool(unread) or _is_further_back(table) or not is_arrival(table, generation)
     if unread:
         log.warning(
             "`%s`.`%s` came from topic %s, which is not read: it stays where it is", table.schema, table.name, unread[0]
         )
         table = without_first_rows(table)
-    stays = unread or table.quarantined or _is_behind(table, generation) or table.load
     return msgspec.structs.replace(table, applied=table.mark[0] if stays else applied)
 
 

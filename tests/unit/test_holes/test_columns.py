@@ -148,3 +148,30 @@ def test_a_rename_that_is_read_again_does_not_touch_columns_that_somebody_droppe
     shop.lab.lake.drop_column((SCHEMA, "u"), "v")
     shop.run(again=True)
     assert (shop.rows("u"), shop.condition("u")) == ([(1,)], "diverged")
+
+
+def in_type_change(*, after: bool) -> Shop:
+    """A job that died in a type change, before or after it converted the values."""
+    shop = Shop(source_timezone="America/New_York")
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v DATETIME)")
+    shop.insert("t", id="1", v="2024-01-01 00:00:00")
+    shop.sql("ALTER TABLE t MODIFY COLUMN v VARCHAR(30)")
+    shop.watermark()
+    shop.dies("set column v of shop.t", after=after)
+    assert "_ticdc_old" in shop.columns("t")
+    shop.lab.lake.drop_column((SCHEMA, "t"), "_ticdc_old")
+    return shop
+
+
+def test_a_type_change_whose_old_values_somebody_dropped_stops_with_the_way_out() -> None:
+    """Seed 7867416."""
+    shop = in_type_change(after=False)
+    for _ in range(2):
+        with pytest.raises(DecisionNeeded, match=r"column `v`.*dropped `_ticdc_old`.*roll the table back"):
+            shop.run()
+
+
+def test_a_type_change_whose_old_values_somebody_dropped_at_its_end_is_done() -> None:
+    shop = in_type_change(after=True)
+    shop.run()
+    assert (shop.rows("t"), shop.condition("t")) == ([(1, "2024-01-01 00:00:00")], "clean")

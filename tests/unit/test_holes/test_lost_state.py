@@ -295,3 +295,33 @@ def test_a_state_that_is_lost_while_an_older_copy_of_it_catches_up(batches: int)
     shop.watermark()
     shop.run()
     assert (shop.rows("t"), shop.rows("u")) == (None, [(1,), (2,), (3,)])
+
+
+@pytest.mark.parametrize("rows", [1, 2, 1000])
+@pytest.mark.parametrize("kept", ["alone", "with one that is as it was"])
+def test_an_older_copy_of_a_table_gets_its_rows_again_after_the_state_was_lost(kept: str, rows: int) -> None:
+    """Seed 7708759: what all tables had applied said that it had them."""
+    shop = Shop()
+    for name in ("t", "u"):
+        shop.sql(f"CREATE TABLE {name} (id INT PRIMARY KEY, v VARCHAR(9))")
+        shop.insert(name, id="1", v="a")
+        shop.insert(name, id="2", v="b")
+    shop.watermark()
+    shop.run()
+    backup = shop.saved()
+    shop.delete("t", id="1")
+    shop.update("t", id="2", v="c")
+    shop.watermark()
+    shop.run()
+    if kept != "alone":
+        shop.insert("u", id="3", v="d")
+        shop.watermark()
+        shop.run()
+    shop.lose_state()
+    shop.lab.lake.restore_table((SCHEMA, "t"), backup)
+    shop.run(rows, again=True)
+    shop.insert("t", id="4", v="e")
+    shop.watermark()
+    shop.run(rows)
+    assert (shop.rows("t"), shop.condition("t")) == ([(2, "c"), (4, "e")], "clean")
+    assert shop.condition("u") == "clean"

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ticdc_spark.errors import DecisionNeeded
+from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.state.conditions import diverged
 from ticdc_spark.replicate.state.progress import TableState
@@ -42,6 +43,16 @@ def stop_if_columns_are_gone(work: TimelineWork, state: TableState) -> None:
     )
 
 
+def stop_if_old_values_are_gone(work: TimelineWork, name: TableName, column: str) -> None:
+    """Stop in the midst of a type change of ``column`` whose old values somebody dropped. Raises: DecisionNeeded"""
+    if OLD_VALUES not in work.batch.sink.columns(name):
+        raise DecisionNeeded(
+            f"`{name[0]}`.`{name[1]}` is in a type change of column `{column}`, and somebody else dropped "
+            f"`{OLD_VALUES}`, with its old values: roll the table back to the snapshot before that, or restore it from "
+            "a backup"
+        )
+
+
 def columns_gone(sink: Sink, state: TableState) -> str:
     """One sentence about columns that somebody else dropped or renamed; ``""``: none. Raises: SinkFault"""
     if state.table is None:
@@ -60,4 +71,4 @@ def _why(gone: Sequence[LakeColumn]) -> str:
     return f"somebody else dropped or renamed columns in the lake: {columns}"
 
 
-__all__ = ["columns_gone", "stop_if_columns_are_gone"]
+__all__ = ["columns_gone", "stop_if_columns_are_gone", "stop_if_old_values_are_gone"]

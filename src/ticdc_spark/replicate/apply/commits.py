@@ -29,6 +29,8 @@ class Commit(msgspec.Struct, frozen=True):
     write: Callable[[Stamp], None]
     aside: str = ""
     """The column whose old values it sets aside."""
+    converts: str = ""
+    """The column that gets the values that were set aside."""
 
 
 def commits_of(
@@ -113,9 +115,22 @@ def _rewriting(work: TimelineWork, name: TableName, rewrite: Rewrite, plan: Evol
         conversion = ColumnConversion(rewrite.expression, before, known.python, work.batch.lake)
     return [
         Commit((at, step), "ddl", lambda stamp: sink.change_columns(name, aside, stamp), column.name),
-        Commit((at, step + 1), "fill", lambda stamp: sink.convert_column(name, OLD_VALUES, column, conversion, stamp)),
-        Commit((at, step + 2), "ddl", lambda stamp: sink.change_columns(name, drop, stamp)),
+        Commit(
+            (at, step + 1),
+            "fill",
+            lambda stamp: sink.convert_column(name, OLD_VALUES, column, conversion, stamp),
+            converts=column.name,
+        ),
+        Commit((at, step + 2), "ddl", lambda stamp: _drop_aside(sink, name, drop, stamp)),
     ]
+
+
+def _drop_aside(sink: sink_base.Sink, name: TableName, drop: ColumnChanges, stamp: Stamp) -> None:
+    """The last commit of a type change; somebody may have dropped the column already."""
+    if OLD_VALUES in sink.columns(name):
+        sink.change_columns(name, drop, stamp)
+    else:
+        sink.stamp(name, stamp)
 
 
 __all__ = ["Commit", "commits_of"]
