@@ -2,13 +2,17 @@
 
 import time
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.kafka_broker import Broker, Record
 from ticdc_spark.errors import SourceFault, UsageError
+from ticdc_spark.model import Offsets
 from ticdc_spark.spark import tasks
+from ticdc_spark.spark.sources import direct_reads
 from ticdc_spark.spark.sources.kafka import KafkaTopicSource
+from ticdc_spark.topics.json_lines import ARROW_SCHEMA
 
 
 def _messages(count: int, size: int = 10) -> list[Record]:
@@ -24,6 +28,19 @@ def values_here(source: KafkaTopicSource) -> list[bytes]:
     assert read is not None
     values: list[bytes] = read.column("value").to_pylist()
     return values
+
+
+def by_tasks(source: KafkaTopicSource, start: Offsets, end: Offsets) -> pa.Table:
+    """What tasks of our own read, run one after the other here."""
+    parts = source.read_parts(start, end)
+    assert parts is not None
+    numbers = [pa.record_batch([pa.array([number])], ["id"]) for number in range(parts.number)]
+    return pa.Table.from_batches(parts.read(numbers), ARROW_SCHEMA)
+
+
+def tuples(read: pa.Table) -> list[tuple[str, int, int, int, bytes, bytes]]:
+    """Messages, ordered by their places."""
+    return sorted(zip(*(column.to_pylist() for column in read.columns), strict=True), key=place)
 
 
 def test_reads_exactly_between_the_offsets(spark: SparkSession, broker: Broker, topic_name: str) -> None:
@@ -54,7 +71,9 @@ def test_reads_exactly_between_the_offsets(spark: SparkSession, broker: Broker, 
     assert source.read(end, end).collect() == []
     here = source.read_here({(topic_name, 0): 90, (topic_name, 1): 0}, end)
     assert here is not None and here.schema.names == read.columns
-    assert sorted(map(tuple, zip(*(column.to_pylist() for column in here.columns), strict=True)), key=place) == rows
+    assert tuples(here) == rows
+    assert tuples(by_tasks(source, {(topic_name, 0): 90, (topic_name, 1): 0}, end)) == rows
+    assert source.read_parts(end, end) is None
     nothing = source.read_here(end, end)
     assert nothing is not None and len(nothing) == 0
     source.close()
@@ -115,6 +134,44 @@ def test_a_cap_counts_bytes_by_a_sample(spark: SparkSession, broker: Broker, top
     assert source.cap(end, end, 1, 1) == end
 
 
+def test_tasks_of_our_own_share_a_partition(
+    spark: SparkSession, broker: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.create_topic(topic_name, 2)
+    broker.produce(topic_name, _messages(1000), 1)
+    source = KafkaTopicSource(spark, broker.servers, topics=[topic_name])
+    monkeypatch.setattr(direct_reads, "_PART_ROWS", 300)
+    parts = source.read_parts({}, source.end_offsets())
+    assert parts is not None and parts.number == min(4, spark.sparkContext.defaultParallelism)
+    found = [
+        set(pa.Table.from_batches(parts.read([pa.record_batch([pa.array([at])], ["id"])])).column("offset").to_pylist())
+        for at in range(parts.number)
+    ]
+    assert set.union(*found) == {*range(1000)} and sum(map(len, found)) == 1000
+
+
+def test_what_tasks_of_our_own_did_not_bring_in_is_read_by_spark(
+    spark: SparkSession, broker: Broker, topic_name: str
+) -> None:
+    """Retention may also remove messages while they are read; and an executor may not have the client."""
+    broker.create_topic(topic_name)
+    broker.produce(topic_name, _messages(20))
+    source = KafkaTopicSource(spark, broker.servers, topics=[topic_name])
+    end = source.end_offsets()
+    parts = source.read_parts({}, end)
+    assert parts is not None
+    broker.trim(topic_name, 0, 12)
+    with pytest.raises(SourceFault, match="out of range"):
+        list(parts.read([pa.record_batch([pa.array([0])], ["id"])]))
+    assert source.read_parts({}, end) is None
+    assert source.read_parts({(topic_name, 0): 15}, end) is not None, "the next batch is another matter"
+    of_java = KafkaTopicSource(
+        spark, broker.servers, topics=[topic_name], options={"kafka.default.api.timeout.ms": "30000"}
+    )
+    assert of_java.read_parts({(topic_name, 0): 15}, end) is None
+    source.close()
+
+
 def test_messages_that_are_gone_are_named(spark: SparkSession, broker: Broker, topic_name: str) -> None:
     broker.create_topic(topic_name)
     broker.produce(topic_name, _messages(20))
@@ -165,6 +222,8 @@ def test_kafka_options_reach_listing_and_reading(spark: SparkSession, broker: Br
     assert [bytes(row.value) for row in every.read({}, every.end_offsets()).collect()] == [b"a", b"b"]
     assert values_here(committed) == [b"a"]
     assert values_here(every) == [b"a", b"b"]
+    assert by_tasks(committed, {}, committed.end_offsets()).column("value").to_pylist() == [b"a"]
+    assert by_tasks(every, {}, every.end_offsets()).column("value").to_pylist() == [b"a", b"b"]
     producer.abort_transaction(30)
     # The broker shows the end of a transaction a moment after it answered the client.
     deadline = time.monotonic() + 30

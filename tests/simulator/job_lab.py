@@ -220,6 +220,9 @@ class BrokerSource:
     def read_here(self, start: Offsets, end: Offsets) -> None:
         raise AssertionError("the log in memory lands nothing else than what read gives")
 
+    def read_parts(self, start: Offsets, end: Offsets) -> None:
+        raise AssertionError("the log in memory lands nothing else than what read gives")
+
     def read(self, start: Offsets, end: Offsets) -> list[Message]:
         there = self.end_offsets()
         return [

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -211,12 +212,17 @@ class Steps:
     def _land(self, number: int, starts: Offsets, end_offsets: Offsets, messages: int) -> list[ControlEvent]:
         while True:
             plan = landing_plan(self.job, self.protocol, self.mode, self.progress, number, self.registry)
-            here = None
-            if self.changelog.lands_here and is_small(messages):
-                here = self.source.read_here(starts, end_offsets)
-            controls = self.changelog.land(self.source.read(starts, end_offsets) if here is None else here, plan)
+            controls = self.changelog.land(self._read(starts, end_offsets, messages), plan)
             if self.registry is None or not self.registry.learn(controls):  # seldom: a schema that is new
                 return controls
+
+    def _read(self, starts: Offsets, end_offsets: Offsets, messages: int) -> Any:
+        """The messages of a batch, about so many, in the form that takes the least work."""
+        found: Any = None
+        if self.changelog.lands_here:
+            found = self.source.read_here(starts, end_offsets) if is_small(messages) else None
+            found = self.source.read_parts(starts, end_offsets) if found is None else found
+        return self.source.read(starts, end_offsets) if found is None else found
 
     def _apply(self, number: int, decided: Decided) -> TimelineResult:
         progress = decided.advanced.progress

@@ -31,7 +31,7 @@ class ChangeLog(Protocol):
 
     @property
     def lands_here(self) -> bool:
-        """Whether ``land`` also takes messages that the driver has read, and opens them itself."""
+        """Whether ``land`` also takes messages that do not come through Spark: read by the driver, or by tasks."""
 
     def newest_generation(self) -> int:
         """The highest generation that has rows in the log; 0: none. Raises: SinkFault"""
@@ -42,7 +42,7 @@ class ChangeLog(Protocol):
     def land(self, messages: Any, plan: LandingPlan) -> list[ControlEvent]:
         """Open a batch of messages into the log, in place of what a former try left of it; returns its control events.
 
-        ``messages``: as the source's ``read`` or ``read_here`` gives them.
+        ``messages``: as the source's ``read``, ``read_here`` or ``read_parts`` gives them.
         Raises: SinkFault, SourceFault
         """
 

@@ -4,6 +4,7 @@ import gc
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 from zipimport import zipimporter
 
@@ -66,6 +67,14 @@ def _nothing() -> None:
 def is_small(rows: int, size: int = 0) -> bool:
     """Whether so many rows, of so many bytes, are done by the driver."""
     return rows <= SMALL_ROWS and size <= SMALL_BYTES
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What tasks read by themselves: how many parts there are, and what makes batches of their numbers."""
+
+    number: int
+    read: ArrowTask
 
 
 class Counter(Protocol):

@@ -7,9 +7,12 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, TypeAlias
 
+import pyarrow as pa
+
 from ticdc_spark.errors import SourceFault, UsageError
 from ticdc_spark.model import Message, Offsets, TopicPartition
 from ticdc_spark.topics.client_options import librdkafka_options
+from ticdc_spark.topics.json_lines import ARROW_SCHEMA
 
 Place: TypeAlias = int | datetime | str
 """An offset, an instant, ``beginning`` or ``end``."""
@@ -139,6 +142,19 @@ class TopicReader:
         wait: float = 0.5,
     ) -> Iterator[list[Message]]:
         """``read`` in lists, of which one comes at least each ``wait`` seconds and may be empty."""
+        for records in self._records(start, end, stopped, patient=patient, at_most=at_most, wait=wait):
+            yield [_message(record) for record in records]
+
+    def tables(self, start: Offsets, end: Offsets) -> Iterator[pa.RecordBatch]:
+        """``read`` in batches of ``ARROW_SCHEMA``."""
+        for records in self._records(start, end, [], patient=False, at_most=10_000, wait=0.5):
+            if records:
+                yield _batch(records)
+
+    def _records(
+        self, start: Offsets, end: Offsets | None, stopped: list[int], *, patient: bool, at_most: int, wait: float
+    ) -> Iterator[list[Any]]:
+        """``batches`` of the client's own records."""
         kafka = self._kafka
         waiting = {p for p in start if end is None or start[p] < end[p]}
         if not waiting:
@@ -148,12 +164,12 @@ class TopicReader:
         while waiting and not stopped:
             with self._asking():
                 messages = self._consumer.consume(at_most, timeout=wait)
-            read: list[Message] = []
+            read: list[Any] = []
             for message in messages:
                 partition = (message.topic(), message.partition())
                 if message.error() is None:
                     if partition in waiting and (end is None or message.offset() < end[partition]):
-                        read.append(_message(message))
+                        read.append(message)
                     at = message.offset() + 1
                 else:
                     at = self._position(message)
@@ -251,6 +267,20 @@ def _message(record: Any) -> Message:
         key=record.key(),
         value=record.value(),
     )
+
+
+def _batch(records: Sequence[Any]) -> pa.RecordBatch:
+    times = [record.timestamp() for record in records]
+    columns = [
+        [record.topic() for record in records],
+        [record.partition() for record in records],
+        [record.offset() for record in records],
+        [millis if kind else None for kind, millis in times],
+        [record.key() for record in records],
+        [record.value() for record in records],
+    ]
+    arrays = [pa.array(cells, field.type) for cells, field in zip(columns, ARROW_SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=ARROW_SCHEMA)
 
 
 __all__ = ["Place", "TopicReader"]

@@ -31,7 +31,7 @@ from ticdc_spark.spark.decode.log_files import (
 )
 from ticdc_spark.spark.decode.log_schema import BUCKETS
 from ticdc_spark.spark.decode.rows import LOG_COLUMNS
-from ticdc_spark.spark.tasks import ArrowTask, chain, is_small
+from ticdc_spark.spark.tasks import ArrowTask, Parts, chain, is_small
 
 DEAD_LETTER_DDL = (
     "generation int, batch bigint, stage string, topic string, partition int, offset bigint, seq int, "
@@ -126,13 +126,15 @@ class IcebergChangeLog:
         """See ``ChangeLog``."""
         return self._files is not None
 
-    def land(self, messages: DataFrame | pa.Table, plan: LandingPlan) -> list[ControlEvent]:
+    def land(self, messages: DataFrame | pa.Table | Parts, plan: LandingPlan) -> list[ControlEvent]:
         """See ``ChangeLog``."""
         what = "the change log cannot be written"
         with faults(what), task_faults(what):
-            rows = (
-                self._land_by_spark(messages, plan) if self._files is None else self._land(messages, plan, self._files)
-            )
+            if self._files is not None:
+                rows = self._land(messages, plan, self._files)
+            else:
+                assert isinstance(messages, DataFrame), "see lands_here"
+                rows = self._land_by_spark(messages, plan)
         return [read_control(Control(**row)) for row in rows]
 
     def _land_by_spark(self, messages: DataFrame, plan: LandingPlan) -> list[dict[str, Any]]:
@@ -145,13 +147,18 @@ class IcebergChangeLog:
         rows: list[dict[str, Any]] = written.select(*CONTROL_COLUMNS).toArrow().to_pylist()
         return rows
 
-    def _land(self, messages: DataFrame | pa.Table, plan: LandingPlan, files: LogTableFiles) -> list[dict[str, Any]]:
+    def _land(
+        self, messages: DataFrame | pa.Table | Parts, plan: LandingPlan, files: LogTableFiles
+    ) -> list[dict[str, Any]]:
         folder = files.batch_folder(plan.generation, plan.batch)
         task = write_log(plan, files.storage, folder, files.field_ids)
         rows: list[dict[str, Any]]
         if isinstance(messages, pa.Table):
             rows = [row for batch in task(messages.to_batches()) for row in batch.to_pylist()]
         else:
+            if isinstance(messages, Parts):
+                task = chain(messages.read, task)
+                messages = self.spark.range(0, messages.number, 1, messages.number)
             rows = messages.mapInArrow(task, CONTROL_DDL).toArrow().to_pylist()
         written = [msgspec.json.decode(row["control"], type=LogFile) for row in rows if row["kind"] == FILE]
         self.fence()

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from ticdc_spark.errors import SourceFault
 from ticdc_spark.model import Offsets, TopicPartition
+from ticdc_spark.spark.tasks import Parts
 
 KeyValue: TypeAlias = tuple[bytes | None, bytes | None]
 """A message's key and value."""
@@ -64,6 +65,14 @@ class Source(Protocol):
         Returns: ``None`` where Spark must read them: they are too large, or this process has no client for them.
 
         Raises: as ``read``
+        """
+
+    def read_parts(self, start: Offsets, end: Offsets) -> Parts | None:
+        """The same, read by tasks in Python with the columns of ``MESSAGES``, and not through Spark's rows.
+
+        Returns: ``None`` where Spark must read them.
+
+        Raises: as ``read``; its tasks too
         """
 
     def close(self) -> None:

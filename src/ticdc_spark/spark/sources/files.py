@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ticdc_spark.model import Offsets, TopicPartition
 from ticdc_spark.spark.sources.base import MESSAGES, KeyValue, OffsetRange, check_start, fair_cut
 from ticdc_spark.spark.sources.faults import keys_and_values
-from ticdc_spark.spark.tasks import is_small
+from ticdc_spark.spark.tasks import Parts, is_small
 from ticdc_spark.topics import json_lines as recorded_json
 from ticdc_spark.topics import parquet as recorded_parquet
 from ticdc_spark.topics.chunk import Chunk, Span
@@ -74,13 +74,19 @@ class RecordedTopicSource:
 
     def read(self, start: Offsets, end: Offsets) -> DataFrame:
         """Read the files that overlap; a large one in several tasks (a ``.gz`` file only from its start, in one)."""
-        spark = self._spark
+        parts = self.read_parts(start, end)
+        if parts is None:
+            return self._spark.createDataFrame([], MESSAGES)
+        # By tasks in Python: Spark's readers know no line's number.
+        return self._spark.range(0, parts.number, 1, parts.number).mapInArrow(parts.read, MESSAGES)
+
+    def read_parts(self, start: Offsets, end: Offsets) -> Parts | None:
+        """See ``Source``."""
         pieces = self._pieces(start, end)
         if not pieces:
-            return spark.createDataFrame([], MESSAGES)
-        # By tasks in Python: Spark's readers know no line's number, and their rows would go through the JVM.
-        tasks = _share_out(pieces, spark.sparkContext.defaultParallelism)
-        return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(_reader(tasks), MESSAGES)
+            return None
+        tasks = _share_out(pieces, self._spark.sparkContext.defaultParallelism)
+        return Parts(len(tasks), _reader(tasks))
 
     def read_here(self, start: Offsets, end: Offsets) -> pa.Table | None:
         """See ``Source``."""

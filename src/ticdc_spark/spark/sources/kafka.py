@@ -18,9 +18,9 @@ from pyspark.sql import functions as f
 from ticdc_spark.errors import SourceFault, UsageError
 from ticdc_spark.model import Offsets, TopicPartition
 from ticdc_spark.spark.sources.base import KeyValue, OffsetRange, check_start, fair_cut
+from ticdc_spark.spark.sources.direct_reads import DirectReads
 from ticdc_spark.spark.sources.faults import keys_and_values
-from ticdc_spark.spark.sources.small_reads import SmallReads
-from ticdc_spark.spark.tasks import is_small
+from ticdc_spark.spark.tasks import Parts, is_small
 
 R = TypeVar("R")
 
@@ -58,7 +58,9 @@ class KafkaTopicSource:
         self._pattern = topic_pattern
         self._starting = starting
         self._options = {"kafka.bootstrap.servers": bootstrap_servers, **(options or {})}
-        self._small = SmallReads(bootstrap_servers, self._options)
+        self._direct = DirectReads(bootstrap_servers, self._options)
+        self._tried: Offsets | None = None
+        """Where the last read by tasks of our own began."""
         self._lock = threading.RLock()
         self._opened: Any = None
         self._admin: Any = None
@@ -135,18 +137,27 @@ class KafkaTopicSource:
 
     def read_here(self, start: Offsets, end: Offsets) -> pa.Table | None:
         """See ``Source``: by librdkafka, where it is installed and takes the options."""
-        if not self._small.is_of_use:
+        if not self._direct.is_of_use:
             return None  # before the offsets are listed, which read does, too
         first = check_start(start, end, self.beginning_offsets(), self.end_offsets())
         if not is_small(sum(end[partition] - offset for partition, offset in first.items())):
             return None
         with self._lock:
-            return self._small.read(first, end)
+            return self._direct.read(first, end)
+
+    def read_parts(self, start: Offsets, end: Offsets) -> Parts | None:
+        """See ``Source``: by librdkafka, too; but what is read a second time, as tasks failed, is read by Spark."""
+        if not self._direct.is_of_use or start == self._tried:
+            return None
+        self._tried = dict(start)
+        first = check_start(start, end, self.beginning_offsets(), self.end_offsets())
+        with self._lock:
+            return self._direct.parts(first, end, self._spark.sparkContext.defaultParallelism)
 
     def close(self) -> None:
         """Close the clients, here and in the JVM."""
         with self._lock:
-            self._small.close()
+            self._direct.close()
             if self._opened is not None:
                 self._opened.close()
                 self._opened = None
