@@ -105,6 +105,8 @@ def test_a_resolved_event_may_have_no_value(value: bytes | None) -> None:
         ("VARBINARY(9)", {"t": 15, "v": "/w=="}, b"\xff"),  # without flags: old
         ("BIT(7)", {"t": 16, "v": 81}, "81"),
         ("JSON", {"t": 245, "v": '{"key1": "value1"}'}, '{"key1": "value1"}'),
+        ("JSON", {"t": 251, "v": "WzEsICLDqSJd"}, '[1, "é"]'),
+        ("JSON", {"t": 251, "v": None}, None),
         ("DECIMAL(20,7)", {"t": 246, "v": "129012.1230000"}, "129012.1230000"),
         ("ENUM('a')", {"t": 247, "v": 1}, "1"),
         ("SET('a','b')", {"t": 248, "v": 3}, "3"),
@@ -135,6 +137,8 @@ def test_a_timestamp_needs_the_changefeeds_zone() -> None:
     [
         ("INT", {"t": 15, "f": 64, "v": "x"}, "int"),
         ("INT", {"t": 246, "f": 65, "v": 1}, "another version"),
+        ("JSON", {"t": 252, "v": "WzEsICLDqSJd"}, "another version"),
+        ("JSON", {"t": 251, "v": "[1]"}, "not base64"),
         ("INT", {"t": 3, "f": 65, "v": "1"}, "Expected `int | null`"),
         ("INT", {"t": 3, "f": 65}, "missing required field `v`"),
         ("FLOAT", {"t": 4, "f": 65, "v": 1.23456789e39}, "32-bit"),

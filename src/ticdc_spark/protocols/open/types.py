@@ -111,6 +111,17 @@ def _read_plain(column_type: ColumnType, _: ReadOptions, codes: frozenset[int]) 
     return read
 
 
+def _read_json(column_type: ColumnType, _: ReadOptions, codes: frozenset[int]) -> Read:
+    def read(cell: TextCell) -> Value:
+        if cell.t == _LARGE["longtext"]:  # MariaDB's, which calls it JSON in DDL alone
+            return None if cell.v is None else _text_or_bytes(_base64(cell.v), False)
+        if cell.t not in codes:
+            _checked(codes, column_type, cell)
+        return cell.v
+
+    return read
+
+
 def _read_timestamp(column_type: ColumnType, options: ReadOptions, codes: frozenset[int]) -> Read:
     zone, ambiguous = options.source_timezone, options.ambiguous_timestamp
 
@@ -226,7 +237,7 @@ CODECS: Mapping[str, TypeCodec] = {
     **_codecs(TextCell, _read_plain, _write_plain, {"time": 11}),
     **_codecs(TextCell, _read_plain, _write_plain, {"datetime": 12}),
     **_codecs(TextCell, _read_timestamp, _write_timestamp, {"timestamp": 7}),
-    **_codecs(TextCell, _read_plain, _write_plain, {"json": 245}),
+    **_codecs(TextCell, _read_json, _write_plain, {"json": 245}),
     **_codecs(TextCell, _read_plain, _write_plain, {"vector": 225}),
     **_codecs(TextCell, _read_string, _write_string, _STRINGS),
     **_codecs(BytesCell, _read_large, _write_large, _LARGE),
