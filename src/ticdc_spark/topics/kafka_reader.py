@@ -147,7 +147,8 @@ class TopicReader:
 
     def tables(self, start: Offsets, end: Offsets) -> Iterator[pa.RecordBatch]:
         """``read`` in batches of ``ARROW_SCHEMA``."""
-        for records in self._records(start, end, [], patient=False, at_most=10_000, wait=0.5):
+        # A short wait, as each call waits so long for more at the end; and few, as messages may be large.
+        for records in self._records(start, end, [], patient=False, at_most=5000, wait=0.1):
             if records:
                 yield _batch(records)
 
