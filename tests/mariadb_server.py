@@ -43,6 +43,10 @@ class Server:
     def start(self) -> None:
         """Start, and wait until a client is answered."""
         options = ["--no-defaults", f"--basedir={self._base}", f"--datadir={self._data}", f"--port={self.port}"]
+        # A server that starts removes temporary tables of others that it finds in a folder for all.
+        temporary = self.folder / "tmp"
+        temporary.mkdir(exist_ok=True)
+        options += [f"--tmpdir={temporary}"]
         options += ["--bind-address=127.0.0.1", f"--socket={self.folder / 's'}", "--skip-name-resolve"]
         options += ["--user=root"] if os.geteuid() == 0 else []
         options += self._options

@@ -1,17 +1,24 @@
 """The Kafka source against a real broker."""
 
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.kafka_broker import Broker, Record
+from tests.spark.simple_topic import insert, table
+from ticdc_spark.config.load import load_job
 from ticdc_spark.errors import SourceFault, UsageError
 from ticdc_spark.model import Offsets
+from ticdc_spark.protocols.simple.decode import SimpleConfig, encoder
+from ticdc_spark.replicate import loop
 from ticdc_spark.spark import tasks
 from ticdc_spark.spark.sources import direct_reads
 from ticdc_spark.spark.sources.kafka import KafkaTopicSource
+from ticdc_spark.spark.tasks import ArrowTask
 from ticdc_spark.topics.json_lines import ARROW_SCHEMA
 
 
@@ -150,10 +157,8 @@ def test_tasks_of_our_own_share_a_partition(
     assert set.union(*found) == {*range(1000)} and sum(map(len, found)) == 1000
 
 
-def test_what_tasks_of_our_own_did_not_bring_in_is_read_by_spark(
-    spark: SparkSession, broker: Broker, topic_name: str
-) -> None:
-    """Retention may also remove messages while they are read; and an executor may not have the client."""
+def test_tasks_of_our_own_name_what_is_gone(spark: SparkSession, broker: Broker, topic_name: str) -> None:
+    """Retention may also remove messages while they are read."""
     broker.create_topic(topic_name)
     broker.produce(topic_name, _messages(20))
     source = KafkaTopicSource(spark, broker.servers, topics=[topic_name])
@@ -163,8 +168,6 @@ def test_what_tasks_of_our_own_did_not_bring_in_is_read_by_spark(
     broker.trim(topic_name, 0, 12)
     with pytest.raises(SourceFault, match="out of range"):
         list(parts.read([pa.record_batch([pa.array([0])], ["id"])]))
-    assert source.read_parts({}, end) is None
-    assert source.read_parts({(topic_name, 0): 15}, end) is not None, "the next batch is another matter"
     of_java = KafkaTopicSource(
         spark, broker.servers, topics=[topic_name], options={"kafka.default.api.timeout.ms": "30000"}
     )
@@ -252,3 +255,36 @@ def test_a_broker_that_was_away_is_found_again(spark: SparkSession, broker: Brok
 def test_a_server_that_cannot_be_is_a_fault(spark: SparkSession) -> None:
     with pytest.raises(SourceFault, match=r"no\.such\.host\.invalid.*bootstrap"):
         KafkaTopicSource(spark, "no.such.host.invalid:9092", topics=["t"]).end_offsets()
+
+
+def test_a_job_whose_tasks_cannot_read_goes_on_by_the_source_of_spark(
+    spark: SparkSession,
+    broker: Broker,
+    topic_name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Executors may lack the client, or a file of the login, that the driver has."""
+
+    def fails(_servers: str, _options: object, _shares: object) -> ArrowTask:
+        def read(_batches: object) -> Iterator[pa.RecordBatch]:
+            raise SourceFault("on an executor: reading topics needs the Kafka client")
+            yield
+
+        return read
+
+    broker.create_topic(topic_name)
+    simple, known = encoder(SimpleConfig()), table(1)
+    sent = [simple.bootstrap(known), *simple.rows([insert(known, 10 + at, id=str(at)) for at in range(3)])]
+    broker.produce(topic_name, [(one.key, one.value) for one in [*sent, simple.watermark(100)] if one is not None])
+    monkeypatch.setattr(tasks, "SMALL_ROWS", 0)
+    monkeypatch.setattr(direct_reads, "_read_shares", fails)
+    (tmp_path / "job.toml").write_text(
+        f'[job]\nname = "by-spark"\nstate = "state"\n[source]\nkind = "kafka"\nprotocol = "simple"\n'
+        f'bootstrap-servers = "{broker.servers}"\ntopics = ["{topic_name}"]\n'
+        '[sink]\nkind = "iceberg"\nwarehouse = "lake"\n'
+    )
+    with caplog.at_level("WARNING"):
+        assert loop.run(load_job(tmp_path / "job.toml"), once=True).rows == 3
+    assert "cannot read the topic themselves" in caplog.text and "needs the Kafka client" in caplog.text

@@ -10,7 +10,7 @@ import msgspec
 from ticdc_spark import failpoints
 from ticdc_spark.capture.snapshot.base import SnapshotReader
 from ticdc_spark.config.job import Job
-from ticdc_spark.errors import UsageError
+from ticdc_spark.errors import SinkFault, SourceFault, UsageError
 from ticdc_spark.model import Offsets, Table, TableName
 from ticdc_spark.mysql import tso_physical_ms
 from ticdc_spark.replicate.apply.batch import Batch
@@ -44,7 +44,7 @@ from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.mark import NO_MARK
 from ticdc_spark.spark.decode.control import ControlEvent
 from ticdc_spark.spark.sources.base import Source
-from ticdc_spark.spark.tasks import is_small
+from ticdc_spark.spark.tasks import Parts, is_small
 
 log = logging.getLogger(__name__)
 PRUNE_EVERY = 10
@@ -98,6 +98,8 @@ class Steps:
         elif loads := [table for table in self.progress.tables if table.load is not None]:
             names = ", ".join(f"{table.schema}.{table.name}" for table in loads)
             raise UsageError(f"{job.file}: [snapshot]: missing; {names} stands still for a full read that is under way")
+        self._by_parts = True
+        """Landing tasks may read the topic themselves."""
         self._first = True
         """Nothing was done in this run yet."""
         self.seconds: dict[str, float] = {}
@@ -212,7 +214,16 @@ class Steps:
     def _land(self, number: int, starts: Offsets, end_offsets: Offsets, messages: int) -> list[ControlEvent]:
         while True:
             plan = landing_plan(self.job, self.protocol, self.mode, self.progress, number, self.registry)
-            controls = self.changelog.land(self._read(starts, end_offsets, messages), plan)
+            found = self._read(starts, end_offsets, messages)
+            try:
+                controls = self.changelog.land(found, plan)
+            except (SinkFault, SourceFault) as fault:
+                if not isinstance(found, Parts) or self.source.is_recorded:
+                    raise
+                # An executor may lack the client or a file of the login, or reach no broker, where Spark's does.
+                log.warning("landing tasks cannot read the topic themselves, Spark's source reads it: %s", fault)
+                self._by_parts = False
+                controls = self.changelog.land(self.source.read(starts, end_offsets), plan)
             if self.registry is None or not self.registry.learn(controls):  # seldom: a schema that is new
                 return controls
 
@@ -221,7 +232,8 @@ class Steps:
         found: Any = None
         if self.changelog.lands_here:
             found = self.source.read_here(starts, end_offsets) if is_small(messages) else None
-            found = self.source.read_parts(starts, end_offsets) if found is None else found
+            if found is None and self._by_parts:
+                found = self.source.read_parts(starts, end_offsets)
         return self.source.read(starts, end_offsets) if found is None else found
 
     def _apply(self, number: int, decided: Decided) -> TimelineResult:

@@ -166,18 +166,20 @@ class TopicReader:
             with self._asking():
                 messages = self._consumer.consume(at_most, timeout=wait)
             read: list[Any] = []
+            answered = False
             for message in messages:
                 partition = (message.topic(), message.partition())
+                answered |= partition in waiting
                 if message.error() is None:
                     if partition in waiting and (end is None or message.offset() < end[partition]):
                         read.append(message)
                     at = message.offset() + 1
                 else:
                     at = self._position(message)
-                if end is not None and at >= end[partition]:
+                if end is not None and partition in waiting and at >= end[partition]:
                     waiting.discard(partition)
             yield read
-            if messages:
+            if answered:
                 heard = time.monotonic()
                 self._faults = []
             elif (end is None or patient) and self._is_gone():

@@ -175,3 +175,56 @@ def test_a_type_change_whose_old_values_somebody_dropped_at_its_end_is_done() ->
     shop = in_type_change(after=True)
     shop.run()
     assert (shop.rows("t"), shop.condition("t")) == ([(1, "2024-01-01 00:00:00")], "clean")
+
+
+@pytest.mark.parametrize("protocol", ["simple", "canal-json", "debezium"])
+@pytest.mark.parametrize("ddl", ["MODIFY COLUMN v VARCHAR(30)", "ADD COLUMN n INT NOT NULL DEFAULT 7"])
+@pytest.mark.parametrize("first", ["RENAME TABLE t TO u", "ALTER TABLE t ADD COLUMN a INT NOT NULL DEFAULT 5"])
+def test_the_second_of_two_ddls_of_one_commit_ts_is_done_whole_after_every_death(
+    first: str, ddl: str, protocol: str
+) -> None:
+    """Its commits follow those of the first: one in the middle is not the last."""
+    name = "u" if first.startswith("RENAME") else "t"
+
+    def make() -> Shop:
+        shop = Shop(protocol, source_timezone="America/New_York")
+        shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v DATETIME)")
+        shop.insert("t", id="1", v="2024-01-01 00:00:00")
+        shop.watermark()
+        shop.run()
+        change = shop.change(first)
+        shop.send_ddl(change)
+        shop.send_ddl(shop.change(f"ALTER TABLE {name} {ddl}", ts=change.commit_ts))
+        shop.watermark()
+        return shop
+
+    def seen(shop: Shop) -> object:
+        return shop.columns(name), shop.rows(name), shop.condition(name)
+
+    whole = make()
+    whole.run()
+    wanted = seen(whole)
+
+    def judge(shop: Shop) -> None:
+        assert seen(shop) == wanted
+
+    assert after_every_death(make, judge) > 5
+
+
+@pytest.mark.parametrize("ddl", ["MODIFY COLUMN v VARCHAR(30), RENAME TO u", "RENAME TO u, ADD COLUMN n INT DEFAULT 7"])
+def test_an_alter_that_renames_too_is_done_whole_after_every_death(ddl: str) -> None:
+    def make() -> Shop:
+        shop = Shop(source_timezone="America/New_York")
+        shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v DATETIME)")
+        shop.insert("t", id="1", v="2024-01-01 00:00:00")
+        shop.sql(f"ALTER TABLE t {ddl}")
+        shop.watermark()
+        return shop
+
+    whole = make()
+    whole.run()
+
+    def judge(shop: Shop) -> None:
+        assert (shop.columns("u"), shop.rows("u")) == (whole.columns("u"), whole.rows("u"))
+
+    assert after_every_death(make, judge) > 5

@@ -325,3 +325,38 @@ def test_an_older_copy_of_a_table_gets_its_rows_again_after_the_state_was_lost(k
     shop.run(rows)
     assert (shop.rows("t"), shop.condition("t")) == ([(2, "c"), (4, "e")], "clean")
     assert shop.condition("u") == "clean"
+
+
+@pytest.mark.parametrize("rows", [1, 2, 1000])
+@pytest.mark.parametrize(
+    "ddl", ["ALTER TABLE t ADD COLUMN n INT DEFAULT 7", "TRUNCATE TABLE t", "ALTER TABLE t DROP COLUMN v"]
+)
+@pytest.mark.parametrize("protocol", ["simple", "canal-json", "debezium"])
+def test_an_older_copy_of_a_table_gets_its_ddls_again_after_the_state_was_lost(
+    protocol: str, ddl: str, rows: int
+) -> None:
+    shop = Shop(protocol)
+    for name in ("t", "u"):
+        shop.sql(f"CREATE TABLE {name} (id INT PRIMARY KEY, v VARCHAR(9))")
+        shop.insert(name, id="1", v="a")
+        shop.insert(name, id="2", v="b")
+    shop.watermark()
+    shop.run()
+    backup = shop.saved()
+    shop.delete("t", id="1")
+    shop.sql(ddl)
+    shop.insert("t", id="5")
+    shop.watermark()
+    shop.run()
+    for key in ("3", "4"):
+        shop.insert("u", id=key, v="c")
+        shop.watermark()
+        shop.run()
+    wanted = shop.columns("t"), shop.rows("t")
+    shop.lose_state()
+    shop.lab.lake.restore_table((SCHEMA, "t"), backup)
+    shop.run(rows, again=True)
+    shop.watermark()
+    shop.run(rows)
+    assert (shop.columns("t"), shop.rows("t"), shop.condition("t")) == (*wanted, "clean")
+    assert shop.condition("u") == "clean"

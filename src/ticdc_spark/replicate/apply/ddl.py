@@ -343,7 +343,7 @@ def alter(
     assert state is not None, "a table of the lake has a state"
     if work.mark(new)[0] > at:
         return  # It has been through this and more.
-    if state.ddl_ts == at and state.ddl_step >= step:
+    if state.ddl_ts == at and state.ddl_step >= step and state.table == act.table:
         return  # Its last commit was made: what somebody did to the columns since is none of it.
     if work.mark(new) < (at, step):
         stop_if_columns_are_gone(work, state)

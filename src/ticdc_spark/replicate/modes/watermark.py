@@ -200,7 +200,10 @@ def _is_replay(progress: Progress, change: SchemaChange, states: Mapping[TableNa
         return False
     named = tables_of(change)
     if ts <= progress.replay_below:
-        return not any(name in states and states[name].behind and states[name].applied < ts for name in named)
+        late = {(one.schema, one.name) for one in progress.catching_up}
+        return not any(
+            name in states and (states[name].behind or name in late) and states[name].applied < ts for name in named
+        )
     return not any(name not in states or states[name].applied < ts for name in named)
 
 

@@ -113,7 +113,11 @@ def share_out(backlog: Mapping[TopicPartition, tuple[int, int]], parallelism: in
 
 def _read_shares(servers: str, options: Mapping[str, str], shares: Sequence[Sequence[Range]]) -> ArrowTask:
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with TopicReader(servers, options) as reader:
+        try:
+            opened = TopicReader(servers, options)
+        except UsageError as error:
+            raise SourceFault(f"on an executor: {error}") from error
+        with opened as reader:
             for batch in batches:
                 for number in batch.column(0).to_pylist():
                     first = {place: begins for place, begins, _ in shares[number]}

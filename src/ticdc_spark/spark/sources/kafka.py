@@ -59,8 +59,6 @@ class KafkaTopicSource:
         self._starting = starting
         self._options = {"kafka.bootstrap.servers": bootstrap_servers, **(options or {})}
         self._direct = DirectReads(bootstrap_servers, self._options)
-        self._tried: Offsets | None = None
-        """Where the last read by tasks of our own began."""
         self._lock = threading.RLock()
         self._opened: Any = None
         self._admin: Any = None
@@ -146,10 +144,9 @@ class KafkaTopicSource:
             return self._direct.read(first, end)
 
     def read_parts(self, start: Offsets, end: Offsets) -> Parts | None:
-        """See ``Source``: by librdkafka, too; but what is read a second time, as tasks failed, is read by Spark."""
-        if not self._direct.is_of_use or start == self._tried:
+        """See ``Source``: by librdkafka, too."""
+        if not self._direct.is_of_use:
             return None
-        self._tried = dict(start)
         first = check_start(start, end, self.beginning_offsets(), self.end_offsets())
         with self._lock:
             return self._direct.parts(first, end, self._spark.sparkContext.defaultParallelism)
