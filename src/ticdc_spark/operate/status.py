@@ -352,7 +352,10 @@ def table_status(
     elif behind:
         detail = f"it is behind the others: topic {behind}, which it came from, is not read"
     elif behind is not None:
-        detail = "it is behind the others: it came late and catches up, or shares a DDL with a table that stands still"
+        detail = (
+            "it is behind the others: it came late, or the state was lost, and it catches up; or it shares a DDL with "
+            "a table that stands still"
+        )
     elif table.clean and table.origin == "snapshot" and not table.topics:
         detail = "it was read in full, and no message of it has come since: does the changefeed send it?"
     elif table.clean:
