@@ -5,7 +5,7 @@ For the protocols that carry only SQL (Open, canal-json), for schema files, and 
 """
 
 from ticdc_spark.ddl.effect import Altered, DdlEffect, Kind, MovedRows, apply_ddl, classify, fold, parse_create
-from ticdc_spark.ddl.names import column_renames, ddl_tables
+from ticdc_spark.ddl.names import column_renames, ddl_tables, replaced_columns
 from ticdc_spark.ddl.statements import Charset
 
 __all__ = [
@@ -20,4 +20,5 @@ __all__ = [
     "ddl_tables",
     "fold",
     "parse_create",
+    "replaced_columns",
 ]

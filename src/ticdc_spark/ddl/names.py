@@ -3,9 +3,11 @@
 from ticdc_spark.ddl.lex import Name
 from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.statements import (
+    AddColumn,
     AlterTable,
     ChangeColumn,
     CreateTable,
+    DropColumn,
     DropTables,
     MoveRows,
     RenameColumn,
@@ -33,6 +35,18 @@ def column_renames(sql: str) -> dict[str, str]:
         elif isinstance(part, ChangeColumn) and part.old.lower() != part.definition.column.name.lower():
             renames[part.old] = part.definition.column.name
     return renames
+
+
+def replaced_columns(sql: str) -> tuple[str, ...]:
+    """Columns that an ALTER TABLE drops and adds again under their name, as the ADD has it: all rows get the default.
+
+    Raises: MessageError if the SQL cannot be read.
+    """
+    statement = parse(sql)
+    parts = statement.parts if isinstance(statement, AlterTable) else ()
+    dropped = {part.name.lower() for part in parts if isinstance(part, DropColumn)}
+    added = [part.definition.column.name for part in parts if isinstance(part, AddColumn)]
+    return tuple(name for name in added if name.lower() in dropped)
 
 
 def ddl_tables(sql: str, default_schema: str) -> tuple[tuple[TableName, ...], tuple[TableName, ...]]:

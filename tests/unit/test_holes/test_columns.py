@@ -228,3 +228,16 @@ def test_an_alter_that_renames_too_is_done_whole_after_every_death(ddl: str) -> 
         assert (shop.columns("u"), shop.rows("u")) == (whole.columns("u"), whole.rows("u"))
 
     assert after_every_death(make, judge) > 5
+
+
+@pytest.mark.parametrize("protocol", ["simple", "canal-json", "debezium"])
+def test_a_column_that_one_alter_drops_and_adds_again_marks_the_table(protocol: str) -> None:
+    """The source has the default in every row then; schemas alone do not show it."""
+    shop = Shop(protocol)
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    shop.insert("t", id="1", v="5")
+    shop.sql("ALTER TABLE t DROP COLUMN v, ADD COLUMN `V` BIGINT NOT NULL DEFAULT 3")
+    shop.watermark()
+    shop.run()
+    assert shop.condition("t") == "diverged"
+    assert "dropped and added by one ALTER" in shop.status("t").detail

@@ -74,7 +74,8 @@ def commits_of(
         commits += _rewriting(work, name, rewrite, plan, (at, step + 1))
         step += 3
     stamped = [Commit((at, step), "stamp", lambda stamp: sink.stamp(name, stamp))]
-    return commits or stamped, "; ".join(plan.inexact)
+    stays = (f"column `{column}` was dropped and added by one ALTER: the old values stay" for column in act.replaced)
+    return commits or stamped, "; ".join((*plan.inexact, *stays))
 
 
 def _refuse_taken(name: TableName, changes: ColumnChanges, have: Mapping[str, str], ts: int) -> None:

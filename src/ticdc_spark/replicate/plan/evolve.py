@@ -9,7 +9,7 @@ from typing import TypeAlias, assert_never
 
 import msgspec
 
-from ticdc_spark.ddl import column_renames
+from ticdc_spark.ddl import column_renames, replaced_columns
 from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.statements import (
     AlterTable,
@@ -66,6 +66,8 @@ class Alter(msgspec.Struct, frozen=True):
     table: Table
     renames: dict[str, str]
     """Columns, old name to new."""
+    replaced: tuple[str, ...] = ()
+    """Columns that it drops and adds again under their name."""
 
 
 class Enter(msgspec.Struct, frozen=True):
@@ -168,13 +170,13 @@ def _alter(statement: RenameTables | AlterTable, change: SchemaChange) -> Action
             rows_only = all(isinstance(part, MoveRows) for part in statement.parts)
             return Refused(f"{moves[0]} changes rows without row messages", rows_only)
         if not any(isinstance(part, RenameTo) for part in statement.parts):
-            return Alter(old, change.table, column_renames(change.query))
+            return Alter(old, change.table, column_renames(change.query), replaced_columns(change.query))
     if change.pre_table is not None:
         old = (change.pre_table.schema, change.pre_table.name)
     else:
         schema, name = statement.name if isinstance(statement, AlterTable) else statement.pairs[0][0]
         old = (schema or change.schema, name)
-    return Alter(old, change.table, column_renames(change.query))
+    return Alter(old, change.table, column_renames(change.query), replaced_columns(change.query))
 
 
 def names(act: Action, tables: Mapping[TableName, object]) -> tuple[TableName, ...]:
