@@ -118,6 +118,10 @@ class TiCdc:
         """Whether the changefeed's filter leaves a table out."""
         return not self.widened and uid == self.feed.withheld
 
+    def is_hidden(self, uid: Uid) -> bool:
+        """Whether nothing that can be read names a table: all of its messages are mangled."""
+        return uid in self.mangled and all(uid != shown for shown, _ in self._shown)
+
     def names_in(self, uid: Uid, topic: str) -> set[Name]:
         """The names that a table has had and that a topic is of."""
         return {name for name in self.sent[uid].names if self._topic(*name) == topic}

@@ -217,7 +217,7 @@ class World:
 
     def is_unknowable(self, uid: Uid) -> bool:
         """Whether no job could see that something of a table is gone."""
-        return uid in self.excuses.unknowable or uid in self.ticdc.unnamed
+        return uid in self.excuses.unknowable or uid in self.ticdc.unnamed or self.ticdc.is_hidden(uid)
 
     def is_renamed(self, uid: Uid) -> bool:
         """Whether messages have had several names of a table."""
