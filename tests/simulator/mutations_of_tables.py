@@ -178,7 +178,7 @@ DDL = (
     one(
         "a renamed column is a new one",
         f"{_PLAN}.evolve:_alter",
-        "return Alter(old, change.table, column_renames(change.query))\n    if",
+        "return Alter(old, change.table, column_renames(change.query), replaced_columns(change.query))\n    if",
         "return Alter(old, change.table, {})\n    if",
     ),
     one(
