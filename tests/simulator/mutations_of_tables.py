@@ -178,8 +178,8 @@ DDL = (
     one(
         "a renamed column is a new one",
         f"{_PLAN}.evolve:_alter",
-        "return Alter(old, change.table, column_renames(change.query), replaced_columns(change.query))\n    if",
-        "return Alter(old, change.table, {})\n    if",
+        "return Alter(old, change.table, column_renames(change.query), replaced_columns(change.query))",
+        "return Alter(old, change.table, {})",
     ),
     one(
         "a new column's default is not given to the rows that are there",

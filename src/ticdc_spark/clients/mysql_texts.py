@@ -47,12 +47,25 @@ def raw_literal(kind: ColumnType, value: bytes) -> str:
     return f"_{kind.charset} X'{value.hex()}'"
 
 
-def raw_readers(kinds: Sequence[ColumnType], ask: Ask) -> dict[int, Callable[[Any], Value]]:
+def asks(cursor: Any) -> Ask:
+    """Queries by a cursor of PyMySQL."""
+
+    def ask(query: str) -> str:
+        cursor.execute(query)
+        return str(cursor.fetchone()[0])
+
+    return ask
+
+
+def raw_readers(
+    kinds: Sequence[ColumnType], ask: Ask, known: dict[str, Decode] | None = None
+) -> dict[int, Callable[[Any], Value]]:
     """What makes values of the cells that ``selected_raw`` gives of columns for which ``is_raw``, by their place: text,
-    or the bytes where the server has no character for some of them."""
-    charsets = sorted({kind.charset or "" for kind in kinds if is_raw(kind)})
-    decoders = {charset: or_bytes(decoder(charset, ask)) for charset in charsets}
-    return {at: decoders[kind.charset or ""] for at, kind in enumerate(kinds) if is_raw(kind)}
+    or the bytes where the server has no character for some of them. ``known``: keeps decoders of one server."""
+    decoders = {} if known is None else known
+    for charset in sorted({kind.charset or "" for kind in kinds if is_raw(kind)} - decoders.keys()):
+        decoders[charset] = decoder(charset, ask)
+    return {at: or_bytes(decoders[kind.charset or ""]) for at, kind in enumerate(kinds) if is_raw(kind)}
 
 
 def decoder(charset: str, ask: Ask) -> Decode:
@@ -136,5 +149,15 @@ def _characters(known: dict[bytes, str], three: bytes | None) -> re.Pattern[byte
     return re.compile(b"|".join(filter(None, [*parts, b"[" + begins + b"].", b"."])), re.DOTALL)
 
 
-__all__ = ["MULTI_BYTE", "Decode", "decoder", "is_raw", "multi_byte", "or_bytes", "raw_literal", "raw_readers",
-           "selected_raw"]  # fmt: skip
+__all__ = [
+    "MULTI_BYTE",
+    "Decode",
+    "asks",
+    "decoder",
+    "is_raw",
+    "multi_byte",
+    "or_bytes",
+    "raw_literal",
+    "raw_readers",
+    "selected_raw",
+]

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any, TypeAlias
 
 from ticdc_spark.clients.mysql import HIDDEN, MISSING, TOO_OLD, connect, connection_options, driver, quoted, selected
-from ticdc_spark.clients.mysql_texts import Ask, is_raw, raw_readers, selected_raw
+from ticdc_spark.clients.mysql_texts import Decode, asks, is_raw, raw_readers, selected_raw
 from ticdc_spark.errors import MessageError, SourceFault
 from ticdc_spark.model import ColumnType, Row, Table, Value
 from ticdc_spark.mysql import (
@@ -45,6 +45,8 @@ class Upstream(AbstractContextManager["Upstream"]):
         self._where = f"{self._options['host']}:{self._options['port']}"
         self._mysql = driver()
         self._connection: Any = None
+        self._decoders: dict[str, Decode] = {}
+        """Of character sets, by the server's tables."""
         self.exact = True
         """Whether rows are as of their commit ts; known after the first lookup."""
 
@@ -54,6 +56,7 @@ class Upstream(AbstractContextManager["Upstream"]):
     def close(self) -> None:
         """Close the connection."""
         connection, self._connection = self._connection, None
+        self._decoders = {}
         if connection is not None and connection.open:
             connection.close()
 
@@ -69,7 +72,7 @@ class Upstream(AbstractContextManager["Upstream"]):
         rows: dict[tuple[Value, ...], Row] = {}
         try:
             with self._connected().cursor() as cursor:
-                query = _Query(table, {} if self.exact else _raw_types(cursor, table), _asks(cursor))
+                query = _Query(table, {} if self.exact else _raw_types(cursor, table), cursor, self._decoders)
                 if self.exact:
                     cursor.execute("SET @@tidb_snapshot = %s", (str(commit_ts),))
                 try:
@@ -139,8 +142,9 @@ class Upstream(AbstractContextManager["Upstream"]):
 class _Query:
     """A table's query by keys, and how its rows are read."""
 
-    def __init__(self, table: Table, raw: Mapping[str, ColumnType], ask: Ask) -> None:
-        """``raw``: the types of texts that are read as they lie there, by their names in lower case."""
+    def __init__(self, table: Table, raw: Mapping[str, ColumnType], cursor: Any, decoders: dict[str, Decode]) -> None:
+        """``raw``: the types of texts that are read as they lie there, by their names in lower case. ``decoders``:
+        those of the server that are known."""
         columns = [column for column in table.columns if not column.name.startswith(HIDDEN)]
         types = {column.name: column.type for column in columns}
         self._names = [column.name for column in columns]
@@ -148,7 +152,7 @@ class _Query:
         if not self._keys:
             raise MessageError(f"`{table.schema}`.`{table.name}` has no handle key to look rows up by")
         kinds = [raw.get(column.name.casefold(), _NOT_RAW) if is_text(column.type) else _NOT_RAW for column in columns]
-        own = raw_readers(kinds, ask)
+        own = raw_readers(kinds, asks(cursor), decoders)
         self._reads = [own.get(at) or cell_reader(column.type) for at, column in enumerate(columns)]
         self._writes = [(name, _writer(types[name])) for name in self._keys]
         chosen = ", ".join(
@@ -185,14 +189,6 @@ def _raw_types(cursor: Any, table: Table) -> dict[str, ColumnType]:
     cursor.execute(_CHARSETS, (table.schema, table.name))
     kinds = {str(name).casefold(): ColumnType(name="text", charset=str(charset)) for name, charset in cursor.fetchall()}
     return {name: kind for name, kind in kinds.items() if is_raw(kind)}
-
-
-def _asks(cursor: Any) -> Ask:
-    def ask(query: str) -> str:
-        cursor.execute(query)
-        return str(cursor.fetchone()[0])
-
-    return ask
 
 
 CellReader: TypeAlias = Callable[[Any], Value]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.simulator.seams import Copy
 from tests.unit.test_holes.shop import SCHEMA, Shop
 from ticdc_spark.errors import SourceChanged
 from ticdc_spark.model import SchemaChange
@@ -297,18 +298,23 @@ def test_a_state_that_is_lost_while_an_older_copy_of_it_catches_up(batches: int)
     assert (shop.rows("t"), shop.rows("u")) == (None, [(1,), (2,), (3,)])
 
 
-@pytest.mark.parametrize("rows", [1, 2, 1000])
-@pytest.mark.parametrize("kept", ["alone", "with one that is as it was"])
-def test_an_older_copy_of_a_table_gets_its_rows_again_after_the_state_was_lost(kept: str, rows: int) -> None:
-    """Seed 7708759: what all tables had applied said that it had them."""
-    shop = Shop()
+def two_tables(protocol: str = "simple") -> tuple[Shop, Copy]:
+    """Two tables with rows, and a backup of them."""
+    shop = Shop(protocol)
     for name in ("t", "u"):
         shop.sql(f"CREATE TABLE {name} (id INT PRIMARY KEY, v VARCHAR(9))")
         shop.insert(name, id="1", v="a")
         shop.insert(name, id="2", v="b")
     shop.watermark()
     shop.run()
-    backup = shop.saved()
+    return shop, shop.saved()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 1000])
+@pytest.mark.parametrize("kept", ["alone", "with one that is as it was"])
+def test_an_older_copy_of_a_table_gets_its_rows_again_after_the_state_was_lost(kept: str, rows: int) -> None:
+    """Seed 7708759: what all tables had applied said that it had them."""
+    shop, backup = two_tables()
     shop.delete("t", id="1")
     shop.update("t", id="2", v="c")
     shop.watermark()
@@ -335,14 +341,7 @@ def test_an_older_copy_of_a_table_gets_its_rows_again_after_the_state_was_lost(k
 def test_an_older_copy_of_a_table_gets_its_ddls_again_after_the_state_was_lost(
     protocol: str, ddl: str, rows: int
 ) -> None:
-    shop = Shop(protocol)
-    for name in ("t", "u"):
-        shop.sql(f"CREATE TABLE {name} (id INT PRIMARY KEY, v VARCHAR(9))")
-        shop.insert(name, id="1", v="a")
-        shop.insert(name, id="2", v="b")
-    shop.watermark()
-    shop.run()
-    backup = shop.saved()
+    shop, backup = two_tables(protocol)
     shop.delete("t", id="1")
     shop.sql(ddl)
     shop.insert("t", id="5")

@@ -27,7 +27,7 @@ from ticdc_spark.capture.snapshot.keys import (
 from ticdc_spark.capture.snapshot.typed import typed
 from ticdc_spark.clients.mysql import TOO_OLD, connect, connection_options, driver, quoted, selected
 from ticdc_spark.clients.mysql_rows import RowStream
-from ticdc_spark.clients.mysql_texts import raw_readers, selected_raw
+from ticdc_spark.clients.mysql_texts import asks, raw_readers, selected_raw
 from ticdc_spark.clients.upstream import CellReader
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import MessageError, SourceFault
@@ -225,12 +225,10 @@ class _Read:
             raise MessageError(f"{UNREADABLE}: {name} has text that is no UTF-8: {error}") from error
 
     def _readers(self, connection: Any) -> dict[int, CellReader]:
-        def ask(query: str) -> str:
-            with connection.cursor() as cursor:
-                cursor.execute(query)
-                return str(cursor.fetchone()[0])
-
-        return {} if self.tidb else raw_readers([column.column.type for column in self.wanted.columns], ask)
+        if self.tidb:
+            return {}
+        with connection.cursor() as cursor:
+            return raw_readers([column.column.type for column in self.wanted.columns], asks(cursor))
 
     def _query(self, of: Range, literal: Any) -> str:
         types = {column.name: column.type for column in self.table.columns}

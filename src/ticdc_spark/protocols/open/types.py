@@ -111,13 +111,13 @@ def _read_plain(column_type: ColumnType, _: ReadOptions, codes: frozenset[int]) 
     return read
 
 
-def _read_json(column_type: ColumnType, _: ReadOptions, codes: frozenset[int]) -> Read:
+def _read_json(column_type: ColumnType, options: ReadOptions, codes: frozenset[int]) -> Read:
+    plain = _read_plain(column_type, options, codes)
+
     def read(cell: TextCell) -> Value:
         if cell.t == _LARGE["longtext"]:  # MariaDB's, which calls it JSON in DDL alone
             return None if cell.v is None else _text_or_bytes(_base64(cell.v), False)
-        if cell.t not in codes:
-            _checked(codes, column_type, cell)
-        return cell.v
+        return plain(cell)
 
     return read
 

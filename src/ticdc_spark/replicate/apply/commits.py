@@ -10,7 +10,7 @@ from ticdc_spark.model import Table, TableName
 from ticdc_spark.mysql import tso_physical_ms
 from ticdc_spark.names import escape
 from ticdc_spark.replicate.apply.batch import TimelineWork
-from ticdc_spark.replicate.apply.columns import OLD_VALUES
+from ticdc_spark.replicate.apply.columns import OLD_VALUES, stop_if_old_values_are_gone
 from ticdc_spark.replicate.plan.evolution import Evolution, Fill, Rewrite, evolution
 from ticdc_spark.replicate.plan.evolution import set_aside as set_column_aside
 from ticdc_spark.replicate.plan.evolve import Alter
@@ -29,8 +29,6 @@ class Commit(msgspec.Struct, frozen=True):
     write: Callable[[Stamp], None]
     aside: str = ""
     """The column whose old values it sets aside."""
-    converts: str = ""
-    """The column that gets the values that were set aside."""
 
 
 def commits_of(
@@ -114,14 +112,14 @@ def _rewriting(work: TimelineWork, name: TableName, rewrite: Rewrite, plan: Evol
         source = msgspec.structs.replace(column.column, type=known.before)
         before = msgspec.structs.replace(column, type=known.old, column=source)
         conversion = ColumnConversion(rewrite.expression, before, known.python, work.batch.lake)
+
+    def convert(stamp: Stamp) -> None:
+        stop_if_old_values_are_gone(work, name, column.name)
+        sink.convert_column(name, OLD_VALUES, column, conversion, stamp)
+
     return [
         Commit((at, step), "ddl", lambda stamp: sink.change_columns(name, aside, stamp), column.name),
-        Commit(
-            (at, step + 1),
-            "fill",
-            lambda stamp: sink.convert_column(name, OLD_VALUES, column, conversion, stamp),
-            converts=column.name,
-        ),
+        Commit((at, step + 1), "fill", convert),
         Commit((at, step + 2), "ddl", lambda stamp: _drop_aside(sink, name, drop, stamp)),
     ]
 

@@ -14,7 +14,7 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
-from ticdc_spark.replicate.apply.columns import OLD_VALUES, stop_if_columns_are_gone, stop_if_old_values_are_gone
+from ticdc_spark.replicate.apply.columns import OLD_VALUES, stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.commits import commits_of
 from ticdc_spark.replicate.apply.rename import is_begun, rename, set_aside
 from ticdc_spark.replicate.plan.evolve import (
@@ -358,8 +358,6 @@ def alter(
     after = msgspec.structs.replace(after, ddl_step=last[1])
     for one in commits:
         if work.mark(new) < one.mark:
-            if one.converts:
-                stop_if_old_values_are_gone(work, new, one.converts)
             # What the table is changes with the last commit, so that a restart in the middle finds the same ones.
             work.commit(after if one.mark == last else state, one.mark, at, one.write)
             failpoints.point(one.point)

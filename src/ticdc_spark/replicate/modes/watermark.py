@@ -4,7 +4,7 @@ resolved = min over partitions of the watermark, minus 1: a watermark W only gua
 W was sent, and it often equals the commit_ts of a DDL that is still to come.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
@@ -174,12 +174,14 @@ def _ddls(
     their offsets."""
     queue = {identity(ddl.change): ddl for ddl in progress.ddls}
     states = {(table.schema, table.name): table for table in progress.tables}
+    behind = {(one.schema, one.name) for one in progress.catching_up}
+    behind |= {name for name, state in states.items() if state.behind}
     passed: dict[TableName, SchemaChange] = {}
     for event in controls:
         if not isinstance(event, DdlRead):
             continue
         late = late_for(progress, event.change, event.topic, states)
-        if late or not _is_replay(progress, event.change, states):
+        if late or not _is_replay(progress, event.change, states, behind):
             ddl = QueuedDdl(change=event.change, topic=event.topic, partition=event.partition, offset=event.offset)
             queue.setdefault(identity(event.change), ddl)
         for name in late:
@@ -192,18 +194,18 @@ def _with_passed(table: TableState, passed: Mapping[TableName, SchemaChange]) ->
     return table if change is None else with_late(table, change)
 
 
-def _is_replay(progress: Progress, change: SchemaChange, states: Mapping[TableName, TableState]) -> bool:
+def _is_replay(
+    progress: Progress, change: SchemaChange, states: Mapping[TableName, TableState], behind: Collection[TableName]
+) -> bool:
     """Whether a DDL was applied before. One at or below ``applied`` may be new to a table that was never seen: its
-    topic was added, or found, later than the others; rows of such a table count from the beginning, too."""
+    topic was added, or found, later than the others; rows of such a table count from the beginning, too. ``behind``:
+    the tables that may lack what all had applied."""
     ts = change.commit_ts
     if ts > progress.applied:
         return False
     named = tables_of(change)
     if ts <= progress.replay_below:
-        late = {(one.schema, one.name) for one in progress.catching_up}
-        return not any(
-            name in states and (states[name].behind or name in late) and states[name].applied < ts for name in named
-        )
+        return not any(name in states and name in behind and states[name].applied < ts for name in named)
     return not any(name not in states or states[name].applied < ts for name in named)
 
 

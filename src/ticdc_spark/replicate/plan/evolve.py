@@ -169,11 +169,10 @@ def _alter(statement: RenameTables | AlterTable, change: SchemaChange) -> Action
         if moves:
             rows_only = all(isinstance(part, MoveRows) for part in statement.parts)
             return Refused(f"{moves[0]} changes rows without row messages", rows_only)
-        if not any(isinstance(part, RenameTo) for part in statement.parts):
-            return Alter(old, change.table, column_renames(change.query), replaced_columns(change.query))
-    if change.pre_table is not None:
+    renames = isinstance(statement, RenameTables) or any(isinstance(part, RenameTo) for part in statement.parts)
+    if renames and change.pre_table is not None:
         old = (change.pre_table.schema, change.pre_table.name)
-    else:
+    elif renames:
         schema, name = statement.name if isinstance(statement, AlterTable) else statement.pairs[0][0]
         old = (schema or change.schema, name)
     return Alter(old, change.table, column_renames(change.query), replaced_columns(change.query))

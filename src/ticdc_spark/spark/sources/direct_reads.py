@@ -39,6 +39,8 @@ class DirectReads:
         self._options = {"kafka.isolation.level": "read_uncommitted", **client}
         del self._options["kafka.bootstrap.servers"]
         self._reader: TopicReader | None = None
+        self._topics: set[str] = set()
+        """Those that the client was seen to reach."""
         self.is_of_use = True
         """Whether it is worth asking."""
 
@@ -54,13 +56,15 @@ class DirectReads:
 
     def parts(self, first: Offsets, end: Offsets, parallelism: int) -> Parts | None:
         """The same for tasks, about ``parallelism`` of them."""
+        wanted = {topic for topic, _ in first}
         try:
-            reached = {topic for topic, _ in first} <= {*self._open().topics()}
+            if not wanted <= self._topics:  # asked once, and not for each batch
+                self._topics = {*self._open().topics()}
         except (SourceFault, UsageError) as error:
             self._give_up(error)
             return None
         shares = share_out({partition: (offset, end[partition]) for partition, offset in first.items()}, parallelism)
-        if not shares or not reached:
+        if not shares or not wanted <= self._topics:
             return None
         return Parts(len(shares), _read_shares(self._servers, {**_AHEAD, **self._options}, shares))
 
