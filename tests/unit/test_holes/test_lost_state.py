@@ -359,3 +359,52 @@ def test_an_older_copy_of_a_table_gets_its_ddls_again_after_the_state_was_lost(
     shop.run(rows)
     assert (shop.columns("t"), shop.rows("t"), shop.condition("t")) == (*wanted, "clean")
     assert shop.condition("u") == "clean"
+
+
+@pytest.mark.parametrize("rows", [1, 2, 1000])
+def test_an_older_copy_of_a_table_that_had_another_name_since_is_marked(rows: int) -> None:
+    """Rows under the other name count as replays: no table of that name is older than what all had applied."""
+    shop, backup = two_tables()
+    shop.sql("RENAME TABLE t TO w")
+    shop.insert("w", id="3", v="c")
+    shop.watermark()
+    shop.run()
+    shop.sql("RENAME TABLE w TO t")
+    shop.insert("t", id="4", v="d")
+    shop.insert("u", id="3", v="d")
+    shop.watermark()
+    shop.run()
+    shop.lose_state()
+    shop.lab.lake.restore_table((SCHEMA, "t"), backup)
+    shop.run(rows, again=True)
+    shop.watermark()
+    shop.run(rows)
+    assert (4, "d") in shop.rows("t")
+    assert shop.condition("t") == "diverged"
+    assert "RENAME TABLE t TO w" in shop.status("t").detail
+    assert (shop.rows("u"), shop.condition("u")) == ([(1, "a"), (2, "b"), (3, "d")], "clean")
+
+
+def test_a_table_that_was_catching_up_when_the_state_was_lost_and_is_renamed_is_marked() -> None:
+    shop = table(topic_per_table=True)
+    late = shop.change("CREATE TABLE late (id INT PRIMARY KEY)")
+    first = shop.row("insert", (SCHEMA, "late"), {"id": "1"})
+    low = shop.tick()
+    rename = shop.change("RENAME TABLE late TO later")
+    second = shop.row("insert", (SCHEMA, "later"), {"id": "2"})
+    for number in ("2", "3"):
+        shop.insert("t", id=number, v="b")
+        shop.watermark("cdc_shop_t")
+        shop.run()
+    shop.send_ddl(late)
+    shop.send_row(first)
+    shop.send(shop.encoder.watermark(low), "cdc_shop_late")
+    shop.run()
+    shop.lose_state()
+    shop.send_ddl(rename)
+    shop.send_row(second)
+    shop.watermark()
+    shop.run()
+    shop.watermark()
+    shop.run()
+    assert (shop.rows("later"), shop.condition("later")) == ([(1,)], "diverged")

@@ -65,7 +65,7 @@ def advance_arrived(
     read, _ = read_partitions(progress, ordered, end_offsets, latest_offsets, rules)
     ddls, replayed = _ddls(progress, ordered, read, latest_offsets)
     pending, replays, late = waiting_rows(progress, batch, ordered)
-    tables = seen_tables(progress, ordered)
+    tables = seen_tables(progress.tables, ordered)
     schemas = {(known.schema, known.name, known.key): known for known in known_schemas(progress, ordered)}
     for known in registered or ():
         schemas.setdefault((known.schema, known.name, known.key), known)

@@ -17,7 +17,7 @@ from ticdc_spark.replicate.modes.commit import committed
 from ticdc_spark.replicate.modes.waiting import describe_missing, held_by_schemas
 from ticdc_spark.replicate.plan.catch_up import catching_up, with_drops
 from ticdc_spark.replicate.plan.holds import Bounds
-from ticdc_spark.replicate.plan.late_ddl import late_for, with_late
+from ticdc_spark.replicate.plan.late_ddl import late_for, renamed_behind, with_late, with_rename
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.order import in_order
 from ticdc_spark.replicate.plan.past import with_past
@@ -58,10 +58,10 @@ def advance(
     read, regressions = read_partitions(progress, ordered, end_offsets, latest_offsets, rules)
     schemas = known_schemas(progress, ordered)
     progress = with_past(progress, ordered)
-    ddls, passed = _ddls(progress, ordered)
+    ddls, known = _ddls(progress, ordered)
     pending, replays, late = waiting_rows(progress, batch, ordered)
     ddls = with_drops(progress, ordered, ddls, pending)
-    tables = tuple(_with_passed(table, passed) for table in seen_tables(progress, ordered))
+    tables = seen_tables(known, ordered)
     partitions, resolved, hold = _resolve(progress, read, latest_offsets, rules)
     if rules.until_ts is not None:
         resolved = min(resolved, rules.until_ts)
@@ -167,31 +167,25 @@ def _resolve(
     return tuple(marked), watermark - 1, hold
 
 
-def _ddls(
-    progress: Progress, controls: Sequence[ControlEvent]
-) -> tuple[tuple[QueuedDdl, ...], dict[TableName, SchemaChange]]:
-    """The queue with the DDLs of a batch, and the tables that had passed one of them. ``controls`` are in the order of
-    their offsets."""
+def _ddls(progress: Progress, controls: Sequence[ControlEvent]) -> tuple[tuple[QueuedDdl, ...], tuple[TableState, ...]]:
+    """The queue with the DDLs of a batch, and the tables, marked where one comes too late for them. ``controls`` are in
+    the order of their offsets."""
     queue = {identity(ddl.change): ddl for ddl in progress.ddls}
     states = {(table.schema, table.name): table for table in progress.tables}
     behind = {(one.schema, one.name) for one in progress.catching_up}
     behind |= {name for name, state in states.items() if state.behind}
-    passed: dict[TableName, SchemaChange] = {}
     for event in controls:
         if not isinstance(event, DdlRead):
             continue
-        late = late_for(progress, event.change, event.topic, states)
-        if late or not _is_replay(progress, event.change, states, behind):
-            ddl = QueuedDdl(change=event.change, topic=event.topic, partition=event.partition, offset=event.offset)
-            queue.setdefault(identity(event.change), ddl)
-        for name in late:
-            passed.setdefault(name, event.change)
-    return tuple(queue.values()), passed
-
-
-def _with_passed(table: TableState, passed: Mapping[TableName, SchemaChange]) -> TableState:
-    change = passed.get((table.schema, table.name))
-    return table if change is None else with_late(table, change)
+        change = event.change
+        late = late_for(progress, change, event.topic, states)
+        if not late and _is_replay(progress, change, states, behind):
+            continue
+        ddl = QueuedDdl(change=change, topic=event.topic, partition=event.partition, offset=event.offset)
+        queue.setdefault(identity(change), ddl)
+        states |= {name: with_late(states[name], change) for name in late}
+        states |= {name: with_rename(states[name], change) for name in renamed_behind(progress, change, states, behind)}
+    return tuple(queue.values()), tuple(states.values())
 
 
 def _is_replay(
@@ -243,7 +237,7 @@ def waiting_rows(
     return (*old, *found.values()), replays, late
 
 
-def seen_tables(progress: Progress, controls: Sequence[ControlEvent]) -> tuple[TableState, ...]:
+def seen_tables(tables: Iterable[TableState], controls: Sequence[ControlEvent]) -> tuple[TableState, ...]:
     """Note the topics of known tables; a table that is new gets its state when it is applied."""
     topics: dict[tuple[str, str], set[str]] = {}
     for event in controls:
@@ -254,7 +248,7 @@ def seen_tables(progress: Progress, controls: Sequence[ControlEvent]) -> tuple[T
         msgspec.structs.replace(table, topics=tuple(sorted({*table.topics, *topics[table.schema, table.name]})))
         if (table.schema, table.name) in topics
         else table
-        for table in progress.tables
+        for table in tables
     )
 
 

@@ -4,10 +4,10 @@ Watermarks of other topics had brought such a table so far. Where it has had no 
 it had come in time; where it has, rows of another schema may be in it, and it is marked.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from ticdc_spark.model import SchemaChange, TableName
-from ticdc_spark.replicate.plan.names import tables_of
+from ticdc_spark.replicate.plan.names import tables_before_and_after, tables_of
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS
 from ticdc_spark.replicate.state.conditions import diverged
 from ticdc_spark.replicate.state.progress import Progress, TableState
@@ -40,4 +40,21 @@ def with_late(state: TableState, change: SchemaChange) -> TableState:
     return diverged(state, ts, f"a DDL came after later rows had been applied, and was left out: {change.query}")
 
 
-__all__ = ["late_for", "with_late"]
+def renamed_behind(
+    progress: Progress, change: SchemaChange, states: States, behind: Collection[TableName]
+) -> set[TableName]:
+    """After the state was lost: the tables that catch up to which a DDL gives a name under which rows up to
+    ``replay_below`` count as replays. ``behind``: the tables that catch up."""
+    if change.commit_ts > progress.replay_below:
+        return set()
+    before, after = tables_before_and_after(change)
+    return {name for name in before & states.keys() if name in behind} if after - before - set(behind) else set()
+
+
+def with_rename(state: TableState, change: SchemaChange) -> TableState:
+    """A table that gets another name while it catches up after the state was lost."""
+    why = "it is older than what was applied before the state was lost, and rows under another name are left out since"
+    return diverged(state, change.commit_ts, f"{why}: {change.query}")
+
+
+__all__ = ["late_for", "renamed_behind", "with_late", "with_rename"]
