@@ -29,10 +29,10 @@ from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.schemas.sql_ddl import named_after, with_schemas
 from ticdc_spark.replicate.schemas.upstream import add_upstream_schemas
 from ticdc_spark.replicate.skips import STAGE, mark, skip_line, skipped_of
-from ticdc_spark.replicate.state.conditions import diverged
+from ticdc_spark.replicate.state.conditions import misshapen
 from ticdc_spark.replicate.state.notes import UnreadNote
 from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl, TableState
-from ticdc_spark.replicate.unread import LEFT_OUT, names_in, with_left_out
+from ticdc_spark.replicate.unread import names_in, with_left_out
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.changelog_base import ChangeLog
 from ticdc_spark.spark.decode.control import ControlEvent, MessageSkipped, WatermarkRead, reject_of
@@ -127,11 +127,6 @@ class Decider:
             mode=mode, advanced=advanced, resolved=resolved, ddls=due, refused=refused, skipped=tuple(skipped)
         )
 
-    def _is_unsure(self, state: TableState) -> bool:
-        """Whether the columns of a table may not be the source's: a DDL of it was left out, or may have been."""
-        left_out = state.diverged_why == LEFT_OUT or not table_filter(self.job.tables)(state.schema, state.name)
-        return state.misshapen or left_out
-
     def _named_after(self, ddls: Sequence[QueuedDdl]) -> frozenset[TableName]:
         return named_after(ddls, lambda drop: self.job.drop_table == "keep" or is_skipped(self.job, drop))
 
@@ -185,7 +180,15 @@ class Decider:
         sanitised = PROTOCOLS[self.protocol].traits.sanitised_names
         ddls = due(progress.ddls, resolved, progress.tables)
         find = partial(held_in_lake, self.sink, self.job)
-        filled = with_schemas(ddls, states, progress.schemas, sanitised=sanitised, find=find, is_unsure=self._is_unsure)
+        filled = with_schemas(
+            ddls,
+            states,
+            progress.schemas,
+            sanitised=sanitised,
+            find=find,
+            is_included=table_filter(self.job.tables),
+            is_skipped=partial(is_skipped, self.job),
+        )
         return at_the_filter(filled, self.job.tables)
 
     def _judge_queue(self, progress: Progress) -> tuple[QueuedDdl, ...]:
@@ -248,7 +251,7 @@ class Decider:
     def touched(self, table: TableState, reason: str) -> TableState:
         """A table of a topic with an unreadable message, which may have been this table's last change."""
         quarantined = (table.quarantined or reason) if self.job.on_reject == "quarantine" else table.quarantined
-        return msgspec.structs.replace(diverged(table, table.applied, reason), quarantined=quarantined)
+        return msgspec.structs.replace(misshapen(table, table.applied, reason), quarantined=quarantined)
 
 
 __all__ = ["Decided", "Decider"]

@@ -14,11 +14,12 @@ from ticdc_spark.replicate.apply.columns import columns_gone
 from ticdc_spark.replicate.apply.look import Looked, look_at
 from ticdc_spark.replicate.apply.rows import vanished
 from ticdc_spark.replicate.plan.reach import partitions_at
+from ticdc_spark.replicate.plan.source_check import source_notes
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS
 from ticdc_spark.replicate.proof import doubt_of, is_arrival, unread_topics
 from ticdc_spark.replicate.schemas.files import with_schema_files
 from ticdc_spark.replicate.snapshot.steps import LOAD_STEP
-from ticdc_spark.replicate.state.conditions import diverged, without_first_rows
+from ticdc_spark.replicate.state.conditions import diverged, misshapen, without_first_rows
 from ticdc_spark.replicate.state.notes import CatchUp
 from ticdc_spark.replicate.state.progress import (
     PartitionState,
@@ -49,6 +50,7 @@ def begin(
     is_first = found is None
     if found is None:
         found = _first(job, source, sink, changelog, store)
+        found = msgspec.structs.replace(found, source=source_notes(source, found))
         store.save(found)
     progress = msgspec.structs.replace(with_schema_files(found, job.schema.file), protocol=protocol)
     batches = frozenset() if is_first else changelog.batches(progress.generation)
@@ -217,11 +219,10 @@ def _look(
             sink.stamp(name, looked.stamp)
             worse[name] = _set_back(table, looked)
         elif looked.state is not None and looked.state.diverged_since is not None and table.diverged_since is None:
-            worse[name] = diverged(table, looked.state.diverged_since, looked.state.diverged_why)
+            worse[name] = _marked_as(table, looked.state)
         if gone:
             log.warning("`%s`.`%s`: %s", *name, gone)
-            marked = diverged(worse.get(name, table), table.applied, gone)
-            worse[name] = msgspec.structs.replace(marked, misshapen=True)
+            worse[name] = misshapen(worse.get(name, table), table.applied, gone)
     worse |= {} if arrival else _come_back(job, sink, progress)
     known = tuple(worse.get((table.schema, table.name), table) for table in progress.tables)
     return msgspec.structs.replace(progress, tables=known), tuple(redo)
@@ -274,7 +275,14 @@ def _set_back(table: TableState, looked: Looked) -> TableState:
     state = looked.state
     if state is None or state.diverged_since is None or table.diverged_since is not None:
         return back
-    return diverged(back, state.diverged_since, state.diverged_why)
+    return _marked_as(back, state)
+
+
+def _marked_as(table: TableState, held: TableState) -> TableState:
+    """A table with the mark that its stamp has."""
+    assert held.diverged_since is not None, "the stamp has a mark"
+    marked = diverged(table, held.diverged_since, held.diverged_why)
+    return msgspec.structs.replace(marked, misshapen=table.misshapen or held.misshapen)
 
 
 def _each(job: Job, look: Callable[[TableState], T], tables: list[TableState]) -> Iterable[T]:

@@ -8,7 +8,7 @@ from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.plan.evolve import Alter, action
 from ticdc_spark.replicate.plan.names import tables_of
-from ticdc_spark.replicate.state.conditions import diverged
+from ticdc_spark.replicate.state.conditions import misshapen
 from ticdc_spark.replicate.state.notes import UnreadNote
 from ticdc_spark.replicate.state.progress import Progress, QueuedDdl, TableState
 
@@ -113,7 +113,7 @@ def mark_unread(
 
 
 def _unread(state: TableState, note: UnreadNote) -> TableState:
-    state = diverged(state, state.applied, note.why)
+    state = misshapen(state, state.applied, note.why)
     if not note.quarantine:
         return state
     return msgspec.structs.replace(state, quarantined=state.quarantined or note.why)

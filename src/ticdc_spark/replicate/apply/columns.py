@@ -2,12 +2,10 @@
 
 from collections.abc import Sequence
 
-import msgspec
-
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
-from ticdc_spark.replicate.state.conditions import diverged
+from ticdc_spark.replicate.state.conditions import misshapen
 from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, lake_columns
@@ -33,7 +31,7 @@ def stop_if_columns_are_gone(work: TimelineWork, state: TableState) -> None:
     if not gone:
         return
     why = _why(gone)
-    work.put(msgspec.structs.replace(diverged(state, state.applied, why), misshapen=True))
+    work.put(misshapen(state, state.applied, why))
     work.settle()
     types = ", ".join(f"{column.name} {column.type.spark}" for column in gone)
     raise DecisionNeeded(

@@ -97,8 +97,8 @@ def _apply_to_tables(
         case Drop(gone):
             for name in gone:
                 _drop(work, name, mark, ts)
-        case Truncate(table):
-            _truncate(work, table, mark, ts)
+        case Truncate(table, certain):
+            _truncate(work, table, mark, ts, certain=certain)
         case Alter():
             alter(work, act, mark, ts, pre_table)
         case Enter(table, _):
@@ -258,7 +258,7 @@ def _enter(work: TimelineWork, table: Table, mark: Mark, ts: int) -> None:
     _create_missing(work, table, mark, ts, why=why)
 
 
-def _truncate(work: TimelineWork, table: Table, mark: Mark, ts: int) -> None:
+def _truncate(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain: bool) -> None:
     name = (table.schema, table.name)
     state = work.state(name)
     now = work.mark(name)
@@ -266,35 +266,46 @@ def _truncate(work: TimelineWork, table: Table, mark: Mark, ts: int) -> None:
         return
     if now == NO_MARK:
         if state is None or state.table is None or state.dropped:
-            _create_missing(work, table, mark, ts, empty=True)
+            _create_missing(work, table, mark, ts, empty=True, certain=certain)
         else:  # gone: see alter
             work.put(msgspec.structs.replace(state, applied=ts, ddl_ts=ts))
         return
-    known = (state.table if state is not None else None) or table
     held = state or TableState(schema=name[0], name=name[1])
+    known = held.table if held.table is not None and not (held.misshapen and certain) else table
     if work.batch.job.truncate_table == "keep":
         after = msgspec.structs.replace(held, table=known, applied=ts, ddl_ts=ts, clean=False)
         work.commit(after, mark, mark[0], lambda stamp: work.batch.sink.stamp(name, stamp))
     else:
         after = msgspec.structs.replace(held, table=known, applied=ts, ddl_ts=ts, emptied=ts)
-        if not held.misshapen and not _has_other_columns(work, held, known):
+        if _is_in_shape(work, held, table, certain=certain):
             # An empty table equals the source whatever it was before.
             clean = held.table is not None
-            after = msgspec.structs.replace(after, clean=clean, diverged_since=None, diverged_why="")
+            after = msgspec.structs.replace(after, clean=clean, misshapen=False, diverged_since=None, diverged_why="")
         work.commit(after, mark, mark[0], lambda stamp: work.batch.sink.truncate(name, stamp))
     failpoints.point("ddl")
 
 
-def _has_other_columns(work: TimelineWork, state: TableState, table: Table) -> bool:
-    """Whether a table that was there before the job has other columns than the source's."""
-    if state.origin != "adopted":
-        return False
-    have = {column.casefold() for column in work.batch.sink.columns((state.schema, state.name))}
-    return have != {column.name.casefold() for column in work.batch.columns(table)}
+def _is_in_shape(work: TimelineWork, state: TableState, table: Table, *, certain: bool) -> bool:
+    """Whether a table has the columns of the source: one that was there before the job, or that lacks a DDL, may have
+    others. ``certain``: whether ``table`` is what the source has."""
+    if state.origin != "adopted" and not state.misshapen:
+        return True
+    have = {name.casefold(): kind for name, kind in work.batch.sink.columns((state.schema, state.name)).items()}
+    wanted = {column.name.casefold(): column.type.spark for column in work.batch.columns(table)}
+    if state.misshapen:
+        return certain and have == wanted
+    return have.keys() == wanted.keys()
 
 
 def _create_missing(
-    work: TimelineWork, table: Table, mark: Mark, ts: int, *, empty: bool = False, why: str = ""
+    work: TimelineWork,
+    table: Table,
+    mark: Mark,
+    ts: int,
+    *,
+    empty: bool = False,
+    certain: bool = True,
+    why: str = "",
 ) -> None:
     """A DDL on a table that was never seen (a run from the middle, or TiCDC did not send it before)."""
     name = (table.schema, table.name)
@@ -305,7 +316,8 @@ def _create_missing(
         applied=ts,
         table=table,
         origin="bootstrap",
-        clean=empty,
+        clean=empty and certain,
+        misshapen=not certain,
         emptied=ts if empty else 0,
         ddl_ts=ts,
         topics=before.topics if before else (),
@@ -335,7 +347,7 @@ def alter(
     state = work.state(new)
     if work.mark(new) == NO_MARK:
         if state is None or state.table is None or (state.dropped and not state.kept):
-            _create_missing(work, act.table, (at, step), ts)
+            _create_missing(work, act.table, (at, step), ts, certain=act.certain)
         else:
             # A later DDL dropped or renamed it, before a restart: only what it was is known.
             work.put(msgspec.structs.replace(state, table=act.table, applied=ts, ddl_ts=ts))

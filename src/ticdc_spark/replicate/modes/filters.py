@@ -7,7 +7,7 @@ import msgspec
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.replicate.plan.evolve import ENTERS, LEAVES, Alter, action
 from ticdc_spark.replicate.plan.names import tables_of
-from ticdc_spark.replicate.state.conditions import diverged
+from ticdc_spark.replicate.state.conditions import misshapen
 from ticdc_spark.replicate.state.progress import QueuedDdl, TableState
 from ticdc_spark.replicate.unread import LEFT_OUT
 from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, table_of
@@ -37,7 +37,7 @@ def judge_left_out(tables: Sequence[TableState], patterns: Sequence[str]) -> tup
     return tuple(
         table
         if is_included(table.schema, table.name) or table.dropped or table.diverged_since is not None
-        else diverged(table, table.applied, LEFT_OUT)
+        else misshapen(table, table.applied, LEFT_OUT)
         for table in tables
     )
 

@@ -30,8 +30,9 @@ from ticdc_spark.model import SchemaChange, Table, TableName
 
 NAMED_OTHERWISE = "named otherwise"
 """Kind of a DDL whose names are not those of the rows."""
-LIKE_A_FILE = "like a table of a file"
-"""Kind of a CREATE TABLE … LIKE a table of which only a schema file is known: its columns are not certain."""
+UNCERTAIN = "by columns that are not certain"
+"""Kind of a DDL that goes on from the columns of a table of which only a schema file is known, or of which a DDL may
+have been left out."""
 ENTERS, LEAVES = "enters the filter", "leaves the filter"
 """Kinds of a RENAME by which a table comes into what ``tables`` under [job] names, or goes out of it."""
 
@@ -57,6 +58,8 @@ class Truncate(msgspec.Struct, frozen=True):
     """TRUNCATE TABLE: the same columns, no rows."""
 
     table: Table
+    certain: bool = True
+    """Whether its columns are known to be those of the source."""
 
 
 class Alter(msgspec.Struct, frozen=True):
@@ -68,6 +71,8 @@ class Alter(msgspec.Struct, frozen=True):
     """Columns, old name to new."""
     replaced: tuple[str, ...] = ()
     """Columns that it drops and adds again under their name."""
+    certain: bool = True
+    """Whether the columns are known to be those of the source."""
 
 
 class Enter(msgspec.Struct, frozen=True):
@@ -135,14 +140,14 @@ def _of(statement: Statement, change: SchemaChange) -> Action:
         case DatabaseDdl() | OtherDdl():
             return Nothing(statement.what)
         case CreateTable():
-            return Refused(_NO_SCHEMA) if change.table is None else Create(change.table, change.kind != LIKE_A_FILE)
+            return Refused(_NO_SCHEMA) if change.table is None else Create(change.table, change.kind != UNCERTAIN)
         case DropTables():
             gone = change.pre_table or change.table
             if gone is not None:
                 return Drop(((gone.schema, gone.name),))
             return Drop(tuple((schema or change.schema, name) for schema, name in statement.names))
         case TruncateTable():
-            return Refused(_NO_SCHEMA) if change.table is None else Truncate(change.table)
+            return Refused(_NO_SCHEMA) if change.table is None else Truncate(change.table, change.kind != UNCERTAIN)
         case RestoreTable():
             return Refused("rows come back without row messages")
         case RenameTables() | AlterTable():
@@ -175,7 +180,8 @@ def _alter(statement: RenameTables | AlterTable, change: SchemaChange) -> Action
     elif renames:
         schema, name = statement.name if isinstance(statement, AlterTable) else statement.pairs[0][0]
         old = (schema or change.schema, name)
-    return Alter(old, change.table, column_renames(change.query), replaced_columns(change.query))
+    certain = change.kind != UNCERTAIN
+    return Alter(old, change.table, column_renames(change.query), replaced_columns(change.query), certain)
 
 
 def names(act: Action, tables: Mapping[TableName, object]) -> tuple[TableName, ...]:

@@ -39,10 +39,12 @@ def bounds_of(
         return bounds, held
     waits = {identity(ddl.change) for ddl in stopped}
     others = [ddl for ddl in ddls if identity(ddl.change) not in waits]
+    named: dict[TableName, object] = {**states, **dict.fromkeys(bounds)}
     for ddl in in_order([*others, *stopped]):
         ts = ddl.change.commit_ts
         act = action(ddl.change)
-        members = names(act, {**states, **dict.fromkeys(bounds)}) or tuple(tables_of(ddl.change))
+        members = names(act, named) or tuple(tables_of(ddl.change))
+        named |= dict.fromkeys(members)  # A DROP DATABASE further on drops what comes into it by then.
         if isinstance(act, DropDatabase):
             members = tuple(name for name in members if name not in states or states[name].applied < ts)
         if identity(ddl.change) in waits or any(name in still or bounds.get(name, ts) < ts for name in members):

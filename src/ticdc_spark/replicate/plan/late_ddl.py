@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from ticdc_spark.model import SchemaChange, TableName
 from ticdc_spark.replicate.plan.names import tables_before_and_after, tables_of
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS
-from ticdc_spark.replicate.state.conditions import diverged
+from ticdc_spark.replicate.state.conditions import misshapen
 from ticdc_spark.replicate.state.progress import Progress, TableState
 
 States = Mapping[TableName, TableState]
@@ -37,7 +37,7 @@ def with_late(state: TableState, change: SchemaChange) -> TableState:
     ts = change.commit_ts
     if state.mark < (ts, DDL_STEPS):
         return state
-    return diverged(state, ts, f"a DDL came after later rows had been applied, and was left out: {change.query}")
+    return misshapen(state, ts, f"a DDL came after later rows had been applied, and was left out: {change.query}")
 
 
 def renamed_behind(
@@ -54,7 +54,7 @@ def renamed_behind(
 def with_rename(state: TableState, change: SchemaChange) -> TableState:
     """A table that gets another name while it catches up after the state was lost."""
     why = "it is older than what was applied before the state was lost, and rows under another name are left out since"
-    return diverged(state, change.commit_ts, f"{why}: {change.query}")
+    return misshapen(state, change.commit_ts, f"{why}: {change.query}")
 
 
 __all__ = ["late_for", "renamed_behind", "with_late", "with_rename"]

@@ -13,7 +13,8 @@ from ticdc_spark.ddl.statements import AlterTable, CreateTable, DropTables, Rena
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.protocols.shared.avro_names import sanitized
-from ticdc_spark.replicate.plan.evolve import LIKE_A_FILE, NAMED_OTHERWISE
+from ticdc_spark.replicate.plan.evolve import NAMED_OTHERWISE, UNCERTAIN
+from ticdc_spark.replicate.plan.names import tables_before_and_after
 from ticdc_spark.replicate.schemas.history import ANY_VERSION
 from ticdc_spark.replicate.state.progress import KnownSchema, QueuedDdl, TableState
 
@@ -25,13 +26,15 @@ def with_schemas(
     *,
     sanitised: bool = False,
     find: Callable[[TableName], TableState | None] = lambda _name: None,
-    is_unsure: Callable[[TableState], bool] = lambda state: state.misshapen,
+    is_included: Callable[[str, str], bool] = lambda _schema, _name: True,
+    is_skipped: Callable[[SchemaChange], bool] = lambda _change: False,
 ) -> list[QueuedDdl]:
     """Fill in the schemas of DDLs, in the order in which they are applied.
 
     One whose table is not known, or whose SQL is not understood, stays without schemas, and is refused later on. So is,
     with ``sanitised``, one that names what rows call otherwise (Avro). ``find``: what the lake has under a name that
-    ``states`` do not have. ``is_unsure``: whether the columns of a table may not be the source's.
+    ``states`` do not have. ``is_included``: whether the job replicates a name. ``is_skipped``: whether a DDL is left
+    out. Where a table may lack one, what takes its columns over is ``UNCERTAIN``.
     """
     files: dict[TableName, Table] = {
         (schema.schema, schema.name): schema.table for schema in known if schema.key == ANY_VERSION
@@ -42,27 +45,52 @@ def with_schemas(
         for name, state in states.items()
         if state.table is not None and not state.dropped
     }
-    unsure = {name for name, state in states.items() if is_unsure(state)}
+    unsure = {name for name, state in states.items() if state.misshapen}
     filled = []
     for ddl in ddls:
         change = ddl.change
-        model = _model(change)
-        if change.table is None and model is not None and (model in unsure or tables.get(model) is files.get(model)):
-            # Only a file has the table that it is made like, which may have changed since without the job.
-            change, tables = _filled(change, tables)
-            change = msgspec.structs.replace(change, kind=LIKE_A_FILE)
-            unsure |= {(change.table.schema, change.table.name)} if change.table else set()
-        elif change.table is None:
+        named = {name for name in _named_before(change) if name in unsure or not is_included(*name)}
+        if change.table is None:
+            taken = _taken_over(change)
+            # A file may be of another time than the DDL.
+            if taken in named or (taken in files and tables.get(taken) is files[taken]):
+                change = msgspec.structs.replace(change, kind=UNCERTAIN)
             change, tables = _filled(change, tables)
             change, tables = _as_renamed(change, tables, states, find)
         else:
             if change.pre_table is not None:
                 tables.pop((change.pre_table.schema, change.pre_table.name), None)
             tables[change.table.schema, change.table.name] = change.table
+        before, after = tables_before_and_after(change)
+        unsure -= before
+        if named or change.kind == UNCERTAIN or is_skipped(change):
+            unsure |= after
+        else:
+            unsure -= after
         if sanitised and _names(change) != {sanitized(name) for name in _names(change)}:
             change = msgspec.structs.replace(change, kind=NAMED_OTHERWISE)
         filled.append(msgspec.structs.replace(ddl, change=change))
     return filled
+
+
+def _named_before(change: SchemaChange) -> set[TableName]:
+    """The tables whose columns those after a DDL come from."""
+    model = _model(change)
+    return tables_before_and_after(change)[0] | ({model} if model is not None else set())
+
+
+def _taken_over(change: SchemaChange) -> TableName | None:
+    """The table whose columns a DDL goes on from."""
+    model = _model(change)
+    if model is not None:
+        return model
+    try:
+        statement = parse(change.query)
+        names = ddl_tables(change.query, change.schema)[0]
+    except MessageError:
+        return None
+    goes_on = isinstance(statement, TruncateTable | AlterTable | RenameTables)
+    return names[0] if goes_on and names else None
 
 
 def _model(change: SchemaChange) -> TableName | None:
