@@ -1,0 +1,179 @@
+"""Columns that a table takes over from one that may lack a DDL, or from a file: such a table is never clean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.test_holes.shop import SCHEMA, Shop
+from ticdc_spark.config.job import SchemaFiles
+from ticdc_spark.config.values import SkipDdl
+from ticdc_spark.errors import SourceChanged, UnsupportedDdl
+from ticdc_spark.protocols.base import Encoded
+
+CREATE = "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))"
+
+
+def table(protocol: str, **job: object) -> Shop:
+    shop = Shop(protocol, **job)  # type: ignore[arg-type]
+    shop.sql(CREATE)
+    shop.watermark()
+    shop.run()
+    return shop
+
+
+@pytest.mark.parametrize("protocol", ["open", "canal-json", "debezium"])
+def test_a_table_like_one_that_lacks_a_message_is_not_clean(protocol: str) -> None:
+    """Seed 8192022: the message that could not be read was an ALTER."""
+    shop = table(protocol, on_reject="continue")
+    shop.change("ALTER TABLE t DROP COLUMN v")
+    shop.send(Encoded(None, b"{"), "cdc")
+    shop.watermark()
+    shop.run()
+    shop.sql("CREATE TABLE u LIKE t")
+    shop.watermark()
+    shop.run()
+    assert (shop.columns("u"), shop.condition("u")) == (("id", "v"), "unverified")
+
+
+@pytest.mark.parametrize(("protocol", "condition"), [("open", "diverged"), ("simple", "clean")])
+def test_a_truncate_heals_a_table_that_lacks_a_message_where_its_columns_come_with_it(
+    protocol: str, condition: str
+) -> None:
+    shop = table(protocol, on_reject="continue")
+    shop.insert("t", id="1", v="a")
+    shop.send(Encoded(None, b"{"), "cdc")
+    shop.watermark()
+    shop.run()
+    shop.sql("TRUNCATE TABLE t")
+    shop.watermark()
+    shop.run()
+    assert (shop.rows("t"), shop.condition("t")) == ([], condition)
+
+
+def test_a_truncate_does_not_heal_a_table_that_lacks_a_column() -> None:
+    shop = table("simple", on_reject="continue")
+    shop.change("ALTER TABLE t ADD COLUMN n INT")
+    shop.send(Encoded(None, b"{"), "cdc")
+    shop.watermark()
+    shop.run()
+    shop.sql("TRUNCATE TABLE t")
+    shop.watermark()
+    shop.run()
+    assert (shop.columns("t"), shop.condition("t")) == (("id", "v"), "diverged")
+
+
+@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize("protocol", ["open", "canal-json", "debezium"])
+def test_a_table_like_one_that_the_job_leaves_out_is_not_clean(protocol: str, split: bool) -> None:
+    """Seed 8181196: it had a name that the job replicates before, and was changed under the other one."""
+    shop = table(protocol, tables=("*.*", "!*.x*"))
+    shop.sql("RENAME TABLE t TO x")
+    if split:
+        shop.watermark()
+        shop.run()
+    shop.sql("ALTER TABLE x RENAME COLUMN v TO w")
+    shop.sql("CREATE TABLE u LIKE x")
+    shop.watermark()
+    if split:
+        with pytest.raises(UnsupportedDdl, match="no schema comes with it"):
+            shop.run()
+    else:
+        shop.run()
+        assert shop.condition("u") == "unverified"
+
+
+@pytest.mark.parametrize("ddls", [("TRUNCATE TABLE t",), ("ALTER TABLE t ADD COLUMN n INT", "TRUNCATE TABLE t")])
+@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize("protocol", ["open", "canal-json"])
+def test_a_table_that_is_made_of_a_file_alone_is_not_clean(
+    protocol: str, split: bool, ddls: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Seed 8155275: the table was dropped and made with other columns before the topic began."""
+    file = tmp_path / "t.sql"
+    file.write_text(f"USE `{SCHEMA}`;\nCREATE TABLE t (id INT PRIMARY KEY, old INT);\n")
+    shop = Shop(protocol, schema=SchemaFiles(file=(file,)))
+    shop.change(CREATE)
+    for ddl in ddls:
+        shop.sql(ddl)
+        if split:
+            shop.watermark()
+            shop.run()
+    shop.watermark()
+    shop.run()
+    assert shop.condition("t") == "unverified"
+
+
+@pytest.mark.parametrize("protocol", ["open", "debezium"])
+def test_a_table_like_one_a_ddl_of_which_is_skipped_in_the_batch_is_not_clean(protocol: str) -> None:
+    """Seed 8211090: under another name by then."""
+    shop = table(protocol)
+    shop.configure(skip_ddl=(SkipDdl(shop.sql("ALTER TABLE t ADD COLUMN n INT"), "*"),))
+    shop.sql("RENAME TABLE t TO w")
+    shop.sql("CREATE TABLE u LIKE w")
+    shop.watermark()
+    shop.run()
+    assert (shop.condition("w"), shop.condition("u")) == ("diverged", "unverified")
+
+
+def test_a_drop_database_that_waits_holds_the_tables_that_come_into_it() -> None:
+    """Seed 8214188: the DROP waited for another table, and this one went beyond it."""
+    shop = Shop("simple", on_reject="quarantine", topic_per_table=True)
+    for name in ("t", "u"):
+        shop.sql(f"CREATE TABLE {name} (id INT PRIMARY KEY)")
+        shop.insert(name, id="1")
+    shop.watermark()
+    shop.run()
+    shop.send(Encoded(None, b"{"), "cdc_shop_t")
+    shop.watermark()
+    shop.run()
+    assert shop.condition("t") == "quarantined"
+    shop.sql("CREATE DATABASE b")
+    shop.sql("RENAME TABLE t TO b.t")
+    shop.sql("RENAME TABLE u TO b.u")
+    shop.send_row(shop.row("insert", ("b", "u"), {"id": "2"}))
+    before = shop.applied
+    dropped = shop.sql("DROP DATABASE b")
+    for _ in range(2):
+        shop.watermark()
+        shop.run()
+    assert shop.applied > dropped > before
+    assert shop.rows("u", "b") == [(1,), (2,)]
+    assert shop.status("u", "b").applied < dropped
+    shop.resume()
+    shop.watermark()
+    shop.run()
+    assert shop.rows("u", "b") is None
+
+
+@pytest.mark.parametrize("point", ["save the plan", "land"])
+def test_a_topic_that_is_made_anew_before_the_first_batch_was_done_stops_the_job(point: str) -> None:
+    """Seed 8176874: it began at an offset above 0, and the new topic has as many messages by now."""
+    shop = Shop()
+    shop.sql(CREATE)
+    shop.insert("t", id="1", v="a")
+    shop.broker.trim(("cdc", 0), 1)
+    shop.watermark()
+    shop.dies(point)
+    shop.broker.create("cdc")
+    shop.bootstrap("t")
+    for number in ("2", "3", "4"):
+        shop.insert("t", id=number, v="b")
+    shop.watermark()
+    with pytest.raises(SourceChanged, match="the id of topic cdc"):
+        shop.run()
+
+
+def test_a_topic_of_which_nothing_was_read_may_be_made_anew_before_the_first_batch() -> None:
+    shop = Shop()
+    shop.sql(CREATE)
+    shop.insert("t", id="1", v="a")
+    shop.watermark()
+    shop.dies("save the plan")
+    shop.broker.create("cdc")
+    shop.bootstrap("t")
+    shop.insert("t", id="2", v="b")
+    shop.watermark()
+    shop.run()
+    assert (2, "b") in (shop.rows("t") or [])
