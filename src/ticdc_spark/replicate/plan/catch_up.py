@@ -92,8 +92,8 @@ def _gone_on(progress: Progress, controls: Sequence[ControlEvent]) -> set[TableN
 def _passed(
     progress: Progress, controls: Sequence[ControlEvent]
 ) -> tuple[dict[Place, int], list[tuple[TableName, int, Place, int]]]:
-    """The watermarks after which partitions went back to older messages, those before the batch for all; and what brings
-    tables: (table, lowest commit_ts, partition, watermark that stood before it as far as its place is known)."""
+    """The watermarks after which partitions went back to older messages, those before the batch for all; and what
+    brings tables: (table, lowest commit_ts, partition, watermark that stood before it as far as its place is known)."""
     high = {(state.topic, state.partition): state.watermark for state in progress.partitions}
     passed = dict(high)
     events: list[tuple[TableName, int, Place, int]] = []
