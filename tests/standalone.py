@@ -106,7 +106,13 @@ class Cluster:
         return text.count("Executor: Running task") > text.count("Executor: Finished task")
 
     def _launch(self, name: str, main: str, *arguments: str) -> None:
-        command = [HOME / "bin" / "spark-class", f"org.apache.spark.deploy.{main}", "--host", "127.0.0.1", *arguments]
+        command = [
+            str(HOME / "bin" / "spark-class"),
+            f"org.apache.spark.deploy.{main}",
+            "--host",
+            "127.0.0.1",
+            *arguments,
+        ]
         with (self.folder / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(
                 command,

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 import pyspark
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -97,6 +98,12 @@ def open_session(app_name: str, options: Mapping[str, str], packages: Sequence[s
             spark = builder.getOrCreate()
         except pyspark.errors.PySparkException as error:
             raise EnvironmentFault(f"Spark did not start: {error}") from error
+        except Py4JError as error:
+            # Of a master that does not answer, which Spark has logged; the text goes on with stacks of the JVM.
+            why = next(filter(None, str(error).splitlines()[1:]), str(error)).strip(" :")
+            raise EnvironmentFault(
+                f"Spark did not start with [spark] spark.master {settings['spark.master']!r}: {why}"
+            ) from error
     if not runs_here(spark):
         try_task(spark)
     return spark
