@@ -74,6 +74,7 @@ def open_session(app_name: str, options: Mapping[str, str], packages: Sequence[s
             raise UsageError(f"[spark] {name!r}: the names are Spark's own and start with 'spark.'")
     settings = {**_defaults(options), **options}
     local = settings["spark.master"].startswith("local")
+    joins = SparkContext._active_spark_context is not None
     ships = not local and not _has_jvm() and is_shipped(settings)
     if "spark.pyspark.python" in settings:
         os.environ["PYSPARK_PYTHON"] = settings["spark.pyspark.python"]
@@ -104,7 +105,7 @@ def open_session(app_name: str, options: Mapping[str, str], packages: Sequence[s
             raise EnvironmentFault(
                 f"Spark did not start with [spark] spark.master {settings['spark.master']!r}: {why}"
             ) from error
-    if not runs_here(spark):
+    if not joins and not runs_here(spark):
         try_task(spark)
     return spark
 
