@@ -16,6 +16,8 @@ from ticdc_spark.spark.storage import Storage, path_in, read_bytes
 _DELETED = 2
 """Status of an entry that is not live any more."""
 _DATA, _POSITION_DELETES = 0, 1
+_FILE_PATH = 2147483546
+"""Iceberg's id of the column of position deletes that names the data file."""
 _MOST_ENTRIES = 50_000
 """Files whose entries are kept in memory, over all tables."""
 
@@ -36,7 +38,7 @@ class LiveFile(msgspec.Struct, frozen=True, kw_only=True):
     upper: bytes | None
     rows: int
     references: str | None = None
-    """Of deletes: the only data file that they are of, where the manifest names one."""
+    """Of deletes: the only data file that they are of, where there is one."""
     blob: tuple[int, int] | None = None
     """Of a deletion vector: where it begins in the file, and its bytes."""
 
@@ -108,11 +110,17 @@ def _read(storage: Storage, location: str, sequence: int, field_id: int) -> list
             lower=_bound(held.get("lower_bounds"), field_id),
             upper=_bound(held.get("upper_bounds"), field_id),
             rows=int(held["record_count"]),
-            references=held.get("referenced_data_file"),
+            references=None if content == _DATA else held.get("referenced_data_file") or _only_file(held),
             blob=(int(held["content_offset"]), int(held["content_size_in_bytes"])) if vector else None,
         )
         found.append((content, live))
     return found
+
+
+def _only_file(deletes: dict[str, Any]) -> str | None:
+    """The data file of position deletes whose bounds name no other; a bound that is cut short is no upper one."""
+    low, high = (_bound(deletes.get(f"{which}_bounds"), _FILE_PATH) for which in ("lower", "upper"))
+    return low.decode() if low is not None and low == high else None
 
 
 def _bound(pairs: list[dict[str, Any]] | None, field_id: int) -> bytes | None:
