@@ -35,7 +35,7 @@ from ticdc_spark.changefeed.progress import read_stored
 from ticdc_spark.config.load import load_identity
 from ticdc_spark.mysql import tso
 from ticdc_spark.operate.status import job_status
-from ticdc_spark.replicate.state.progress import Store
+from ticdc_spark.replicate.state.store import Store
 from ticdc_spark.sinks.iceberg.lake import open_lake
 from ticdc_spark.spark.session.session import stop_session
 

@@ -34,7 +34,8 @@ from tests.simulator.wire import WIRES
 from tests.spark_session import shared_session
 from ticdc_spark.operate.resnapshot import want
 from ticdc_spark.operate.resume import lift
-from ticdc_spark.replicate.state.progress import Plan, Progress, Store
+from ticdc_spark.replicate.state.progress import Plan, Progress
+from ticdc_spark.replicate.state.store import Store
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.iceberg.catalog import catalog_options
 from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog

@@ -17,7 +17,7 @@ from tests.unit.test_inspect import SIMPLE, shown
 from tests.unit.test_inspect import inspect as inspect_command
 from ticdc_spark import FilesSource, SinkFault, UsageError, consistent, read_topic
 from ticdc_spark.model import Bootstrap, Column, Watermark
-from ticdc_spark.replicate.state.progress import Store
+from ticdc_spark.replicate.state.store import Store
 from ticdc_spark.workload.compare import differences
 
 T = table(10, Column(name="v", type=INT), name="t")

@@ -13,7 +13,8 @@ from tests.spark.test_row_delta import END, FIRST, MORE, rows
 from ticdc_spark.config.load import load_job
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.replicate import loop
-from ticdc_spark.replicate.state.progress import Status, Store
+from ticdc_spark.replicate.state.progress import Status
+from ticdc_spark.replicate.state.store import Store
 
 
 class Running:

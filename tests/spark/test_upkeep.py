@@ -14,7 +14,7 @@ from tests.spark.test_row_delta import CREATE, T, delete, rows, update
 from ticdc_spark.cli import main
 from ticdc_spark.config.load import load_job
 from ticdc_spark.model import Change, Watermark
-from ticdc_spark.replicate.state.progress import Store
+from ticdc_spark.replicate.state.store import Store
 
 UPKEEP = '[upkeep]\nsmall-files = 6\nkeep-all = "1ms"\nkeep-hourly = "1h"\n'
 

@@ -16,7 +16,8 @@ from ticdc_spark.errors import SourceFault, UsageError
 from ticdc_spark.replicate import loop
 from ticdc_spark.replicate.state.lease import acquire
 from ticdc_spark.replicate.state.lease_store import lease_store, this_process
-from ticdc_spark.replicate.state.progress import Progress, Store
+from ticdc_spark.replicate.state.progress import Progress
+from ticdc_spark.replicate.state.store import Store
 from ticdc_spark.workload import write_topic
 
 kafka = pytest.importorskip("confluent_kafka")

@@ -19,7 +19,8 @@ from ticdc_spark.cli import main
 from ticdc_spark.errors import EnvironmentFault, SinkFault
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.replicate.loop import os_faults
-from ticdc_spark.replicate.state.progress import Progress, Store
+from ticdc_spark.replicate.state.progress import Progress
+from ticdc_spark.replicate.state.store import Store
 from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.files.data_files import DataFiles, write_rows
 from ticdc_spark.spark.decode.log_files import LogFile, LogScan, read_log, write_log

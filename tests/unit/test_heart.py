@@ -11,7 +11,8 @@ from ticdc_spark.config.job import FilesSource, KafkaSource
 from ticdc_spark.errors import LeaseHeld, SourceFault
 from ticdc_spark.replicate.run.heart import Heart
 from ticdc_spark.replicate.run.outage import silent
-from ticdc_spark.replicate.state.progress import Status, Store
+from ticdc_spark.replicate.state.progress import Status
+from ticdc_spark.replicate.state.store import Store
 
 
 def status(folder: Path) -> Status:

@@ -9,7 +9,8 @@ from ticdc_spark.cli import main
 from ticdc_spark.config.load import load_job
 from ticdc_spark.replicate.state.lease import acquire
 from ticdc_spark.replicate.state.lease_store import lease_store, this_process
-from ticdc_spark.replicate.state.progress import Progress, Store, TableState
+from ticdc_spark.replicate.state.progress import Progress, TableState
+from ticdc_spark.replicate.state.store import Store
 
 JOB = """
 [job]

@@ -3,15 +3,8 @@
 from pathlib import Path
 
 from ticdc_spark.model import Column, ColumnType, SchemaChange, Table
-from ticdc_spark.replicate.state.progress import (
-    KnownSchema,
-    LastDdl,
-    Plan,
-    Progress,
-    QueuedDdl,
-    Store,
-    TableState,
-)
+from ticdc_spark.replicate.state.progress import KnownSchema, LastDdl, Plan, Progress, QueuedDdl, TableState
+from ticdc_spark.replicate.state.store import Store
 
 TABLE = Table(
     schema="s", name="t", columns=(Column(name="a", type=ColumnType(name="varbinary", length=3), default="\x00é"),)

@@ -27,9 +27,9 @@ from ticdc_spark.replicate.state.progress import (
     Progress,
     QueuedDdl,
     Status,
-    Store,
     TableState,
 )
+from ticdc_spark.replicate.state.store import Store
 
 NOW = 1_795_000_000.0
 TSO = int((NOW - 100) * 1000) << 18

@@ -22,6 +22,7 @@ import msgspec
 from ticdc_spark import failpoints
 from ticdc_spark.capture.base import CaptureState
 from ticdc_spark.changefeed.snapshot.note import ReadNote
+from ticdc_spark.durable import replace_file
 from ticdc_spark.errors import DecisionNeeded, EnvironmentFault, LeaseHeld
 from ticdc_spark.model import Table, TableName
 
@@ -144,7 +145,7 @@ class StateFolder:
             if self._tables is None or (state.tables is not self._tables and state.tables != self._tables):
                 self._number += 1
                 self._schemas = f"schemas-{self._number}.json"
-                _replace(self.path / self._schemas, msgspec.json.encode(state.tables))
+                replace_file(self.path / self._schemas, msgspec.json.encode(state.tables))
             self._tables = state.tables
             stored = Stored(
                 changefeed=self._changefeed,
@@ -159,7 +160,7 @@ class StateFolder:
                 unread=state.unread,
                 reading=reading or self.reading,
             )
-            _replace(self.path / "progress.json", msgspec.json.encode(stored))
+            replace_file(self.path / "progress.json", msgspec.json.encode(stored))
             self.reading = stored.reading
             if old and old != self._schemas:
                 (self.path / old).unlink(missing_ok=True)
@@ -199,20 +200,6 @@ def _read(path: Path, kind: type[T]) -> T:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except (OSError, msgspec.DecodeError) as error:
         raise EnvironmentFault(f"the changefeed's state cannot be read: {path}: {error}") from error
-
-
-def _replace(path: Path, data: bytes) -> None:
-    draft = path.with_suffix(".tmp")
-    with draft.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 __all__ = ["Owner", "StateFolder", "Stored", "is_owned", "read_owner", "read_stored"]

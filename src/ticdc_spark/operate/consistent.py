@@ -10,7 +10,8 @@ from ticdc_spark.config.load import load_job
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import TableName
 from ticdc_spark.operate.status import TableStatus, table_status
-from ticdc_spark.replicate.state.progress import Progress, Store
+from ticdc_spark.replicate.state.progress import Progress
+from ticdc_spark.replicate.state.store import Store
 from ticdc_spark.sinks.mark import NO_MARK
 from ticdc_spark.sinks.registry import sink_kind
 

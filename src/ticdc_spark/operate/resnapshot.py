@@ -9,7 +9,8 @@ from ticdc_spark.capture.snapshot.open import open_reader
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import UsageError
 from ticdc_spark.operate.resume import held
-from ticdc_spark.replicate.state.progress import Progress, ProgressStore, Store, WantedLoad
+from ticdc_spark.replicate.state.progress import Progress, WantedLoad
+from ticdc_spark.replicate.state.store import ProgressStore, Store
 
 
 def resnapshot(job: Job, tables: Collection[str]) -> None:

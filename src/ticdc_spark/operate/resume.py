@@ -9,7 +9,8 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.errors import UsageError
 from ticdc_spark.replicate.state.lease import acquire
 from ticdc_spark.replicate.state.lease_store import lease_store, this_process
-from ticdc_spark.replicate.state.progress import ProgressStore, Store, TableState
+from ticdc_spark.replicate.state.progress import TableState
+from ticdc_spark.replicate.state.store import ProgressStore, Store
 
 
 def resume(job: Job, wanted: Collection[str], *, every: bool) -> list[TableState]:

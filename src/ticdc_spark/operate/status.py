@@ -14,7 +14,8 @@ from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.report import held, needs_a_look
 from ticdc_spark.replicate.state.lease_store import LeaseRecord, lease_store
 from ticdc_spark.replicate.state.processes import machine, process, runs
-from ticdc_spark.replicate.state.progress import Hold, Progress, Status, Store, TableState
+from ticdc_spark.replicate.state.progress import Hold, Progress, Status, TableState
+from ticdc_spark.replicate.state.store import Store
 
 State: TypeAlias = Literal["normal", "warning", "pending", "failed", "stopped", "finished"]
 """TiCDC's words. warning: it goes on, or has finished, but look. failed: it ended with an error. stopped: as asked."""

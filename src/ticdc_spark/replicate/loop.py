@@ -19,7 +19,8 @@ from ticdc_spark.replicate.run.retry import Patience
 from ticdc_spark.replicate.run.upkeep import Caretaker
 from ticdc_spark.replicate.state.lease import acquire
 from ticdc_spark.replicate.state.lease_store import lease_store, this_process
-from ticdc_spark.replicate.state.progress import Progress, Store
+from ticdc_spark.replicate.state.progress import Progress
+from ticdc_spark.replicate.state.store import Store
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.spark.session.session import jvm_is_gone
 

@@ -21,14 +21,8 @@ from ticdc_spark.replicate.schemas.files import with_schema_files
 from ticdc_spark.replicate.snapshot.steps import LOAD_STEP
 from ticdc_spark.replicate.state.conditions import diverged, misshapen, without_first_rows
 from ticdc_spark.replicate.state.notes import CatchUp
-from ticdc_spark.replicate.state.progress import (
-    PartitionState,
-    PendingRows,
-    Progress,
-    ProgressStore,
-    TableState,
-    WantedLoad,
-)
+from ticdc_spark.replicate.state.progress import PartitionState, PendingRows, Progress, TableState, WantedLoad
+from ticdc_spark.replicate.state.store import ProgressStore
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.changelog_base import ChangeLog
 from ticdc_spark.sinks.mark import NO_MARK, Mark

@@ -36,7 +36,8 @@ from ticdc_spark.replicate.snapshot.loader import Loader, Outcome
 from ticdc_spark.replicate.snapshot.wanted import with_settled
 from ticdc_spark.replicate.start import begin
 from ticdc_spark.replicate.state.lease import Fence, FencedStore
-from ticdc_spark.replicate.state.progress import Plan, Progress, ProgressStore, QueuedDdl, TableState
+from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl, TableState
+from ticdc_spark.replicate.state.store import ProgressStore
 from ticdc_spark.replicate.stops import stop_if_needed
 from ticdc_spark.replicate.timer import Timer
 from ticdc_spark.replicate.unread import mark_unread, topics_of, with_topics

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.test_holes.shop import SCHEMA, Shop
+from tests.unit.test_holes.shop import SCHEMA, Shop, after_every_death
 from ticdc_spark.config.job import SchemaFiles
 from ticdc_spark.config.values import SkipDdl
 from ticdc_spark.errors import SourceChanged, UnsupportedDdl
@@ -177,3 +177,53 @@ def test_a_topic_of_which_nothing_was_read_may_be_made_anew_before_the_first_bat
     shop.watermark()
     shop.run()
     assert (2, "b") in (shop.rows("t") or [])
+
+
+@pytest.mark.parametrize("ddl", ["MODIFY COLUMN v DATETIME", "ADD COLUMN n INT DEFAULT 5, MODIFY COLUMN v DATETIME"])
+@pytest.mark.parametrize("protocol", ["open", "simple"])
+def test_a_death_in_the_midst_of_a_ddl_of_a_table_that_lacks_a_message(protocol: str, ddl: str) -> None:
+    """Seed 8247609: what the lake had before the DDL is not to be seen in the midst of it."""
+
+    def make() -> Shop:
+        shop = Shop(protocol, on_reject="continue")
+        shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v DATE)")
+        shop.insert("t", id="1", v="2024-01-02")
+        shop.send(Encoded(None, b"{"), "cdc")
+        shop.watermark()
+        shop.run()
+        shop.sql(f"ALTER TABLE t {ddl}")
+        shop.watermark()
+        return shop
+
+    def judge(shop: Shop) -> None:
+        assert shop.condition("t") == "diverged"
+        assert shop.rows("t") == wanted
+
+    whole = make()
+    whole.run()
+    wanted = whole.rows("t")
+    assert wanted is not None and str(wanted[0][1]) == "2024-01-02 00:00:00"
+    assert after_every_death(make, judge) > 6
+
+
+def test_a_table_that_is_sent_again_before_any_watermark_waits_for_one() -> None:
+    """Seed 8246794: its DROP was sent again, too, in the next batch."""
+    shop = Shop()
+    shop.change("CREATE TABLE x (id INT PRIMARY KEY)")
+    row = shop.row("insert", (SCHEMA, "x"), {"id": "1"})
+    made = shop.change("CREATE TABLE t (id INT PRIMARY KEY)")
+    shop.send_ddl(made)
+    shop.insert("t", id="1")
+    shop.bootstrap("x")
+    dropped = shop.change("DROP TABLE x")
+    shop.watermark()
+    shop.send_ddl(made)
+    shop.send_row(row)
+    shop.run()
+    assert shop.rows("x") is None
+    shop.send_ddl(dropped)
+    for _ in range(2):
+        shop.watermark()
+        shop.run()
+    assert dropped.commit_ts < shop.applied
+    assert (shop.rows("t"), shop.rows("x")) == ([(1,)], None)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
 
+from ticdc_spark.durable import replace_file
 from ticdc_spark.errors import EnvironmentFault
 from ticdc_spark.model import TableName
 
@@ -17,10 +17,8 @@ _PATTERN = "read-*.json"
 
 def request_tables(folder: Path, names: Sequence[TableName]) -> None:
     """Leave a request. Raises: EnvironmentFault"""
-    draft = folder / f"request-{os.getpid()}.tmp"
     try:
-        draft.write_bytes(msgspec.json.encode(names))
-        draft.replace(folder / f"read-{time.time_ns():020}.json")
+        replace_file(folder / f"read-{time.time_ns():020}.json", msgspec.json.encode(names))
     except OSError as error:
         raise EnvironmentFault(f"state folder {folder}: {error.strerror or error}") from error
 

@@ -1,6 +1,6 @@
 """The commits by which a DDL brings the columns of a table to those of the source, each with its mark."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -43,9 +43,7 @@ def commits_of(
     live = sink.columns(name) if state.table is None else {column.name: column.type.spark for column in old}
     renames = {escape(before): escape(other) for before, other in act.renames.items()}
     if state.misshapen:
-        # A DDL was left out, perhaps half done: what the lake has of the columns before and after counts.
-        ours = {column.casefold() for column in (*live, *(one.name for one in wanted))}
-        live = {column: kind for column, kind in sink.columns(name).items() if column.casefold() in ours}
+        live = dict(state.columns_before) or _present(live, wanted, sink.columns(name))
     plan = evolution(
         live,
         wanted,
@@ -74,6 +72,23 @@ def commits_of(
     stamped = [Commit((at, step), "stamp", lambda stamp: sink.stamp(name, stamp))]
     stays = (f"column `{column}` was dropped and added by one ALTER: the old values stay" for column in act.replaced)
     return commits or stamped, "; ".join((*plan.inexact, *stays))
+
+
+def with_columns_before(work: TimelineWork, state: TableState, act: Alter) -> TableState:
+    """A misshapen table before the first commit of a DDL: after a restart in the midst of it, the lake does not show
+    any more what it had."""
+    if not state.misshapen or state.table is None:
+        return state
+    old = {column.name: column.type.spark for column in work.batch.columns(state.table)}
+    have = work.batch.sink.columns((act.table.schema, act.table.name))
+    present = _present(old, work.batch.columns(act.table), have)
+    return msgspec.structs.replace(state, columns_before=tuple(present.items()))
+
+
+def _present(old: Mapping[str, str], wanted: Sequence[LakeColumn], have: Mapping[str, str]) -> dict[str, str]:
+    """What the lake has of the columns before and after a DDL: others may have been left out, perhaps half done."""
+    ours = {column.casefold() for column in (*old, *(one.name for one in wanted))}
+    return {column: kind for column, kind in have.items() if column.casefold() in ours}
 
 
 def _refuse_taken(name: TableName, changes: ColumnChanges, have: Mapping[str, str], ts: int) -> None:
@@ -132,4 +147,4 @@ def _drop_aside(sink: sink_base.Sink, name: TableName, drop: ColumnChanges, stam
         sink.stamp(name, stamp)
 
 
-__all__ = ["Commit", "commits_of"]
+__all__ = ["Commit", "commits_of", "with_columns_before"]

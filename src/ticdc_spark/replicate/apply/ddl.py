@@ -15,7 +15,7 @@ from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import OLD_VALUES, stop_if_columns_are_gone
-from ticdc_spark.replicate.apply.commits import commits_of
+from ticdc_spark.replicate.apply.commits import commits_of, with_columns_before
 from ticdc_spark.replicate.apply.rename import is_begun, rename, set_aside
 from ticdc_spark.replicate.plan.evolve import (
     Action,
@@ -359,8 +359,9 @@ def alter(
         return  # Its last commit was made: what somebody did to the columns since is none of it.
     if work.mark(new) < (at, step):
         stop_if_columns_are_gone(work, state)
+        state = with_columns_before(work, state, act)
     commits, inexact = commits_of(work, state, act, (at, step), ts, pre_table, inferred=inferred)
-    after = msgspec.structs.replace(state, table=act.table, applied=ts, ddl_ts=ts, schema_keys=())
+    after = msgspec.structs.replace(state, table=act.table, applied=ts, ddl_ts=ts, schema_keys=(), columns_before=())
     if state.table is None:  # adopted
         after = msgspec.structs.replace(after, clean=False)
     if inexact:

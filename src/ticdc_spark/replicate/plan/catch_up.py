@@ -92,8 +92,8 @@ def _gone_on(progress: Progress, controls: Sequence[ControlEvent]) -> set[TableN
 def _passed(
     progress: Progress, controls: Sequence[ControlEvent]
 ) -> tuple[dict[Place, int], list[tuple[TableName, int, Place, int]]]:
-    """The watermarks after which partitions went back to older ones, those before the batch for all; and what brings
-    tables: (table, lowest commit_ts, partition, watermark that stood before it as far as its place is known)."""
+    """The watermarks after which partitions went back to older messages, those before the batch for all; and what
+    brings tables: (table, lowest commit_ts, partition, watermark that stood before it as far as its place is known)."""
     high = {(state.topic, state.partition): state.watermark for state in progress.partitions}
     passed = dict(high)
     events: list[tuple[TableName, int, Place, int]] = []
@@ -106,9 +106,13 @@ def _passed(
             high[here] = max(event.commit_ts, high.get(here, 0))
         elif isinstance(event, RowsRead) and event.summary.rows:
             events.append(((event.schema, event.table), event.summary.min_ts, here, 0))
-        elif isinstance(event, DdlRead) and identity(event.change) not in copied:
-            copied.add(identity(event.change))
+        elif isinstance(event, DdlRead):
             ts = event.change.commit_ts
+            if ts < high.get(here, 0):
+                passed[here] = max(passed.get(here, 0), high[here])
+            if identity(event.change) in copied:
+                continue
+            copied.add(identity(event.change))
             events += [(name, ts, here, high.get(here, 0)) for name in sorted(tables_of(event.change))]
     return passed, events
 

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from ticdc_spark.errors import EnvironmentFault, TicdcSparkError
-from ticdc_spark.replicate.state.progress import Status, Store
+from ticdc_spark.replicate.state.progress import Status
+from ticdc_spark.replicate.state.store import Store
 
 log = logging.getLogger(__name__)
 HEARTBEAT = 15.0

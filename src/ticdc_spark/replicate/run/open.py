@@ -13,7 +13,7 @@ from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.replicate.first_messages import detected
 from ticdc_spark.replicate.schemas.registered import registered
 from ticdc_spark.replicate.state.lease import Lease
-from ticdc_spark.replicate.state.progress import Store
+from ticdc_spark.replicate.state.store import Store
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.registry import sink_kind
 from ticdc_spark.spark.session.session import Part, coordinates, open_session

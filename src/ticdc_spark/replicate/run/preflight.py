@@ -24,7 +24,7 @@ from ticdc_spark.replicate.run.outage import silent
 from ticdc_spark.replicate.schemas.registered import registered
 from ticdc_spark.replicate.state.lease import living
 from ticdc_spark.replicate.state.lease_store import lease_store, local_folder
-from ticdc_spark.replicate.state.progress import Store
+from ticdc_spark.replicate.state.store import Store
 from ticdc_spark.streams.detect import ENOUGH, detect
 from ticdc_spark.topics.client_options import SECURITY, librdkafka_options
 from ticdc_spark.topics.kafka_reader import TopicReader

@@ -17,7 +17,8 @@ import msgspec
 from ticdc_spark.errors import LeaseHeld, SinkFault
 from ticdc_spark.replicate.state.lease_store import LeaseRecord, LeaseStore, Owner
 from ticdc_spark.replicate.state.processes import machine, process, runs
-from ticdc_spark.replicate.state.progress import Plan, Progress, ProgressStore
+from ticdc_spark.replicate.state.progress import Plan, Progress
+from ticdc_spark.replicate.state.store import ProgressStore
 
 log = logging.getLogger(__name__)
 

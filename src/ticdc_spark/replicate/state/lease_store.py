@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from ticdc_spark.durable import replace_file
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.replicate.state.processes import Process, machine, process
 
@@ -105,12 +106,7 @@ class FileLeaseStore:
             with self._locked():
                 if self.read()[1] != version:
                     return None
-                draft = self._path.with_suffix(f".{os.getpid()}.tmp")
-                with draft.open("wb") as file:
-                    file.write(data)
-                    file.flush()
-                    os.fsync(file.fileno())
-                draft.replace(self._path)
+                replace_file(self._path, data)
         except OSError as error:
             message = f"the lease {self._path} cannot be written: {error}"
             raise SinkFault(message) from error

@@ -2,22 +2,17 @@
 
 ``progress.json`` after batch N is f(progress after N-1, batch N). ``plan.json`` fixes the offsets of the batch that is
 being worked on, so that a restart does the same batch again. ``status.json`` is a heartbeat for ``ticdc-spark status``;
-no decision depends on it. Files are replaced whole (write, fsync, rename).
+no decision depends on it. ``state.store`` keeps them.
 """
 
-import os
-from pathlib import Path
-from typing import Literal, Protocol, TypeVar
+from typing import Literal
 
 import msgspec
 
 from ticdc_spark.config.values import ModeName
-from ticdc_spark.errors import EnvironmentFault
 from ticdc_spark.model import SchemaChange, Table, TopicPartition
 from ticdc_spark.replicate.state.notes import CatchUp, Doubt, PastName, SkippedRow, SourceNote, UnreadNote
 from ticdc_spark.sinks.mark import NO_MARK, Mark
-
-T = TypeVar("T")
 
 
 class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,7 +108,9 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
     schema_keys: tuple[str, ...] = ()
     """Registered schemas (Avro) or schema blocks (Debezium) that ``table`` has followed; none where it follows DDL."""
     misshapen: bool = False
-    """Its columns may not be those of the source: a DDL was left out, or others changed them. No TRUNCATE mends it."""
+    """Its columns may not be those of the source or of ``table``: it may lack a DDL, or others changed them."""
+    columns_before: tuple[tuple[str, str], ...] = ()
+    """In the midst of a DDL of a misshapen table: the lake's columns before it, name and type."""
     behind: bool = False
     """At its last commit it was behind the others (see ``CatchUp``): it may lack what all tables had applied then."""
     load: Load | None = None
@@ -304,95 +301,3 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """Class of the error."""
     error_at: float | None = None
     exit_code: int | None = None
-
-
-class ProgressStore(Protocol):
-    """Where the progress of a job and the plan of the batch under way are kept; each is replaced whole.
-
-    Raises: EnvironmentFault where it cannot be read or written.
-    """
-
-    def load(self) -> Progress | None:
-        """Return the committed progress; ``None`` when there is none yet."""
-
-    def save(self, progress: Progress) -> None:
-        """Commit a progress; the plan that led to it is then over."""
-
-    def load_plan(self) -> Plan | None:
-        """Return the plan of a batch that may have been interrupted."""
-
-    def save_plan(self, plan: Plan) -> None:
-        """Fix a batch before it starts."""
-
-
-class Store:
-    """The state folder of a job. A ``ProgressStore`` with the heartbeat beside it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def load(self) -> Progress | None:
-        """Return the committed progress; ``None`` when there is none yet.
-
-        Raises: EnvironmentFault when the file cannot be read as what it should be.
-        """
-        return self._read("progress.json", Progress)
-
-    def save(self, progress: Progress) -> None:
-        """Commit a progress; the plan that led to it is then over."""
-        self._write("progress.json", progress)
-
-    def load_plan(self) -> Plan | None:
-        """Return the plan of a batch that may have been interrupted."""
-        return self._read("plan.json", Plan)
-
-    def save_plan(self, plan: Plan) -> None:
-        """Fix a batch before it starts."""
-        self._write("plan.json", plan)
-
-    def load_status(self) -> Status | None:
-        """Return the last heartbeat."""
-        return self._read("status.json", Status)
-
-    def save_status(self, status: Status) -> None:
-        """Write a heartbeat."""
-        self._write("status.json", status)
-
-    def _read(self, name: str, kind: type[T]) -> T | None:
-        path = self.folder / name
-        try:
-            return msgspec.convert(_with_new_words(msgspec.json.decode(path.read_bytes())), type=kind)
-        except FileNotFoundError:
-            return None
-        except (OSError, msgspec.DecodeError) as error:
-            message = f"{path} cannot be read: {error}"
-            raise EnvironmentFault(message) from error
-
-    def _write(self, name: str, value: object) -> None:
-        path = self.folder / name
-        draft = path.with_name(f"{name}.{os.getpid()}.tmp")
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with draft.open("wb") as file:
-                file.write(msgspec.json.encode(value))
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(path)
-            folder = os.open(self.folder, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
-        except OSError as error:
-            message = f"{path} cannot be written: {error}"
-            raise EnvironmentFault(message) from error
-
-
-_RENAMED = {("mode", "barrier"): "watermark"}
-"""(key, value) as earlier versions wrote them, and the value of this one."""
-
-
-def _with_new_words(content: object) -> object:
-    if not isinstance(content, dict):
-        return content
-    return content | {key: new for (key, old), new in _RENAMED.items() if content.get(key) == old}

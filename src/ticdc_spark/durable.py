@@ -1,0 +1,25 @@
+"""Files that are replaced whole, and outlive a power cut."""
+
+import os
+from pathlib import Path
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a file under another name and give it its own: whoever reads it finds the old one or the new one.
+
+    Raises: OSError
+    """
+    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    with draft.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+__all__ = ["replace_file"]

@@ -1,0 +1,97 @@
+"""The state folder of a job: progress, plan and heartbeat, each a file that is replaced whole."""
+
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from ticdc_spark.durable import replace_file
+from ticdc_spark.errors import EnvironmentFault
+from ticdc_spark.replicate.state.progress import Plan, Progress, Status
+
+T = TypeVar("T")
+
+
+class ProgressStore(Protocol):
+    """Where the progress of a job and the plan of the batch under way are kept; each is replaced whole.
+
+    Raises: EnvironmentFault where it cannot be read or written.
+    """
+
+    def load(self) -> Progress | None:
+        """Return the committed progress; ``None`` when there is none yet."""
+
+    def save(self, progress: Progress) -> None:
+        """Commit a progress; the plan that led to it is then over."""
+
+    def load_plan(self) -> Plan | None:
+        """Return the plan of a batch that may have been interrupted."""
+
+    def save_plan(self, plan: Plan) -> None:
+        """Fix a batch before it starts."""
+
+
+class Store:
+    """The state folder of a job. A ``ProgressStore`` with the heartbeat beside it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def load(self) -> Progress | None:
+        """Return the committed progress; ``None`` when there is none yet.
+
+        Raises: EnvironmentFault when the file cannot be read as what it should be.
+        """
+        return self._read("progress.json", Progress)
+
+    def save(self, progress: Progress) -> None:
+        """Commit a progress; the plan that led to it is then over."""
+        self._write("progress.json", progress)
+
+    def load_plan(self) -> Plan | None:
+        """Return the plan of a batch that may have been interrupted."""
+        return self._read("plan.json", Plan)
+
+    def save_plan(self, plan: Plan) -> None:
+        """Fix a batch before it starts."""
+        self._write("plan.json", plan)
+
+    def load_status(self) -> Status | None:
+        """Return the last heartbeat."""
+        return self._read("status.json", Status)
+
+    def save_status(self, status: Status) -> None:
+        """Write a heartbeat."""
+        self._write("status.json", status)
+
+    def _read(self, name: str, kind: type[T]) -> T | None:
+        path = self.folder / name
+        try:
+            return msgspec.convert(_with_new_words(msgspec.json.decode(path.read_bytes())), type=kind)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.DecodeError) as error:
+            message = f"{path} cannot be read: {error}"
+            raise EnvironmentFault(message) from error
+
+    def _write(self, name: str, value: object) -> None:
+        path = self.folder / name
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            replace_file(path, msgspec.json.encode(value))
+        except OSError as error:
+            message = f"{path} cannot be written: {error}"
+            raise EnvironmentFault(message) from error
+
+
+_RENAMED = {("mode", "barrier"): "watermark"}
+"""(key, value) as earlier versions wrote them, and the value of this one."""
+
+
+def _with_new_words(content: object) -> object:
+    if not isinstance(content, dict):
+        return content
+    return content | {key: new for (key, old), new in _RENAMED.items() if content.get(key) == old}
+
+
+__all__ = ["ProgressStore", "Store"]
