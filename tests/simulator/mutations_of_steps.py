@@ -103,6 +103,14 @@ LEASE = (
 )
 STEPS = (
     one(
+        "the topics of a job that has not done a batch have no ids",
+        "replicate.start:begin",
+        "source=source_notes(source, found)",
+        "source=()",
+        found_by="tests/unit/test_holes/test_certain_columns.py"
+        "::test_a_topic_that_is_made_anew_before_the_first_batch_was_done_stops_the_job",
+    ),
+    one(
         "a batch is planned anew after a death",
         "replicate.step:Steps._plan",
         "old.resolved is not None",

@@ -8,6 +8,7 @@ _APPLY, _PLAN, _MODES = "replicate.apply", "replicate.plan", "replicate.modes"
 _RARE = "tests/unit/test_holes/test_combinations.py"
 _SKIP_DDL = "tests/unit/test_holes/test_skip_ddl.py"
 _SKIPS = "tests/unit/test_skip_messages.py"
+_CERTAIN = "tests/unit/test_holes/test_certain_columns.py"
 _READS = "tests/unit/test_read_rows.py"
 
 TIME = (
@@ -178,8 +179,43 @@ DDL = (
     one(
         "a renamed column is a new one",
         f"{_PLAN}.evolve:_alter",
-        "return Alter(old, change.table, column_renames(change.query), replaced_columns(change.query))",
+        "return Alter(old, change.table, column_renames(change.query), replaced_columns(change.query), certain)",
         "return Alter(old, change.table, {})",
+    ),
+    one(
+        "the columns of a schema file are certain",
+        "replicate.schemas.sql_ddl:with_schemas",
+        "tables.get(taken) is files[taken]",
+        "False",
+        found_by=f"{_CERTAIN}::test_a_table_that_is_made_of_a_file_alone_is_not_clean",
+    ),
+    one(
+        "the columns of a table that lacks a message are certain",
+        "replicate.state.conditions:misshapen",
+        "misshapen=True",
+        "misshapen=state.misshapen",
+        found_by=f"{_CERTAIN}::test_a_table_like_one_that_lacks_a_message_is_not_clean",
+    ),
+    one(
+        "a DDL of a table that lacks one begins anew in its midst",
+        f"{_APPLY}.commits:commits_of",
+        "dict(state.columns_before) or ",
+        "",
+        found_by=f"{_CERTAIN}::test_a_death_in_the_midst_of_a_ddl_of_a_table_that_lacks_a_message",
+    ),
+    one(
+        "a DROP DATABASE that waits does not know what comes into the database",
+        f"{_PLAN}.holds:bounds_of",
+        "named |= dict.fromkeys(members)",
+        "named |= {}",
+        found_by=f"{_CERTAIN}::test_a_drop_database_that_waits_holds_the_tables_that_come_into_it",
+    ),
+    one(
+        "a DDL that is sent again says nothing of its partition",
+        f"{_PLAN}.catch_up:_passed",
+        "if ts < high.get(here, 0):",
+        "if False:",
+        found_by=f"{_CERTAIN}::test_a_table_that_is_sent_again_before_any_watermark_waits_for_one",
     ),
     one(
         "a new column's default is not given to the rows that are there",

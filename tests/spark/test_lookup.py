@@ -14,13 +14,14 @@ from tests.spark.lake import lake
 from ticdc_spark.model import Column, Index, Table
 from ticdc_spark.mysql import parse_type
 from ticdc_spark.sinks.iceberg.catalog import catalog_options
-from ticdc_spark.sinks.iceberg.rows.row_delta import Target, positions, positions_by_spark, target
+from ticdc_spark.sinks.iceberg.rows.row_delta import positions, positions_by_spark
+from ticdc_spark.sinks.iceberg.rows.target import Target, target
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, arrow_type, lake_columns
 
 NAME = ("s", "t")
 MERGE_ON_READ = (
-    "TBLPROPERTIES ('format-version' = '2', 'write.merge.mode' = 'merge-on-read', "
+    "TBLPROPERTIES ('format-version' = '{version}', 'write.merge.mode' = 'merge-on-read', "
     "'write.delete.mode' = 'merge-on-read', 'write.update.mode' = 'merge-on-read', "
     "'write.parquet.row-group-size-bytes' = '2048', 'commit.manifest.min-count-to-merge' = '4')"
 )
@@ -47,7 +48,7 @@ def key_of(kinds: Sequence[str], at: int) -> list[int | str | date]:
 class Lake:
     """A table, and the sink that looks its rows up."""
 
-    def __init__(self, spark: SparkSession, folder: Path, kinds: Sequence[str]) -> None:
+    def __init__(self, spark: SparkSession, folder: Path, kinds: Sequence[str], version: int = 2) -> None:
         (folder / "lake").mkdir()
         self.folder = folder
         self.kinds = kinds
@@ -57,7 +58,7 @@ class Lake:
         self.sink = IcebergSink(spark.newSession(), "lake", warehouse, {}, catalog_options("lake", warehouse, {}))
         named = ", ".join(f"{column.name} {column.type.spark}" for column in self.columns)
         self.session.sql("CREATE NAMESPACE lake.s")
-        self.session.sql(f"CREATE TABLE lake.s.t ({named}) USING iceberg {MERGE_ON_READ}")
+        self.session.sql(f"CREATE TABLE lake.s.t ({named}) USING iceberg {MERGE_ON_READ.format(version=version)}")
 
     def sql(self, text: str) -> None:
         self.session.sql(text).collect()
@@ -87,9 +88,10 @@ class Lake:
         return find(to.files.storage, to.manifest_list, self.keys, to.files.field_ids) is not None
 
 
+@pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("kind", KINDS)
-def test_rows_are_found_after_whatever_happened(spark: SparkSession, folder: Path, kind: str) -> None:
-    table, draw = Lake(spark, folder, KINDS[kind]), random.Random(kind)
+def test_rows_are_found_after_whatever_happened(spark: SparkSession, folder: Path, kind: str, version: int) -> None:
+    table, draw = Lake(spark, folder, KINDS[kind], version), random.Random(kind)
     call = "CALL lake.system"
     with_a_list = (
         "ALTER TABLE lake.s.t ADD COLUMN w ARRAY<FLOAT> FIRST",

@@ -103,7 +103,8 @@ def orphans(spark: SparkSession, folder: Path, name: str = "t") -> set[str]:
         path.name
         for place in (folder / "lake" / "s").iterdir()
         if place.name.split("-")[0] == name
-        for path in place.rglob("data/**/*.parquet")
+        for path in place.rglob("data/**/*")
+        if path.suffix in (".parquet", ".puffin")
     } - held
 
 
@@ -142,13 +143,9 @@ def test_what_others_commit_meanwhile_is_kept(
     assert not orphans(spark, folder)
 
 
-@pytest.mark.parametrize(
-    "properties",
-    ["format-version = 3", pytest.param('"write.merge.mode" = "copy-on-write"', marks=pytest.mark.slow)],
-)
-def test_tables_that_take_no_row_deltas_are_merged(
-    spark: SparkSession, folder: Path, ways: Ways, properties: str
-) -> None:
+@pytest.mark.slow
+def test_tables_that_take_no_row_deltas_are_merged(spark: SparkSession, folder: Path, ways: Ways) -> None:
+    properties = '"write.merge.mode" = "copy-on-write"'
     job = write_job(folder, topic(folder, FIRST))
     job.write_text(job.read_text() + f"[sink.table-properties]\n{properties}\n")
     replicate(job)
@@ -174,6 +171,13 @@ ADOPTED: dict[str, tuple[Sequence[str], bool]] = {
     ),
     "another column": ([f"(id INT, v INT, extra STRING) USING iceberg TBLPROPERTIES ({MERGE_ON_READ})"], False),
     "copy on write": (["(id INT, v INT) USING iceberg"], False),
+    "orc once, version 3": (
+        [
+            f"(id INT, v INT) USING iceberg TBLPROPERTIES ({MERGE_ON_READ}, 'write.format.default' = 'orc')",
+            "ALTER TABLE lake.s.t SET TBLPROPERTIES ('format-version' = '3', 'write.format.default' = 'parquet')",
+        ],
+        False,
+    ),
     "orc": ([f"(id INT, v INT) USING iceberg TBLPROPERTIES ({MERGE_ON_READ}, 'write.format.default' = 'orc')"], False),
 }
 """What is done to the table before it is adopted, and whether it takes row deltas."""
@@ -185,6 +189,7 @@ ADOPTED: dict[str, tuple[Sequence[str], bool]] = {
         "as ours",
         "partitioned once",
         "another column",
+        "orc once, version 3",
         *(pytest.param(case, marks=pytest.mark.slow) for case in ("partitioned", "copy on write", "orc")),
     ],
 )

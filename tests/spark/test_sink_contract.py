@@ -86,7 +86,15 @@ class SparkOthers:
 class OnIceberg:
     """``IcebergSink``, with a lake for all tests of one writer."""
 
-    @pytest.fixture(scope="class", params=["python", pytest.param("spark", marks=pytest.mark.slow)])
+    @pytest.fixture(
+        scope="class",
+        params=[
+            ("python", "2"),
+            pytest.param(("python", "3"), marks=pytest.mark.slow),
+            pytest.param(("spark", "2"), marks=pytest.mark.slow),
+        ],
+        ids=" v".join,
+    )
     @classmethod
     def opened(
         cls, request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
@@ -95,7 +103,9 @@ class OnIceberg:
         warehouse = folder / "lake"
         warehouse.mkdir()
         options = catalog_options("lake", str(warehouse), {})
-        sink = IcebergSink(spark.newSession(), "lake", str(warehouse), {}, options, request.param, guard)
+        writer, version = request.param
+        properties = {"format-version": version}
+        sink = IcebergSink(spark.newSession(), "lake", str(warehouse), properties, options, writer, guard)
         yield sink, guard, lake(spark, folder)
         shutil.rmtree(warehouse)
 

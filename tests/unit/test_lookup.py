@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ticdc_spark.sinks.iceberg.files import lookup
+from ticdc_spark.sinks.iceberg.files.deleted import read_deletes
 from ticdc_spark.sinks.iceberg.files.manifests import LiveFile
 from ticdc_spark.spark.storage import LOCAL
 
@@ -38,14 +39,14 @@ def test_only_bounds_with_a_key_between_them_may_hold_one(values: list[int] | li
 
 def deletes_at(path: Path) -> LiveFile:
     size = path.stat().st_size
-    return LiveFile(location=f"file:{path}", path=str(path), size=size, sequence=1, lower=None, upper=None)
+    return LiveFile(location=f"file:{path}", path=str(path), size=size, sequence=1, lower=None, upper=None, rows=6)
 
 
 def test_positions_of_deletes_by_file(tmp_path: Path) -> None:
     names = ["b", "a", "b", "c", "a", "b"]
     rows = pa.table({"file_path": names, "pos": [5, 1, 4, 0, 2, 9]})
     pq.write_table(rows, tmp_path / "d.parquet", row_group_size=2)
-    found = lookup._read_deletes(LOCAL, deletes_at(tmp_path / "d.parquet"))
+    found = read_deletes(LOCAL, deletes_at(tmp_path / "d.parquet"))
     assert {name: sorted(held.to_pylist()) for name, held in found.items()} == {"a": [1, 2], "b": [4, 5, 9], "c": [0]}
     pq.write_table(rows.slice(0, 0), tmp_path / "none.parquet")
-    assert lookup._read_deletes(LOCAL, deletes_at(tmp_path / "none.parquet")) == {}
+    assert read_deletes(LOCAL, deletes_at(tmp_path / "none.parquet")) == {}

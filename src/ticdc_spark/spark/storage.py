@@ -148,6 +148,16 @@ def _write(storage: Storage, path: str, table: pa.Table, options: Mapping[str, A
     return size, footer_of(collected[0])
 
 
+def write_bytes(storage: Storage, path: str, content: bytes) -> None:
+    """Write a new file. Raises: OSError"""
+    try:
+        with open_new(storage, path) as sink:
+            sink.write(content)
+    except OSError:
+        _remove(storage, path)
+        raise
+
+
 def _remove(storage: Storage, path: str) -> None:
     """Remove what is there of a file as well as it goes: else it stays, and belongs to no commit."""
     try:
@@ -170,6 +180,13 @@ def read_bytes(storage: Storage, path: str) -> bytes:
         return Path(path).read_bytes()
     with file_system(storage).open_input_file(path) as file:
         found: bytes = file.read()
+    return found
+
+
+def read_range(storage: Storage, path: str, offset: int, size: int) -> bytes:
+    """``size`` bytes of a file from ``offset`` on, or those that there are. Raises: OSError"""
+    with pa.OSFile(path) if storage.is_local else file_system(storage).open_input_file(path) as file:
+        found: bytes = file.read_at(size, offset)
     return found
 
 
@@ -203,5 +220,7 @@ __all__ = [
     "open_parquet",
     "path_in",
     "read_bytes",
+    "read_range",
+    "write_bytes",
     "write_parquet",
 ]

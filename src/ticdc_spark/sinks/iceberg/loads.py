@@ -19,8 +19,9 @@ from ticdc_spark.sinks.iceberg.faults import faults, quote
 from ticdc_spark.sinks.iceberg.files.data_files import DataFiles, write_file
 from ticdc_spark.sinks.iceberg.files.storage import Closed
 from ticdc_spark.sinks.iceberg.java import to_dict
-from ticdc_spark.sinks.iceberg.rows.row_delta import described, layout
+from ticdc_spark.sinks.iceberg.rows.deletes import described
 from ticdc_spark.sinks.iceberg.rows.spark_writer import SUMMARY, SparkWriter
+from ticdc_spark.sinks.iceberg.rows.target import layout
 from ticdc_spark.sinks.iceberg.stamps import place_of, summary
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.spark.tasks import ArrowTask, ReadParts, chain

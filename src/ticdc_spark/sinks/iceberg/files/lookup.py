@@ -7,7 +7,7 @@ statistics leave out what cannot hold a key. What this does not read is left to 
 
 import logging
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeAlias
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ticdc_spark.sinks.iceberg.files.deleted import DeletedRows
 from ticdc_spark.sinks.iceberg.files.kept import Kept
 from ticdc_spark.sinks.iceberg.files.manifests import LiveFile, Manifests
 from ticdc_spark.spark.storage import WHOLE, Storage, open_parquet, read_bytes
@@ -31,7 +32,7 @@ _TOGETHER = 2_000_000
 _SORTED_TEXTS = 20_000
 """Keys that are text up to which each counts for leaving out files, and not only the least and the greatest."""
 _KEPT_BYTES = 256 << 20
-"""Of positions of deleted rows."""
+"""Of small files of a store."""
 _AT_ONCE = 8
 """Files of a store that are fetched at the same time."""
 _FIELD_ID = b"PARQUET:field_id"
@@ -43,7 +44,7 @@ class Lookup:
 
     def __init__(self) -> None:
         self._manifests = Manifests()
-        self._deletes: Kept[str, dict[str, pa.Array]] = Kept(_KEPT_BYTES, _size)
+        self._deleted = DeletedRows()
         self._files: Kept[str, bytes] = Kept(_KEPT_BYTES, len)
         """Small files of a store, whole: there each read is a request."""
 
@@ -63,6 +64,32 @@ class Lookup:
             log.info("old rows are looked up by Iceberg's reader: %s", error)
             return None
 
+    def knows_deletes(self, storage: Storage, manifest_list: str, field_id: int) -> bool:
+        """Whether ``former_deletes`` can read what is deleted of a snapshot."""
+        try:
+            return self._manifests.live_files(storage, manifest_list, field_id) is not None
+        except OSError as error:
+            log.info("the deletes of a table cannot be read: %s", error)
+            return False
+
+    def former_deletes(
+        self, storage: Storage, manifest_list: str, field_id: int, locations: Collection[str]
+    ) -> dict[str, tuple[pa.Array, list[LiveFile]]]:
+        """Of data files of a snapshot: the positions that are deleted already, and the deletes of no other file.
+
+        ``field_id``: of the first key column. Raises: OSError
+        """
+        live = self._manifests.live_files(storage, manifest_list, field_id)
+        assert live is not None, "that is how row deltas come to such a table"
+        sequences = {file.location: file.sequence for file in live.data if file.location in locations}
+        gone = self._deleted.of(storage, sequences, live.deletes)
+        alone: dict[str, list[LiveFile]] = {}
+        for file in live.deletes:
+            if file.references in sequences:
+                alone.setdefault(file.references, []).append(file)
+        nothing = pa.array([], pa.int64())
+        return {one: (gone.get(one, nothing), alone.get(one, [])) for one in locations}
+
     def _find(
         self, storage: Storage, manifest_list: str, keys: pa.Table, ids: Sequence[int]
     ) -> dict[str, pa.Array] | None:
@@ -78,8 +105,15 @@ class Lookup:
             for file, positions in _matching(parts, keys):
                 held = found.get(file.location)
                 found[file.location] = positions if held is None else pa.concat_arrays([held, positions])
-        sequences = {file.location: file.sequence for file in wanted}
-        return self._without_deleted(storage, found, sequences, live.deletes)
+        sequences = {file.location: file.sequence for file in wanted if file.location in found}
+        gone = self._deleted.of(storage, sequences, live.deletes)
+        left = {}
+        for location, positions in found.items():
+            if location in gone:
+                positions = positions.filter(pc.invert(pc.is_in(positions, gone[location])))
+            if len(positions):
+                left[location] = positions
+        return left
 
     def _opened(self, storage: Storage, files: Sequence[LiveFile]) -> Iterator[tuple[LiveFile, pq.ParquetFile]]:
         """Open files one after the other; small ones of a store are fetched some at a time, and kept."""
@@ -100,46 +134,6 @@ class Lookup:
 
     def _fetch(self, storage: Storage, file: LiveFile) -> bytes:
         return self._files.get(file.location, partial(read_bytes, storage, file.path))
-
-    def _without_deleted(
-        self, storage: Storage, found: dict[str, pa.Array], sequences: Mapping[str, int], deletes: Sequence[LiveFile]
-    ) -> dict[str, pa.Array]:
-        gone: dict[str, list[pa.Array]] = {}
-        for file in deletes if found else ():
-            for location, positions in self._deletes.get(file.location, partial(_read_deletes, storage, file)).items():
-                if location in found and file.sequence >= sequences[location]:
-                    gone.setdefault(location, []).append(positions)
-        left = {}
-        for location, positions in found.items():
-            if location in gone:
-                deleted = pa.concat_arrays(gone[location])
-                positions = positions.filter(pc.invert(pc.is_in(positions, deleted)))
-            if len(positions):
-                left[location] = positions
-        return left
-
-
-def _size(positions: Mapping[str, pa.Array]) -> int:
-    return sum(array.nbytes + len(location) for location, array in positions.items())
-
-
-def _read_deletes(storage: Storage, deletes: LiveFile) -> dict[str, pa.Array]:
-    """Positions in a file of position deletes, by the location of the data file."""
-    with open_parquet(storage, deletes.path, deletes.size, read_dictionary=["file_path"]) as file:
-        rows = file.read(columns=["file_path", "pos"], use_threads=False).combine_chunks()
-    if not len(rows):
-        return {}
-    files = rows.column("file_path").unify_dictionaries().combine_chunks()
-    order = pc.sort_indices(files.indices)
-    numbers = np.asarray(files.indices.take(order))
-    positions = rows.column("pos").combine_chunks().take(order)
-    begins = np.flatnonzero(np.diff(numbers, prepend=-1))
-    ends = [*begins[1:], len(numbers)]
-    names = files.dictionary
-    return {
-        names[int(numbers[begin])].as_py(): positions.slice(begin, end - begin)
-        for begin, end in zip(begins, ends, strict=True)
-    }
 
 
 def _is_exact(kind: pa.DataType) -> bool:

@@ -1,4 +1,4 @@
-"""The live files of a table's snapshot, read from its manifests (Iceberg's specification, version 2).
+"""The live files of a table's snapshot, read from its manifests (Iceberg's specification, versions 2 and 3).
 
 On the driver. Manifests never change, so what was read of one is kept.
 """
@@ -16,12 +16,14 @@ from ticdc_spark.spark.storage import Storage, path_in, read_bytes
 _DELETED = 2
 """Status of an entry that is not live any more."""
 _DATA, _POSITION_DELETES = 0, 1
+_FILE_PATH = 2147483546
+"""Iceberg's id of the column of position deletes that names the data file."""
 _MOST_ENTRIES = 50_000
 """Files whose entries are kept in memory, over all tables."""
 
 
 class LiveFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A data file or a file of position deletes."""
+    """A data file, a file of position deletes, or a deletion vector in a file."""
 
     location: str
     """Spelt as the manifest has it, which is how position deletes name it."""
@@ -34,6 +36,11 @@ class LiveFile(msgspec.Struct, frozen=True, kw_only=True):
     lower: bytes | None
     """Of one column, as Iceberg's single-value serialisation; ``None``: not known."""
     upper: bytes | None
+    rows: int
+    references: str | None = None
+    """Of deletes: the only data file that they are of, where there is one."""
+    blob: tuple[int, int] | None = None
+    """Of a deletion vector: where it begins in the file, and its bytes."""
 
 
 class LiveFiles(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +62,7 @@ class Manifests:
         """The files of a snapshot, with the bounds of one column.
 
         ``None`` where some of them are not what this module reads: another format than Parquet, equality deletes,
-        deletion vectors, encryption, or not in the table's storage.
+        encryption, or not in the table's storage.
 
         Raises: OSError
         """
@@ -89,8 +96,10 @@ def _read(storage: Storage, location: str, sequence: int, field_id: int) -> list
         held = entry["data_file"]
         content = int(held.get("content") or 0)
         file = path_in(storage, held["file_path"])
-        plain = content in (_DATA, _POSITION_DELETES) and held["file_format"].lower() == "parquet"
-        if not plain or file is None or held.get("key_metadata"):
+        form = held["file_format"].lower()
+        plain = content in (_DATA, _POSITION_DELETES) and form == "parquet"
+        vector = content == _POSITION_DELETES and form == "puffin"
+        if not (plain or vector) or file is None or held.get("key_metadata"):
             return None
         number = entry.get("sequence_number")
         live = LiveFile(
@@ -100,9 +109,18 @@ def _read(storage: Storage, location: str, sequence: int, field_id: int) -> list
             sequence=sequence if number is None else number,
             lower=_bound(held.get("lower_bounds"), field_id),
             upper=_bound(held.get("upper_bounds"), field_id),
+            rows=int(held["record_count"]),
+            references=None if content == _DATA else held.get("referenced_data_file") or _only_file(held),
+            blob=(int(held["content_offset"]), int(held["content_size_in_bytes"])) if vector else None,
         )
         found.append((content, live))
     return found
+
+
+def _only_file(deletes: dict[str, Any]) -> str | None:
+    """The data file of position deletes whose bounds name no other; a bound that is cut short is no upper one."""
+    low, high = (_bound(deletes.get(f"{which}_bounds"), _FILE_PATH) for which in ("lower", "upper"))
+    return low.decode() if low is not None and low == high else None
 
 
 def _bound(pairs: list[dict[str, Any]] | None, field_id: int) -> bytes | None:

@@ -13,7 +13,8 @@ from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog
 from ticdc_spark.sinks.iceberg.faults import faults, task_faults
 from ticdc_spark.sinks.iceberg.files.data_files import Written, read_keys, write_rows
 from ticdc_spark.sinks.iceberg.files.storage import Closed
-from ticdc_spark.sinks.iceberg.rows.row_delta import commit, positions, target
+from ticdc_spark.sinks.iceberg.rows.row_delta import commit, positions
+from ticdc_spark.sinks.iceberg.rows.target import target
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
 from ticdc_spark.spark.tasks import ArrowTask, chain
 

@@ -1,0 +1,67 @@
+"""Which rows of data files are deleted: position deletes and deletion vectors, as a table's manifests name them."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ticdc_spark.sinks.iceberg.files.kept import Kept
+from ticdc_spark.sinks.iceberg.files.manifests import LiveFile
+from ticdc_spark.sinks.iceberg.files.vectors import decode
+from ticdc_spark.spark.storage import Storage, open_parquet, read_range
+
+_KEPT_BYTES = 256 << 20
+"""Of positions."""
+
+
+class DeletedRows:
+    """Reads deletes, which never change, and keeps them. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._kept: Kept[tuple[str, tuple[int, int] | None], dict[str, pa.Array]] = Kept(_KEPT_BYTES, _size)
+
+    def of(self, storage: Storage, sequences: Mapping[str, int], deletes: Sequence[LiveFile]) -> dict[str, pa.Array]:
+        """Positions that some deletes delete, by the location of the data file: of those with a sequence number here.
+
+        Raises: OSError
+        """
+        gone: dict[str, list[pa.Array]] = {}
+        for file in deletes if sequences else ():
+            if file.references is not None and file.references not in sequences:
+                continue
+            key, read = (file.location, file.blob), partial(read_deletes, storage, file)
+            for location, positions in self._kept.get(key, read).items():
+                if location in sequences and file.sequence >= sequences[location]:
+                    gone.setdefault(location, []).append(positions)
+        return {location: pa.concat_arrays(positions) for location, positions in gone.items()}
+
+
+def _size(positions: Mapping[str, pa.Array]) -> int:
+    return sum(array.nbytes + len(location) for location, array in positions.items())
+
+
+def read_deletes(storage: Storage, deletes: LiveFile) -> dict[str, pa.Array]:
+    """Positions in a file of position deletes, or in a deletion vector, by the location of the data file."""
+    if deletes.blob is not None:
+        assert deletes.references is not None, "the specification wants it"
+        return {deletes.references: pa.array(decode(read_range(storage, deletes.path, *deletes.blob)))}
+    with open_parquet(storage, deletes.path, deletes.size, read_dictionary=["file_path"]) as file:
+        rows = file.read(columns=["file_path", "pos"], use_threads=False).combine_chunks()
+    if not len(rows):
+        return {}
+    files = rows.column("file_path").unify_dictionaries().combine_chunks()
+    order = pc.sort_indices(files.indices)
+    numbers = np.asarray(files.indices.take(order))
+    positions = rows.column("pos").combine_chunks().take(order)
+    begins = np.flatnonzero(np.diff(numbers, prepend=-1))
+    ends = [*begins[1:], len(numbers)]
+    names = files.dictionary
+    return {
+        names[int(numbers[begin])].as_py(): positions.slice(begin, end - begin)
+        for begin, end in zip(begins, ends, strict=True)
+    }
+
+
+__all__ = ["DeletedRows", "read_deletes"]

@@ -1,0 +1,105 @@
+"""Tables that tasks write files for: whether one does take them, and how its files are written."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ticdc_spark.model import TableName
+from ticdc_spark.sinks.iceberg.faults import faults
+from ticdc_spark.sinks.iceberg.files.data_files import DataFiles
+from ticdc_spark.sinks.iceberg.files.storage import Closed
+from ticdc_spark.sinks.iceberg.java import to_dict, to_fields, to_snapshot
+from ticdc_spark.sinks.iceberg.stamps import note_of, unseen
+from ticdc_spark.sinks.iceberg.tables import IcebergTables
+from ticdc_spark.spark.storage import path_in
+from ticdc_spark.spark.types import LakeColumn
+
+_CODECS = {"zstd": "zstd", "gzip": "gzip", "snappy": "snappy", "uncompressed": "none"}
+_OWN_LAYOUT = ("write.data.path", "write.folder-storage.path", "write.object-storage.enabled", "encryption.key-id")
+"""Properties by which a table's files are not simply under its location."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A table that row deltas can be committed to, as it is now."""
+
+    table: TableName
+    files: DataFiles
+    snapshot_id: int | None
+    manifest_list: str
+    is_empty: bool
+    version: int
+    """Of Iceberg's format."""
+    key_id: int
+    """Field id of the first key column."""
+    is_touched: bool
+    """Another writer changed it since the job read it."""
+
+
+def target(
+    sink: IcebergTables, table: TableName, columns: Sequence[LakeColumn], seen: int | None = None
+) -> Target | Closed:
+    """How ``table`` takes row deltas of exactly these columns; ``Closed``: it does not, a MERGE must do."""
+    with faults(f"table {table} cannot be read"):
+        loaded = sink.load_table(table)
+        properties = to_dict(sink.iceberg, loaded.properties())
+        files = layout(sink, loaded, properties)
+        if isinstance(files, Closed):
+            return files
+        if properties.get("write.merge.mode") != "merge-on-read":
+            return Closed("its property write.merge.mode is not merge-on-read")
+        if sink.columns_of(loaded) != {column.name: column.type.spark for column in columns}:
+            return Closed("it has other columns than its source")
+        snapshot = to_snapshot(sink.iceberg, loaded.currentSnapshot())
+        others = unseen(sink.iceberg, loaded, None if snapshot is None else snapshot.place, note_of(properties), seen)
+        version = sink.format_version(loaded)
+        key_id = files.field_ids[next(column.name for column in columns if column.key)]
+        place = "" if snapshot is None else snapshot.manifest_list
+        if version == 3 and place and not sink.lookup.knows_deletes(files.storage, place, key_id):
+            # A new deletion vector also holds the former deletes of its file.
+            return Closed("it has deletion vectors, and files that Python does not read")
+        data = 0 if snapshot is None else int(snapshot.summary.get("total-data-files", "1"))
+    return Target(
+        table=table,
+        files=files,
+        snapshot_id=None if snapshot is None else snapshot.snapshot_id,
+        manifest_list="" if snapshot is None else snapshot.manifest_list,
+        is_empty=data == 0,
+        version=version,
+        key_id=key_id,
+        is_touched=bool(others),
+    )
+
+
+def layout(sink: IcebergTables, loaded: Any, properties: Mapping[str, str]) -> DataFiles | Closed:
+    """How tasks write the files of a table themselves; ``Closed``: Spark must do it. ``properties``: the table's."""
+    codec = _CODECS.get(properties.get("write.parquet.compression-codec", "zstd"))
+    own = [name for name in _OWN_LAYOUT if name in properties]
+    if own:
+        return Closed(f"it has the property {own[0]}")
+    if codec is None or properties.get("write.format.default", "parquet") != "parquet":
+        return Closed("its properties name another format or codec than Python writes")
+    if not loaded.spec().isUnpartitioned() or loaded.specs().size() > 1:
+        # A file of position deletes counts for the files of one spec only.
+        return Closed("it is partitioned, or was")
+    if (version := sink.format_version(loaded)) not in (2, 3):
+        return Closed(f"its format version is {version}")
+    location = str(loaded.location()).rstrip("/")
+    storage = sink.storages.of(loaded)
+    if isinstance(storage, Closed):
+        return storage
+    folder = path_in(storage, location)
+    assert folder is not None, "that is how the storage was found"
+    fields = to_fields(sink.iceberg, loaded.schema())
+    lists = [field for field in fields if isinstance(field.type, dict) and field.type["type"] == "list"]
+    return DataFiles(
+        storage=storage,
+        folder=f"{folder}/data",
+        location=f"{location}/data",
+        codec=codec,
+        field_ids={field.name: field.id for field in fields},
+        element_ids={field.name: field.type["element-id"] for field in lists},
+    )
+
+
+__all__ = ["Target", "layout", "target"]
