@@ -1,5 +1,6 @@
 """The archive of Python packages that a cluster's tasks get."""
 
+import os
 import subprocess
 import sys
 import tarfile
@@ -13,48 +14,48 @@ from ticdc_spark.spark.session.shipping import bare_python, is_shipped, shipped
 
 
 @pytest.fixture(scope="module")
-def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("cache")
-    settings = shipped({"spark.jars.ivy": str(folder)})
-    path, _, name = settings["spark.archives"].partition("#")
-    assert settings["spark.executorEnv.PYTHONPATH"] == f"./{name}"
-    return Path(path)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
 
 
-def test_a_bare_python_runs_this_package_by_the_archive(archive: Path, tmp_path: Path) -> None:
-    with tarfile.open(archive) as packed:
-        packed.extractall(tmp_path, filter="data")
-    assert not (tmp_path / "pyspark").exists(), "Spark brings its own"
-    assert not (tmp_path / "pytest").exists(), "what only developers need stays here"
+def test_a_bare_python_runs_this_package_by_the_archives(cache: Path, tmp_path: Path) -> None:
+    settings = shipped({"spark.jars.ivy": str(cache)})
+    for archive in settings["spark.archives"].split(","):
+        path, _, name = archive.partition("#")
+        with tarfile.open(path) as packed:
+            packed.extractall(tmp_path / name, filter="data")
+    folders = [tmp_path / path for path in settings["spark.executorEnv.PYTHONPATH"].split(os.pathsep)]
+    found = {path.name for folder in folders for path in folder.iterdir()}
+    assert "pyarrow" in found
+    assert not found & {"pyspark", "pytest"}, "Spark brings its own; what only developers need stays here"
     code = (
-        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        f"import sys; sys.path[:0] = {[str(folder) for folder in folders]!r}\n"
         "import cramjam, confluent_kafka, fastavro, fsspec, msgspec, numpy, pandas, pyarrow.parquet, pymysql\n"
         "import ticdc_spark.protocols.simple.decode\n"
-        f"assert ticdc_spark.__file__.startswith({str(tmp_path)!r})\n"
+        f"assert all(each.__file__.startswith({str(tmp_path)!r}) for each in (ticdc_spark, pyarrow, pymysql))\n"
     )
     done = subprocess.run([sys.executable, "-S", "-c", code], env={}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
-def test_the_archive_is_made_once_until_a_file_of_it_changes(
-    archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_archive_is_made_once_until_a_file_of_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     changed = tmp_path / "a.py"
     changed.write_text("a")
     monkeypatch.setattr(shipping, "_own_files", lambda: iter([("a.py", changed)]))
     monkeypatch.setattr(shipping, "_files_of_requirements", lambda: iter([]))
     settings = {"spark.jars.ivy": str(tmp_path)}
-    first = shipped(settings)["spark.archives"]
+    first, packages = shipped(settings)["spark.archives"].split(",")
     made = Path(first.partition("#")[0]).stat()
-    assert shipped(settings)["spark.archives"] == first
+    assert shipped(settings)["spark.archives"] == f"{first},{packages}"
     assert Path(first.partition("#")[0]).stat() == made
     changed.write_text("b and more")
-    assert shipped(settings)["spark.archives"] != first
+    second, same = shipped(settings)["spark.archives"].split(",")
+    assert second != first and same == packages
 
 
-def test_a_pythonpath_of_the_user_stays(archive: Path) -> None:
-    settings = {"spark.jars.ivy": str(archive.parents[1]), "spark.executorEnv.PYTHONPATH": "/more"}
-    assert shipped(settings)["spark.executorEnv.PYTHONPATH"] == "./ticdc-spark-tasks:/more"
+def test_a_pythonpath_of_the_user_stays(cache: Path) -> None:
+    settings = {"spark.jars.ivy": str(cache), "spark.executorEnv.PYTHONPATH": "/more"}
+    assert shipped(settings)["spark.executorEnv.PYTHONPATH"].endswith(":/more")
 
 
 def test_an_environment_that_is_named_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

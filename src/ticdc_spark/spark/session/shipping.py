@@ -1,4 +1,4 @@
-"""What the tasks of a cluster need of Python: this package and what it imports, as an archive that the driver sends.
+"""What the tasks of a cluster need of Python: this package and what it imports, as archives that the driver sends.
 
 A machine of the cluster needs Spark and a bare Python of the driver's minor version on its path. An environment that
 the job file names (``spark.pyspark.python``, ``spark.archives``), or ``PYSPARK_PYTHON``, is used as it is instead.
@@ -22,8 +22,9 @@ from ticdc_spark.errors import EnvironmentFault
 from ticdc_spark.spark.session.jars import ivy_folder, locked
 
 _OWN = "ticdc-spark"
-_FOLDER = "ticdc-spark-tasks"
-"""The archive's folder where a task runs."""
+_FOLDERS = ("ticdc-spark-tasks", "ticdc-spark-packages")
+"""The archives' folders where a task runs: this package's, and that of what it imports, which is large and changes
+seldom."""
 _OF_SPARK = {"pyspark", "py4j"}
 """What Spark brings to its workers itself."""
 _REQUIREMENT = re.compile(r"\s*([\w.-]+)\s*(?:\[([^\]]*)\])?([^;]*)(?:;(.*))?", re.DOTALL)
@@ -47,13 +48,17 @@ def is_shipped(settings: Mapping[str, str]) -> bool:
 
 
 def shipped(settings: Mapping[str, str]) -> dict[str, str]:
-    """Spark's settings by which the tasks get the archive, which is made unless it is there.
+    """Spark's settings by which the tasks get the archives, which are made unless they are there.
 
     Raises: EnvironmentFault when it cannot be made
     """
-    packages = _packages(settings)
-    path = os.pathsep.join(filter(None, [f"./{_FOLDER}", settings.get("spark.executorEnv.PYTHONPATH", "")]))
-    return {"spark.archives": f"{packages}#{_FOLDER}", "spark.executorEnv.PYTHONPATH": path}
+    folder = ivy_folder(settings)
+    archives = [_archive(folder, found) for found in (_own_files(), _files_of_requirements())]
+    path = [*(f"./{name}" for name in _FOLDERS), settings.get("spark.executorEnv.PYTHONPATH", "")]
+    return {
+        "spark.archives": ",".join(f"{archive}#{name}" for archive, name in zip(archives, _FOLDERS, strict=True)),
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join(filter(None, path)),
+    }
 
 
 def try_task(spark: SparkSession) -> None:
@@ -73,16 +78,15 @@ def _nothing(rows: Iterable[int]) -> Iterable[int]:
     return rows
 
 
-def _packages(settings: Mapping[str, str]) -> Path:
+def _archive(folder: Path, found: Iterable[File]) -> Path:
     """The archive in the cache folder, by what its files are now: an upgraded package makes another one."""
-    files = sorted({*_own_files(), *_files_of_requirements()})
+    files = sorted({*found})
     key = hashlib.sha256(sysconfig.get_platform().encode())
     for name, path in files:
         if path.suffix == ".pyc":
             continue  # it belongs to its source, and comes into being when that is imported
-        found = path.stat()
-        key.update(f"{name}\0{found.st_size}\0{found.st_mtime_ns}\n".encode())
-    folder = ivy_folder(settings)
+        state = path.stat()
+        key.update(f"{name}\0{state.st_size}\0{state.st_mtime_ns}\n".encode())
     archive = folder / "tasks" / f"{key.hexdigest()[:20]}.tar.gz"
     with locked(folder):
         if not archive.is_file():
