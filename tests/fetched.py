@@ -29,13 +29,13 @@ def fetched(name: str, fill: Callable[[Path], Path]) -> Path:
     return folder
 
 
-def retrieve(into: Path, what: str, *arguments: str) -> None:
-    """Put the artifacts that Ivy's ``arguments`` select into a folder. Raises: RuntimeError"""
+def retrieve(into: Path, what: str, *arguments: str, name: str = "[artifact]-[revision].[ext]") -> None:
+    """Put the artifacts that Ivy's ``arguments`` select into a folder, called as ``name``. Raises: RuntimeError"""
     settings = into / "settings.xml"
     settings.write_text(_SETTINGS.format(cache=ivy_folder().absolute() / "cache"))
     spark_jars = Path(pyspark.__file__).parent / "jars" / "*"
     command = [java(), "-cp", str(spark_jars), "org.apache.ivy.Main", "-settings", str(settings), *arguments]
-    command += ["-confs", "default", "-retrieve", f"{into}/[artifact]-[revision].[ext]"]
+    command += ["-confs", "default", "-retrieve", f"{into}/{name}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     settings.unlink()
     if done.returncode or not any(into.iterdir()):

@@ -1,6 +1,7 @@
 """Real servers, started once and ended with the session."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
@@ -58,15 +59,28 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
         started.stop()
 
 
-@pytest.fixture(scope="session")
-def schema_registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
-    """A schema registry that tests share."""
-    started = Registry(tmp_path_factory.mktemp("registry"))
+@contextmanager
+def _registry(folders: pytest.TempPathFactory) -> Iterator[Registry]:
+    started = Registry(folders.mktemp("registry"))
     try:
         started.start()
         yield started
     finally:
         started.stop()
+
+
+@pytest.fixture(scope="session")
+def schema_registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    """A schema registry that tests share."""
+    with _registry(tmp_path_factory) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    """A schema registry of one module, whose tests may stop it."""
+    with _registry(tmp_path_factory) as started:
+        yield started
 
 
 _NUMBERS = count(1)

@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
@@ -106,16 +105,6 @@ def test_a_recorded_topic_is_sent_whole(broker: Broker, topic_name: str, tmp_pat
     assert report.finished and report.rows == count(SHOP)
     zone = "&source-timezone=Asia%2FShanghai"
     assert contents(f"kafka://{broker.servers}/{topic_name}?from=beginning{zone}", count(SHOP)) == contents(source, 0)
-
-
-@pytest.fixture(scope="module")
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
-    started = Registry(tmp_path_factory.mktemp("registry"))
-    try:
-        started.start()
-        yield started
-    finally:
-        started.stop()
 
 
 @pytest.mark.parametrize("protocol", ["avro", "debezium-avro"])

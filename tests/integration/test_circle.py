@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from threading import Thread
@@ -77,16 +77,6 @@ WAYS = {
     "avro": Way("avro", TIDB + "&avro-bigint-unsigned-handling-mode=string", "avro", registry=True),
     "debezium-avro": Way("debezium-avro", TIDB + "&avro-bigint-unsigned-handling-mode=string", "debezium-avro", True),
 }
-
-
-@pytest.fixture(scope="module")
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
-    started = Registry(tmp_path_factory.mktemp("registry"))
-    try:
-        started.start()
-        yield started
-    finally:
-        started.stop()
 
 
 def killed(log: Path, arguments: Sequence[str], after: float) -> None:

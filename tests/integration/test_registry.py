@@ -22,28 +22,17 @@ REFUSED = parse_create("CREATE TABLE shop.`a.b` (id BIGINT UNSIGNED PRIMARY KEY,
 ROW: Row = {"id": str(2**64 - 1), "d": "-0.50", "e": "1", "b": "256"}
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
-    """A registry that the tests share."""
-    started = Registry(tmp_path_factory.mktemp("registry"))
-    try:
-        started.start()
-        yield started
-    finally:
-        started.stop()
-
-
 @pytest.fixture
-def client(server: Registry) -> Iterator[SchemaRegistry]:
+def client(registry: Registry) -> Iterator[SchemaRegistry]:
     """A writer's client."""
-    with SchemaRegistry(server.url, {"max.retries": 0, "timeout": 20}) as opened:
+    with SchemaRegistry(registry.url, {"max.retries": 0, "timeout": 20}) as opened:
         yield opened
 
 
 @pytest.fixture
-def other(server: Registry) -> Iterator[SchemaRegistry]:
+def other(registry: Registry) -> Iterator[SchemaRegistry]:
     """A reader's client, independent of the writer's."""
-    with SchemaRegistry(server.url, {"max.retries": 0, "timeout": 20}) as opened:
+    with SchemaRegistry(registry.url, {"max.retries": 0, "timeout": 20}) as opened:
         yield opened
 
 
@@ -62,9 +51,9 @@ def received(registry: SchemaRegistry, sent: Encoded) -> object:
 
 
 def test_rows_there_and_back_and_a_schema_that_grows(
-    server: Registry, client: SchemaRegistry, other: SchemaRegistry
+    registry: Registry, client: SchemaRegistry, other: SchemaRegistry
 ) -> None:
-    server.compatibility("shop_a_b-value", "BACKWARD")
+    registry.compatibility("shop_a_b-value", "BACKWARD")
     for table, row in ((V1, ROW), (V2, {**ROW, "note": "grown"}), (V1, ROW)):
         found = received(other, send(client, table, row))
         assert isinstance(found, RowChange)
@@ -85,13 +74,13 @@ def test_an_unknown_id_is_a_bad_message(client: SchemaRegistry) -> None:
 
 
 def test_a_registry_that_is_down_is_a_fault_until_it_is_back(
-    server: Registry, client: SchemaRegistry, other: SchemaRegistry
+    registry: Registry, client: SchemaRegistry, other: SchemaRegistry
 ) -> None:
     sent = send(client, V1, ROW)
-    server.stop()
+    registry.stop()
     with pytest.raises(RegistryFault, match="schema id"):
         AvroDecoder(other).open_message(sent.key, sent.value)
     with pytest.raises(RegistryFault, match="subject shop_a_b-value"):
         send(client, V2, ROW)
-    server.start()
+    registry.start()
     assert isinstance(received(other, send(other, V1, ROW)), RowChange)

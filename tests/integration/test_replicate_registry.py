@@ -47,17 +47,6 @@ UNKNOWN = b"\0\x7f\xff\xff\xff\2"
 HIDDEN = "_ticdc_commit_ts"
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
-    """A registry that the tests share."""
-    started = Registry(tmp_path_factory.mktemp("registry"))
-    try:
-        started.start()
-        yield started
-    finally:
-        started.stop()
-
-
 def send(broker: Broker, url: str, topic: str, changes: Sequence[RowChange]) -> None:
     """Write changes as TiCDC does: schemas to the registry, messages to the topic."""
     config = AvroConfig(enable_tidb_extension=True, time_zone=ZONE, topic=lambda schema, table: topic)
@@ -83,12 +72,12 @@ def rows(spark: SparkSession, folder: Path) -> Rows:
 
 
 def test_rows_there_and_a_schema_that_grows(
-    broker: Broker, server: Registry, spark: SparkSession, tmp_path: Path, topic_name: str
+    broker: Broker, registry: Registry, spark: SparkSession, tmp_path: Path, topic_name: str
 ) -> None:
     broker.create_topic(topic_name)
-    file = job(tmp_path, broker, topic_name, server.url)
+    file = job(tmp_path, broker, topic_name, registry.url)
     gone: Row = {"id": "1", "price": "1.00", "at": None, "kind": None}
-    send(broker, server.url, topic_name, [insert(FIRST, 1 << 20), insert(gone, 2 << 20)])
+    send(broker, registry.url, topic_name, [insert(FIRST, 1 << 20), insert(gone, 2 << 20)])
     replicate(file)
     assert [int(row["id"]) for row in rows(spark, tmp_path)] == [1, 2**64 - 1]
 
@@ -96,7 +85,7 @@ def test_rows_there_and_a_schema_that_grows(
         op="update", table=V2, commit_ts=3 << 20, before={**FIRST, "note": None}, after={**FIRST, "note": "new"}
     )
     delete = RowChange(op="delete", table=V2, commit_ts=5 << 20, before={**gone, "note": None})
-    send(broker, server.url, topic_name, [update, insert(LAST, 4 << 20), delete])
+    send(broker, registry.url, topic_name, [update, insert(LAST, 4 << 20), delete])
     replicate(file)
     found = rows(spark, tmp_path)
     assert [row["note"] for row in found] == [None, "new"], "a default stands in the place of NULL"
@@ -106,26 +95,26 @@ def test_rows_there_and_a_schema_that_grows(
 
 
 @contextmanager
-def frozen(server: Registry) -> Iterator[None]:
+def frozen(registry: Registry) -> Iterator[None]:
     """A registry that takes connections and answers nothing, and comes back with all that it had."""
-    assert server.process is not None
-    server.process.send_signal(signal.SIGSTOP)
+    assert registry.process is not None
+    registry.process.send_signal(signal.SIGSTOP)
     try:
         yield
     finally:
-        server.process.send_signal(signal.SIGCONT)
+        registry.process.send_signal(signal.SIGCONT)
 
 
 def test_a_registry_that_does_not_answer_loses_nothing(
-    broker: Broker, server: Registry, spark: SparkSession, tmp_path: Path, topic_name: str
+    broker: Broker, registry: Registry, spark: SparkSession, tmp_path: Path, topic_name: str
 ) -> None:
     broker.create_topic(topic_name)
-    file = job(tmp_path, broker, topic_name, server.url, 'on-reject = "continue"')
-    send(broker, server.url, topic_name, [insert(FIRST, 1 << 20)])
+    file = job(tmp_path, broker, topic_name, registry.url, 'on-reject = "continue"')
+    send(broker, registry.url, topic_name, [insert(FIRST, 1 << 20)])
     replicate(file)
-    send(broker, server.url, topic_name, [insert(LAST, 2 << 20)])
+    send(broker, registry.url, topic_name, [insert(LAST, 2 << 20)])
     with (
-        frozen(server),
+        frozen(registry),
         pytest.raises(RegistryFault, match=r"schema registry http://127\.0\.0\.1.*schema id \d+: .*time"),
     ):
         replicate(file)
@@ -135,16 +124,16 @@ def test_a_registry_that_does_not_answer_loses_nothing(
 
 
 def test_an_id_that_the_registry_does_not_have(
-    broker: Broker, server: Registry, spark: SparkSession, tmp_path: Path, topic_name: str
+    broker: Broker, registry: Registry, spark: SparkSession, tmp_path: Path, topic_name: str
 ) -> None:
     broker.create_topic(topic_name)
-    send(broker, server.url, topic_name, [insert(FIRST, 1 << 20)])
+    send(broker, registry.url, topic_name, [insert(FIRST, 1 << 20)])
     broker.produce(topic_name, [(None, UNKNOWN)])
-    send(broker, server.url, topic_name, [insert(LAST, 2 << 20)])
+    send(broker, registry.url, topic_name, [insert(LAST, 2 << 20)])
     reported = rf"schema id 2147483647 is not known to the registry \(topic {topic_name}, partition 0, offset 1\)"
     with pytest.raises(RejectedMessage, match=reported):
-        replicate(job(tmp_path, broker, topic_name, server.url))
-    replicate(job(tmp_path, broker, topic_name, server.url, 'on-reject = "continue"'))
+        replicate(job(tmp_path, broker, topic_name, registry.url))
+    replicate(job(tmp_path, broker, topic_name, registry.url, 'on-reject = "continue"'))
     assert len(rows(spark, tmp_path)) == 2
     (letter,) = read_table(lake(spark, tmp_path), "_ticdc_spark", "dead_letters_avro")
     assert letter["offset"] == 1 and letter["value"] == UNKNOWN
@@ -155,15 +144,15 @@ USER, PASSWORD = "us@er", "p:w/ö"
 
 def test_a_wrong_password_is_a_fault_and_never_shown(
     broker: Broker,
-    server: Registry,
+    registry: Registry,
     spark: SparkSession,
     tmp_path: Path,
     topic_name: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     broker.create_topic(topic_name)
-    send(broker, server.url, topic_name, [insert(FIRST, 1 << 20)])
-    with guarded(server, USER, PASSWORD) as address:
+    send(broker, registry.url, topic_name, [insert(FIRST, 1 << 20)])
+    with guarded(registry, USER, PASSWORD) as address:
         file = job(tmp_path, broker, topic_name, f"http://us%40er:${{env:REGISTRY_PASSWORD}}@{address}")
         monkeypatch.setenv("REGISTRY_PASSWORD", "wrong-one")
         with pytest.raises(RegistryFault, match="Unauthorized") as fault:

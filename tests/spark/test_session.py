@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+import venv
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,25 @@ def test_coordinates_follow_the_running_spark(monkeypatch: pytest.MonkeyPatch) -
 def test_cores_of_a_local_master(master: str, count: int) -> None:
     assert cores(master) == count
     assert cores("local[*]") == len(os.sched_getaffinity(0))
+
+
+def test_a_python_of_the_workers_without_this_package_is_an_error_at_the_start(tmp_path: Path) -> None:
+    venv.create(tmp_path, symlinks=True)
+    python = str(tmp_path / "bin" / "python")
+    options = QUICK | {"spark.master": "local-cluster[1,1,1024]", "spark.pyspark.python": python}
+    done = _run(f"""
+import os
+from ticdc_spark.errors import EnvironmentFault
+from ticdc_spark.spark.session.session import open_session
+os.environ.pop("PYTHONPATH", None)  # the workers would have it, too
+try:
+    open_session("x", {options!r} | {{"spark.executor.memory": "512m"}}, ())
+except EnvironmentFault as error:
+    print(error)
+""")
+    assert done.returncode == 0, done.stderr
+    assert f"its tasks cannot run this package by {python!r}: ModuleNotFoundError: No module named" in done.stdout
+    assert "spark.pyspark.python" in done.stdout
 
 
 def test_an_option_that_is_not_sparks_is_refused() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ticdc_spark.config import toml as job_file
+from ticdc_spark.config.cluster import check_places
 from ticdc_spark.config.job import (
     NATIVE,
     FilesSource,
@@ -49,6 +50,7 @@ def load_job(path: Path | str) -> Job:
     snapshot = _snapshot(sections["snapshot"], source, mistakes) if "snapshot" in raw else None
     upkeep = UpkeepKeys(**job_file.read_section(sections["upkeep"], UpkeepKeys, "upkeep", mistakes, hint))
     spark = _spark(sections["spark"], mistakes)
+    check_places(spark, source, sink, snapshot, mistakes)
     mistakes.stop_if_any()
     assert source is not None and sink is not None, "a section that could not be read is a mistake"
     files = SchemaFiles(**schema)

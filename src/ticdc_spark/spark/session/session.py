@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 import pyspark
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from ticdc_spark.errors import EnvironmentFault, UsageError
 from ticdc_spark.spark.session.jars import resolve_jars
+from ticdc_spark.spark.session.shipping import bare_python, is_shipped, shipped, try_task
 
 Part: TypeAlias = Literal["iceberg", "delta", "kafka", "sqlite"]
 
@@ -61,18 +63,23 @@ def open_session(app_name: str, options: Mapping[str, str], packages: Sequence[s
 
     ``options`` are Spark's own (``spark.…``); ``packages`` are Maven coordinates. They are fetched once into the
     cache folder (``TICDC_SPARK_IVY``, or ``spark.jars.ivy``, or ``~/.cache/ticdc-spark/ivy``); later starts read
-    the jars from there without the network. Under ``spark-submit`` the JVM is there already and jars are its affair.
+    the jars from there without the network. On a cluster the tasks get this process's Python packages too
+    (``shipping``). Under ``spark-submit`` the JVM is there already, and jars and packages are its affair.
 
     Raises: UsageError for an option that is not Spark's, or when Java is missing or too old; EnvironmentFault
-    when a package cannot be fetched or Spark does not start.
+    when a package cannot be fetched, Spark does not start, or a cluster's tasks cannot run this package.
     """
     for name in options:
         if not name.startswith("spark."):
             raise UsageError(f"[spark] {name!r}: the names are Spark's own and start with 'spark.'")
     settings = {**_defaults(options), **options}
     local = settings["spark.master"].startswith("local")
+    joins = SparkContext._active_spark_context is not None
+    ships = not local and not _has_jvm() and is_shipped(settings)
     if "spark.pyspark.python" in settings:
         os.environ["PYSPARK_PYTHON"] = settings["spark.pyspark.python"]
+    elif ships:
+        os.environ["PYSPARK_PYTHON"] = bare_python()
     elif local or "PYSPARK_PYTHON" not in os.environ:
         # Else the workers are the first python3 on the path, which may lack pyarrow.
         os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -80,6 +87,8 @@ def open_session(app_name: str, options: Mapping[str, str], packages: Sequence[s
         if not _has_jvm():
             check_java()
             settings.update(_jar_settings(settings, packages, local))
+            if ships:
+                settings.update(shipped(settings))
             quiet = f"-Dlog4j2.configurationFile={logging.as_uri()}"
             java_options = settings.get("spark.driver.extraJavaOptions", "")
             settings["spark.driver.extraJavaOptions"] = f"{quiet} {java_options}".strip()
@@ -87,9 +96,18 @@ def open_session(app_name: str, options: Mapping[str, str], packages: Sequence[s
         for name, value in settings.items():
             builder = builder.config(name, value)
         try:
-            return builder.getOrCreate()
+            spark = builder.getOrCreate()
         except pyspark.errors.PySparkException as error:
             raise EnvironmentFault(f"Spark did not start: {error}") from error
+        except Py4JError as error:
+            # Of a master that does not answer, which Spark has logged; the text goes on with stacks of the JVM.
+            why = next(filter(None, str(error).splitlines()[1:]), str(error)).strip(" :")
+            raise EnvironmentFault(
+                f"Spark did not start with [spark] spark.master {settings['spark.master']!r}: {why}"
+            ) from error
+    if not joins and not runs_here(spark):
+        try_task(spark)
+    return spark
 
 
 def stop_session(spark: SparkSession) -> None:

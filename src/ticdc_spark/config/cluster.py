@@ -1,0 +1,43 @@
+"""What a job on a cluster cannot name: places on this machine's disk that tasks elsewhere would read or write."""
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from ticdc_spark.config.job import FilesSource, IcebergConfig, SnapshotKeys, SourceConfig
+from ticdc_spark.config.toml import Mistakes
+
+_STORES = "s3://, s3a://, gs://, abfss:// or hdfs://"
+
+
+def check_places(
+    spark: Mapping[str, str],
+    source: SourceConfig | None,
+    sink: IcebergConfig | None,
+    snapshot: SnapshotKeys | None,
+    mistakes: Mistakes,
+) -> None:
+    """Note a mistake for each place on a disk that tasks of a cluster use."""
+    master = spark.get("spark.master", "local")
+    if master.startswith("local"):
+        return
+
+    def refuse(where: str, found: object, allowed: str) -> None:
+        what = f"found {str(found)!r}, which is on this machine's disk, and tasks of {master!r} run elsewhere"
+        mistakes.add(where, f'{what}; allowed: {allowed}, or `spark.master` = "local[*]" under [spark]')
+
+    if sink is not None and _is_local(sink.warehouse):
+        refuse("[sink] warehouse", sink.warehouse, f"a location that begins with {_STORES}")
+    if isinstance(source, FilesSource):
+        refuse("[source] path", source.path, 'kind = "kafka"')
+    kept = None if source is None else source.claim_check_storage
+    if kept is not None and _is_local(kept):
+        refuse("[source] claim-check-storage", kept, "a location in an object store")
+    if snapshot is not None and snapshot.path is not None:
+        refuse("[snapshot] path", snapshot.path, "`upstream`")
+
+
+def _is_local(location: str) -> bool:
+    return urlsplit(location).scheme in ("", "file")
+
+
+__all__ = ["check_places"]

@@ -1,0 +1,160 @@
+"""What the tasks of a cluster need of Python: this package and what it imports, as an archive that the driver sends.
+
+A machine of the cluster needs Spark and a bare Python of the driver's minor version on its path. An environment that
+the job file names (``spark.pyspark.python``, ``spark.archives``), or ``PYSPARK_PYTHON``, is used as it is instead.
+"""
+
+import hashlib
+import os
+import re
+import sys
+import sysconfig
+import tarfile
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path, PurePosixPath
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from ticdc_spark.errors import EnvironmentFault
+from ticdc_spark.spark.session.jars import ivy_folder, locked
+
+_OWN = "ticdc-spark"
+_FOLDER = "ticdc-spark-tasks"
+"""The archive's folder where a task runs."""
+_OF_SPARK = {"pyspark", "py4j"}
+"""What Spark brings to its workers itself."""
+_REQUIREMENT = re.compile(r"\s*([\w.-]+)\s*(?:\[([^\]]*)\])?([^;]*)(?:;(.*))?", re.DOTALL)
+_EXTRA = re.compile(r"""extra\s*==\s*['"]([^'"]+)['"]""")
+_LEFT_OUT = {"tests", "include"}
+"""Folders that no task needs; some are large."""
+
+File = tuple[str, Path]
+"""A name in the archive, and the file."""
+
+
+def bare_python() -> str:
+    """The command by which a machine of the cluster has its Python, which has none of our packages."""
+    return f"python{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def is_shipped(settings: Mapping[str, str]) -> bool:
+    """Whether the tasks get this process's packages, as nobody named an environment of theirs."""
+    named = {"spark.pyspark.python", "spark.archives", "spark.yarn.dist.archives"} & settings.keys()
+    return not named and os.environ.get("PYSPARK_PYTHON") in (None, bare_python())
+
+
+def shipped(settings: Mapping[str, str]) -> dict[str, str]:
+    """Spark's settings by which the tasks get the archive, which is made unless it is there.
+
+    Raises: EnvironmentFault when it cannot be made
+    """
+    packages = _packages(settings)
+    path = os.pathsep.join(filter(None, [f"./{_FOLDER}", settings.get("spark.executorEnv.PYTHONPATH", "")]))
+    return {"spark.archives": f"{packages}#{_FOLDER}", "spark.executorEnv.PYTHONPATH": path}
+
+
+def try_task(spark: SparkSession) -> None:
+    """Run a task that imports this package. Raises: EnvironmentFault where its machine's Python cannot"""
+    try:
+        spark.sparkContext.parallelize([0], 1).mapPartitions(_nothing).collect()
+    except (PySparkException, Py4JError) as error:
+        found = [line.strip() for line in str(error).splitlines() if re.search(r"Error\b|Exception:|VERSION", line)]
+        raise EnvironmentFault(
+            f"[spark] spark.master {spark.sparkContext.master!r}: its tasks cannot run this package by "
+            f"{spark.sparkContext.pythonExec!r}: {(found or [str(error)])[-1]}. A machine of the cluster needs "
+            f"{bare_python()} on its path, or spark.pyspark.python names one that has ticdc-spark"
+        ) from error
+
+
+def _nothing(rows: Iterable[int]) -> Iterable[int]:
+    return rows
+
+
+def _packages(settings: Mapping[str, str]) -> Path:
+    """The archive in the cache folder, by what its files are now: an upgraded package makes another one."""
+    files = sorted({*_own_files(), *_files_of_requirements()})
+    key = hashlib.sha256(sysconfig.get_platform().encode())
+    for name, path in files:
+        if path.suffix == ".pyc":
+            continue  # it belongs to its source, and comes into being when that is imported
+        found = path.stat()
+        key.update(f"{name}\0{found.st_size}\0{found.st_mtime_ns}\n".encode())
+    folder = ivy_folder(settings)
+    archive = folder / "tasks" / f"{key.hexdigest()[:20]}.tar.gz"
+    with locked(folder):
+        if not archive.is_file():
+            _write(archive, files)
+    return archive
+
+
+def _write(archive: Path, files: Iterable[File]) -> None:
+    partial = archive.with_name(f"{archive.name}.partial")
+    try:
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        # With the least effort: it saves most of the size for little time.
+        with tarfile.open(partial, "w:gz", compresslevel=1, dereference=True) as into:
+            for name, path in files:
+                into.add(path, name, recursive=False)
+        partial.replace(archive)
+    except OSError as error:
+        raise EnvironmentFault(f"the packages for the tasks, {archive}: {error.strerror or error}") from error
+
+
+def _own_files() -> Iterator[File]:
+    root = Path(__file__).parents[2]
+    for path in root.rglob("*"):
+        name = path.relative_to(root.parent)
+        if path.is_file() and not _LEFT_OUT & {*name.parts}:
+            yield name.as_posix(), path
+
+
+def _files_of_requirements() -> Iterator[File]:
+    for found in _installed():
+        if found.files is None:
+            raise EnvironmentFault(
+                f"the files of the package {found.name} are not recorded, so that the tasks cannot get them; install "
+                "it with pip, or name a Python that has ticdc-spark on each machine of the cluster: [spark] "
+                "spark.pyspark.python"
+            )
+        for file in found.files:
+            name, path = PurePosixPath(file), Path(str(found.locate_file(file)))
+            if ".." not in name.parts and not _LEFT_OUT & {*name.parts} and path.is_file():
+                yield name.as_posix(), path
+
+
+def _installed() -> Iterator[Distribution]:
+    """What this package requires, and what that does, as far as it is installed: extras may be left out."""
+    seen: set[tuple[str, str]] = set()
+    waiting = [(_OWN, extra) for extra in ("", "kafka", "mysql")]
+    given: set[str] = {_OWN}
+    while waiting:
+        name, extra = waiting.pop()
+        if (name, extra) in seen or name in _OF_SPARK:
+            continue
+        seen.add((name, extra))
+        try:
+            found = distribution(name)
+        except PackageNotFoundError:
+            continue
+        if name not in given:
+            given.add(name)
+            yield found
+        for text in found.requires or ():
+            waiting += _wanted(text, extra)
+
+
+def _wanted(requirement: str, extra: str) -> list[tuple[str, str]]:
+    """What a line ``Requires-Dist`` names, with its extras, when ``extra`` (``""``: none) is asked for."""
+    match = _REQUIREMENT.match(requirement)
+    assert match is not None, "pip checks it"
+    name = re.sub(r"[-_.]+", "-", match.group(1)).lower()
+    of = _EXTRA.findall(match.group(4) or "")
+    if (extra not in of) if of else extra:
+        return []
+    return [(name, ""), *((name, one.strip()) for one in (match.group(2) or "").split(",") if one.strip())]
+
+
+__all__ = ["bare_python", "is_shipped", "shipped", "try_task"]
