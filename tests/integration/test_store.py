@@ -98,9 +98,12 @@ def replicate(job: Path) -> Summary:
     return loop.run(load_job(job), once=True)
 
 
-def test_rows_and_ddl_arrive_by_the_tasks_own_files(lake: Lake, ways: Ways, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("version", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_rows_and_ddl_arrive_by_the_tasks_own_files(
+    lake: Lake, ways: Ways, version: int, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
-    job = lake.job()
+    job = lake.job(sink=f"[sink.table-properties]\nformat-version = {version}")
     replicate(job)
     topic(lake.folder, [*FIRST, *MORE])
     replicate(job)
