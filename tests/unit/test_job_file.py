@@ -314,28 +314,6 @@ def test_a_warehouse_is_a_path_or_a_uri(folder: Path, text: str, found: str) -> 
     assert load(folder, sink=SINK | {"warehouse": f'"{text}"'}).sink.warehouse == found.format(folder)
 
 
-CLUSTER = {'"spark.master"': '"spark://m:7077"'}
-
-
-def test_a_job_on_a_cluster_names_no_place_on_this_disk(folder: Path) -> None:
-    (folder / "dump").mkdir()
-    text = refused(
-        folder, snapshot={"path": '"dump"'}, source={**FILES, "claim-check-storage": '"recorded"'}, spark=CLUSTER
-    )
-    for where in ("[sink] warehouse", "[source] path", "[source] claim-check-storage", "[snapshot] path"):
-        assert f"{where}: found '" in text
-    assert f"'{folder / 'lake'}', which is on this machine's disk, and tasks of 'spark://m:7077' run elsewhere" in text
-
-
-@pytest.mark.parametrize("warehouse", ["lake", "/lake", "file:lake", "file:///lake"])
-@pytest.mark.parametrize("master", ["spark://m:7077", "k8s://https://m", "yarn"])
-def test_a_warehouse_on_a_disk_is_for_a_local_spark(folder: Path, warehouse: str, master: str) -> None:
-    sink, spark = {**SINK, "warehouse": f'"{warehouse}"'}, {'"spark.master"': f'"{master}"'}
-    assert "[sink] warehouse: found" in refused(folder, source=KAFKA, sink=sink, spark=spark)
-    load(folder, source=KAFKA, sink=sink, spark={'"spark.master"': '"local[4]"'})
-    load(folder, source=KAFKA, sink={**SINK, "warehouse": '"s3://lake/house"'}, spark=spark)
-
-
 def test_a_catalog_that_cannot_rename_is_refused(folder: Path) -> None:
     message = refused(folder, sink=SINK | {'"catalog.type"': '"hadoop"'})
     assert "cannot rename tables" in message

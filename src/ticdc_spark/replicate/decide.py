@@ -188,6 +188,7 @@ class Decider:
             find=find,
             is_included=table_filter(self.job.tables),
             is_skipped=partial(is_skipped, self.job),
+            unread={(note.schema, note.name): note.until for note in progress.unread},
         )
         return at_the_filter(filled, self.job.tables)
 

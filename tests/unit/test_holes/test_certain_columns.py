@@ -227,3 +227,113 @@ def test_a_table_that_is_sent_again_before_any_watermark_waits_for_one() -> None
         shop.run()
     assert dropped.commit_ts < shop.applied
     assert (shop.rows("t"), shop.rows("x")) == ([(1,)], None)
+
+
+def test_a_ddl_after_a_truncate_of_a_table_that_lacks_a_column_goes_on() -> None:
+    shop = table("simple", on_reject="continue")
+    shop.change("ALTER TABLE t ADD COLUMN n INT")
+    shop.send(Encoded(None, b"{"), "cdc")
+    shop.watermark()
+    shop.run()
+    for ddl in ("TRUNCATE TABLE t", "ALTER TABLE t ADD COLUMN m INT"):
+        shop.sql(ddl)
+        shop.watermark()
+        shop.run()
+    assert (shop.columns("t"), shop.condition("t")) == (("id", "v", "n", "m"), "diverged")
+
+
+def test_a_full_read_makes_the_columns_of_a_table_certain() -> None:
+    shop = Shop("open", on_reject="continue", snapshot="now")
+    shop.sql(CREATE)
+    shop.insert("t", id="1", v="a")
+    settle(shop)
+    shop.change("ALTER TABLE t ADD COLUMN n INT")
+    shop.send(Encoded(None, b"{"), "cdc")
+    settle(shop)
+    assert shop.condition("t") == "diverged"
+    shop.resnapshot("t")
+    settle(shop)
+    assert (shop.columns("t"), shop.condition("t")) == (("id", "v", "n"), "clean")
+    shop.sql("CREATE TABLE u LIKE t")
+    settle(shop)
+    assert (shop.columns("u"), shop.condition("u")) == (("id", "v", "n"), "clean")
+
+
+def settle(shop: Shop) -> None:
+    for _ in range(6):
+        shop.watermark()
+        shop.run()
+        shop.batch()
+
+
+@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize("protocol", ["open", "canal-json", "debezium"])
+def test_a_table_like_one_that_waits_and_lacks_a_message_is_not_clean(protocol: str, split: bool) -> None:
+    shop = Shop(protocol, on_reject="continue")
+    shop.sql(CREATE)
+    shop.change("ALTER TABLE t RENAME COLUMN v TO w")
+    shop.send(Encoded(None, b"{"), "cdc")
+    if split:
+        shop.run()
+    shop.sql("CREATE TABLE u LIKE t")
+    shop.watermark()
+    shop.run()
+    assert (shop.columns("u"), shop.condition("u")) == (("id", "v"), "unverified" if split else "diverged")
+
+
+@pytest.mark.parametrize("ddl", ["TRUNCATE TABLE t", "CREATE TABLE u LIKE t"])
+@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize("protocol", ["open", "canal-json", "debezium"])
+def test_a_table_that_was_changed_while_it_had_a_name_that_is_left_out_is_not_clean(
+    protocol: str, split: bool, ddl: str
+) -> None:
+    shop = table(protocol, tables=("*.*", "!*.x*"))
+    for moved in ("RENAME TABLE t TO x", "ALTER TABLE x RENAME COLUMN v TO w", "RENAME TABLE x TO t"):
+        shop.sql(moved)
+    if split:
+        shop.watermark()
+        shop.run()
+    shop.sql(ddl)
+    shop.watermark()
+    shop.run()
+    assert "clean" not in {one.condition for one in shop.lab.view().tables.values()}
+
+
+@pytest.mark.parametrize("ddl", ["TRUNCATE TABLE t", "CREATE TABLE u LIKE t"])
+@pytest.mark.parametrize("protocol", ["open", "canal-json", "debezium", "simple"])
+def test_a_table_that_diverged_before_it_was_left_out_is_not_clean(protocol: str, ddl: str) -> None:
+    shop = table(protocol)
+    shop.configure(skip_ddl=(SkipDdl(shop.sql("TRUNCATE TABLE t"), "*"),))
+    shop.watermark()
+    shop.run()
+    shop.configure(tables=("*.*", "!*.t"))
+    shop.sql("ALTER TABLE t RENAME COLUMN v TO w")
+    shop.watermark()
+    shop.run()
+    shop.configure(tables=("*.*",))
+    shop.sql(ddl)
+    shop.watermark()
+    shop.run()
+    assert shop.condition("t") == "diverged"
+    if "LIKE" in ddl:
+        assert (shop.columns("u"), shop.condition("u")) in [(("id", "v"), "unverified"), (("id", "w"), "clean")]
+
+
+@pytest.mark.parametrize("ddl", ["MODIFY COLUMN v DATETIME", "ADD COLUMN n INT DEFAULT 5, MODIFY COLUMN v DATETIME"])
+def test_a_death_in_the_midst_of_the_first_ddl_of_an_adopted_table(ddl: str) -> None:
+    def make() -> Shop:
+        shop = Shop(adopt=True)
+        shop.change("CREATE TABLE t (id INT PRIMARY KEY, v DATE)")
+        shop.lab.lake.create(shop.tables[SCHEMA, "t"], [{"id": "1", "v": "2024-01-02"}])
+        shop.sql(f"ALTER TABLE t {ddl}")
+        shop.watermark()
+        return shop
+
+    def judge(shop: Shop) -> None:
+        assert (shop.columns("t"), shop.rows("t")) == wanted
+
+    whole = make()
+    whole.run()
+    wanted = (whole.columns("t"), whole.rows("t"))
+    assert wanted[1] is not None and "2024-01-02 00:00:00" in map(str, wanted[1][0])
+    assert after_every_death(make, judge) > 6

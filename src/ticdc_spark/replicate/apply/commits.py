@@ -40,10 +40,8 @@ def commits_of(
     wanted = batch.columns(act.table)
     known = state.table or pre_table
     old = () if known is None else batch.columns(known)
-    live = sink.columns(name) if state.table is None else {column.name: column.type.spark for column in old}
+    live = dict(state.columns_before) or _columns_before(work, state, act) or _types_of(old)
     renames = {escape(before): escape(other) for before, other in act.renames.items()}
-    if state.misshapen:
-        live = dict(state.columns_before) or _present(live, wanted, sink.columns(name))
     plan = evolution(
         live,
         wanted,
@@ -75,20 +73,27 @@ def commits_of(
 
 
 def with_columns_before(work: TimelineWork, state: TableState, act: Alter) -> TableState:
-    """A misshapen table before the first commit of a DDL: after a restart in the midst of it, the lake does not show
-    any more what it had."""
-    if not state.misshapen or state.table is None:
-        return state
-    old = {column.name: column.type.spark for column in work.batch.columns(state.table)}
+    """A table before the first commit of a DDL, with the columns that the lake has, where its schema does not say them:
+    in the midst of the DDL, after a restart, they are not to be seen any more."""
+    return msgspec.structs.replace(state, columns_before=tuple(_columns_before(work, state, act).items()))
+
+
+def _columns_before(work: TimelineWork, state: TableState, act: Alter) -> Mapping[str, str]:
+    """What the lake has of the columns before and after a DDL, and their types; of an adopted table, all. None where
+    the table's schema says them."""
+    if state.table is not None and not state.misshapen:
+        return {}
     have = work.batch.sink.columns((act.table.schema, act.table.name))
-    present = _present(old, work.batch.columns(act.table), have)
-    return msgspec.structs.replace(state, columns_before=tuple(present.items()))
-
-
-def _present(old: Mapping[str, str], wanted: Sequence[LakeColumn], have: Mapping[str, str]) -> dict[str, str]:
-    """What the lake has of the columns before and after a DDL: others may have been left out, perhaps half done."""
-    ours = {column.casefold() for column in (*old, *(one.name for one in wanted))}
+    if state.table is None:
+        return have
+    # A DDL may have been left out, perhaps half done, and columns may be somebody else's.
+    named = (*work.batch.columns(state.table), *work.batch.columns(act.table))
+    ours = {column.name.casefold() for column in named}
     return {column: kind for column, kind in have.items() if column.casefold() in ours}
+
+
+def _types_of(columns: Sequence[LakeColumn]) -> dict[str, str]:
+    return {column.name: column.type.spark for column in columns}
 
 
 def _refuse_taken(name: TableName, changes: ColumnChanges, have: Mapping[str, str], ts: int) -> None:

@@ -33,7 +33,7 @@ from ticdc_spark.replicate.plan.evolve import (
 )
 from ticdc_spark.replicate.plan.names import tables_before_and_after, tables_of
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl
-from ticdc_spark.replicate.state.conditions import diverged
+from ticdc_spark.replicate.state.conditions import diverged, misshapen
 from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.sinks.base import ColumnChanges
 from ticdc_spark.sinks.mark import NO_MARK, Mark
@@ -271,13 +271,15 @@ def _truncate(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain:
             work.put(msgspec.structs.replace(state, applied=ts, ddl_ts=ts))
         return
     held = state or TableState(schema=name[0], name=name[1])
-    known = held.table if held.table is not None and not (held.misshapen and certain) else table
+    in_shape = _is_in_shape(work, held, table, certain=certain)
+    # One that lacks a column goes by the columns that it has: it would count as dropped by somebody else.
+    known = table if held.table is None or (held.misshapen and in_shape) else held.table
     if work.batch.job.truncate_table == "keep":
         after = msgspec.structs.replace(held, table=known, applied=ts, ddl_ts=ts, clean=False)
         work.commit(after, mark, mark[0], lambda stamp: work.batch.sink.stamp(name, stamp))
     else:
         after = msgspec.structs.replace(held, table=known, applied=ts, ddl_ts=ts, emptied=ts)
-        if _is_in_shape(work, held, table, certain=certain):
+        if in_shape:
             # An empty table equals the source whatever it was before.
             clean = held.table is not None
             after = msgspec.structs.replace(after, clean=clean, misshapen=False, diverged_since=None, diverged_why="")
@@ -322,7 +324,7 @@ def _create_missing(
         ddl_ts=ts,
         topics=before.topics if before else (),
     )
-    state = diverged(state, ts, why) if why else state
+    state = misshapen(state, ts, why) if why else state
     if before is not None and before.table is None and before.diverged_since is not None and not empty:
         state = diverged(state, before.diverged_since, before.diverged_why)
     columns = work.batch.columns(table)

@@ -36,7 +36,7 @@ def judge_left_out(tables: Sequence[TableState], patterns: Sequence[str]) -> tup
     is_included = table_filter(patterns)
     return tuple(
         table
-        if is_included(table.schema, table.name) or table.dropped or table.diverged_since is not None
+        if is_included(table.schema, table.name) or table.dropped or table.misshapen
         else misshapen(table, table.applied, LEFT_OUT)
         for table in tables
     )

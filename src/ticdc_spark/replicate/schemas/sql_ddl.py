@@ -28,6 +28,7 @@ def with_schemas(
     find: Callable[[TableName], TableState | None] = lambda _name: None,
     is_included: Callable[[str, str], bool] = lambda _schema, _name: True,
     is_skipped: Callable[[SchemaChange], bool] = lambda _change: False,
+    unread: Mapping[TableName, int] | None = None,
 ) -> list[QueuedDdl]:
     """Fill in the schemas of DDLs, in the order in which they are applied.
 
@@ -67,6 +68,7 @@ def with_schemas(
             unsure |= after
         else:
             unsure -= after
+        unsure |= {name for name in after if (unread or {}).get(name, 0) >= change.commit_ts}
         if sanitised and _names(change) != {sanitized(name) for name in _names(change)}:
             change = msgspec.structs.replace(change, kind=NAMED_OTHERWISE)
         filled.append(msgspec.structs.replace(ddl, change=change))

@@ -9,7 +9,7 @@ from ticdc_spark.model import Table, TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import OLD_VALUES
 from ticdc_spark.replicate.apply.rename import set_aside
-from ticdc_spark.replicate.state.conditions import diverged
+from ticdc_spark.replicate.state.conditions import diverged, misshapen
 from ticdc_spark.replicate.state.progress import Load, TableState
 from ticdc_spark.sinks.base import ColumnChanges
 from ticdc_spark.sinks.loads_base import LoadNote
@@ -72,12 +72,14 @@ def begin(
         cleared=None,
         quarantined=None,
         schema_keys=(),
+        misshapen=False,
+        columns_before=(),
         load=load,
         settles=0,
         gathered=0,
     )
     if lacks:
-        begun = diverged(begun, base, "messages that could not be read were left out before its full read")
+        begun = misshapen(begun, base, "messages that could not be read were left out before its full read")
     mark = next_mark(work, name, base)
     if not there:
         work.commit(begun, mark, base, lambda stamp: sink.create(name, columns, stamp))

@@ -110,7 +110,7 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
     misshapen: bool = False
     """Its columns may not be those of the source or of ``table``: it may lack a DDL, or others changed them."""
     columns_before: tuple[tuple[str, str], ...] = ()
-    """In the midst of a DDL of a misshapen table: the lake's columns before it, name and type."""
+    """In the midst of a DDL of a misshapen or an adopted table: the lake's columns before it, name and type."""
     behind: bool = False
     """At its last commit it was behind the others (see ``CatchUp``): it may lack what all tables had applied then."""
     load: Load | None = None
