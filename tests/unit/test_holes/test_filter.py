@@ -253,3 +253,28 @@ def test_a_rename_that_was_begun_comes_to_its_end_whatever_is_left_out_then(
     whole = rows == [(1,), (2,), (3,), (4,)]
     assert (shop.rows("t"), shop.condition("x")) == (None, "clean" if whole else "diverged")
     assert whole == ("shop.x" in tables)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_rows_that_were_left_out_before_the_rename_that_brings_their_name_mark_the_table(late: bool) -> None:
+    """Seed 8292371: the topic of the new name is read before that of the old one, and `tables` is widened between."""
+    shop = Shop("simple", topic_per_table=True, tables=("*.t*",))
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    shop.insert("t", id="1")
+    shop.watermark()
+    shop.run()
+    rename = shop.change("RENAME TABLE t TO x")
+    shop.insert("x", id="2")
+    if not late:
+        shop.send_ddl(rename)
+    shop.run()
+    shop.configure(tables=("*.*",))
+    if late:
+        shop.send_ddl(rename)
+    shop.insert("x", id="3")
+    for _ in range(2):
+        shop.watermark()
+        shop.run()
+    conditions = {name: one.condition for (_, name), one in shop.lab.view().tables.items()}
+    assert "clean" not in conditions.values()
+    assert conditions["x"] == "diverged"

@@ -5,12 +5,13 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from ticdc_spark.config.table_filter import table_filter
+from ticdc_spark.model import TableName
 from ticdc_spark.replicate.plan.evolve import ENTERS, LEAVES, Alter, action
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.state.conditions import misshapen
 from ticdc_spark.replicate.state.progress import QueuedDdl, TableState
 from ticdc_spark.replicate.unread import LEFT_OUT
-from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, table_of
+from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, RowsRead, table_of
 
 
 def leave_out(controls: Sequence[ControlEvent], patterns: Sequence[str]) -> list[ControlEvent]:
@@ -27,6 +28,17 @@ def leave_out(controls: Sequence[ControlEvent], patterns: Sequence[str]) -> list
         return name is None or not name[1] or is_included(*name)
 
     return [event for event in controls if concerns(event)]
+
+
+def rows_left_out(controls: Sequence[ControlEvent], patterns: Sequence[str]) -> dict[TableName, int]:
+    """The names that rows have and that ``tables`` under [job] leaves out, each with the highest commit_ts."""
+    found: dict[TableName, int] = {}
+    is_included = table_filter(patterns) if patterns else lambda _schema, _name: True
+    for event in controls:
+        if isinstance(event, RowsRead) and event.summary.rows and not is_included(event.schema, event.table):
+            name = (event.schema, event.table)
+            found[name] = max(event.summary.max_ts, found.get(name, 0))
+    return found
 
 
 def judge_left_out(tables: Sequence[TableState], patterns: Sequence[str]) -> tuple[TableState, ...]:
