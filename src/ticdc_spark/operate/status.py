@@ -314,6 +314,14 @@ _UNVERIFIED = {
     "snapshot": "rows came late since its full read, so that it is no longer known to equal the source",
 }
 """What makes a table unverified, by its origin."""
+_UNCERTAIN = "its columns are those of `[schema] file`, or of a table that may lack a DDL, and may not be the source's"
+
+
+def _why_unverified(table: TableState) -> str:
+    why = _UNVERIFIED[table.origin]
+    if not table.misshapen or table.origin == "adopted":
+        return why
+    return _UNCERTAIN if table.emptied else f"{_UNCERTAIN}; {why}"
 
 
 _KEPT = "dropped at the source, kept in the lake"
@@ -364,7 +372,7 @@ def table_status(
     elif table.cleared is not None:
         detail = f"it had diverged since {table.cleared}, which a person has looked at and cleared"
     else:
-        detail = _UNVERIFIED[table.origin]
+        detail = _why_unverified(table)
     return TableStatus(
         name=f"{table.schema}.{table.name}",
         schema=table.schema,

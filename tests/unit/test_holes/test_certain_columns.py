@@ -103,6 +103,8 @@ def test_a_table_that_is_made_of_a_file_alone_is_not_clean(
     shop.watermark()
     shop.run()
     assert shop.condition("t") == "unverified"
+    assert "its columns are those of `[schema] file`" in shop.status("t").detail
+    assert "older rows" not in shop.status("t").detail
 
 
 @pytest.mark.parametrize("protocol", ["open", "debezium"])
