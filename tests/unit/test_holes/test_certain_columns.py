@@ -339,3 +339,20 @@ def test_a_death_in_the_midst_of_the_first_ddl_of_an_adopted_table(ddl: str) -> 
     wanted = (whole.columns("t"), whole.rows("t"))
     assert wanted[1] is not None and "2024-01-02 00:00:00" in map(str, wanted[1][0])
     assert after_every_death(make, judge) > 6
+
+
+@pytest.mark.parametrize("protocol", ["open", "canal-json", "debezium"])
+def test_a_late_table_like_one_that_was_altered_since_is_not_clean(protocol: str) -> None:
+    """Seed 8313587: the changefeed began to send it later."""
+    shop = table(protocol)
+    late = shop.change("CREATE TABLE u LIKE t")
+    shop.sql("ALTER TABLE t DROP COLUMN v")
+    for number in ("1", "2"):
+        shop.insert("t", id=number)
+        shop.watermark()
+        shop.run()
+    shop.send_ddl(late)
+    for _ in range(2):
+        shop.watermark()
+        shop.run()
+    assert (shop.columns("u"), shop.condition("u")) == (("id",), "unverified")

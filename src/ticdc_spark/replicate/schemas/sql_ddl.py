@@ -51,6 +51,9 @@ def with_schemas(
     for ddl in ddls:
         change = ddl.change
         named = {name for name in _named_before(change) if name in unsure or not is_included(*name)}
+        model = _model(change)
+        if model is not None and model in states and states[model].ddl_ts > change.commit_ts:
+            named.add(model)  # It has been through a later DDL.
         if change.table is None:
             taken = _taken_over(change)
             # A file may be of another time than the DDL.
