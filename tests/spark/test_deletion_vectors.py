@@ -11,13 +11,24 @@ from pyspark.sql import SparkSession
 
 from tests.spark.lake import lake, replicate, write_job
 from tests.spark.simple_topic import insert, topic
-from tests.spark.test_row_delta import CREATE, END, FIRST, MORE, T, Ways, delete, orphans, rows, update
+from tests.spark.test_row_delta import (
+    CREATE,
+    END,
+    FIRST,
+    MORE,
+    T,
+    Ways,
+    commits_meanwhile,
+    delete,
+    orphans,
+    rows,
+    update,
+)
 from tests.spark.test_row_delta import OTHERS as MEANWHILE
 from tests.spark.test_row_delta import ways as ways
 from ticdc_spark.model import Change, Watermark
 from ticdc_spark.sinks.iceberg.files.vectors import decode, encode
 from ticdc_spark.sinks.iceberg.java import JavaNames
-from ticdc_spark.sinks.iceberg.rows import direct
 
 V3 = "[sink.table-properties]\nformat-version = 3\n"
 CALL = "CALL lake.system"
@@ -131,14 +142,7 @@ def test_a_vector_that_another_writer_commits_meanwhile_is_kept(
 ) -> None:
     job = start(folder, [*FIRST])
     topic(folder, [*FIRST, *MORE])
-    ours = direct.target
-
-    def target(*given: Any) -> Any:
-        found = ours(*given)
-        lake(spark, folder).sql(MEANWHILE[other]).collect()
-        return found
-
-    monkeypatch.setattr(direct, "target", target)
+    commits_meanwhile(monkeypatch, spark, folder, MEANWHILE[other])
     replicate(job)
     assert (ways.direct, ways.merges) == ([True, False], 1)
     assert rows(spark, folder) == [row for row in END if other != "delete" or row["id"] != 4]

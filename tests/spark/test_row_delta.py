@@ -122,20 +122,25 @@ OTHERS = {
 }
 
 
+def commits_meanwhile(monkeypatch: pytest.MonkeyPatch, spark: SparkSession, folder: Path, sql: str) -> None:
+    """Let another writer commit between the job's look at its table and its own commit."""
+    ours = direct.target
+
+    def target(*given: Any) -> Any:
+        found = ours(*given)
+        lake(spark, folder).sql(sql).collect()
+        return found
+
+    monkeypatch.setattr(direct, "target", target)
+
+
 @pytest.mark.parametrize("other", ["compaction", "append", pytest.param("delete", marks=pytest.mark.slow)])
 def test_what_others_commit_meanwhile_is_kept(
     spark: SparkSession, folder: Path, ways: Ways, other: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = run_first(folder)
     ways.direct.clear()
-    ours = direct.target
-
-    def target(*given: Any) -> Any:
-        found = ours(*given)
-        lake(spark, folder).sql(OTHERS[other]).collect()
-        return found
-
-    monkeypatch.setattr(direct, "target", target)
+    commits_meanwhile(monkeypatch, spark, folder, OTHERS[other])
     replicate(job)
     assert (ways.direct, ways.merges) == ([False], 1)
     wanted = [row for row in END if other != "delete" or row["id"] != 4]

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from ticdc_spark.config.paths import local_folder
 from ticdc_spark.errors import LeaseHeld, SinkFault
 from ticdc_spark.replicate.state.lease import Lease, acquire, living
 from ticdc_spark.replicate.state.lease_store import (
@@ -20,7 +21,6 @@ from ticdc_spark.replicate.state.lease_store import (
     LeaseStore,
     Owner,
     lease_store,
-    local_folder,
     this_process,
 )
 from ticdc_spark.replicate.state.processes import Process, process, runs

@@ -1,9 +1,9 @@
 """What a job on a cluster cannot name: places on this machine's disk that tasks elsewhere would read or write."""
 
 from collections.abc import Mapping
-from urllib.parse import urlsplit
 
 from ticdc_spark.config.job import FilesSource, IcebergConfig, SnapshotKeys, SourceConfig
+from ticdc_spark.config.paths import local_folder
 from ticdc_spark.config.toml import Mistakes
 
 _STORES = "s3://, s3a://, gs://, abfss:// or hdfs://"
@@ -25,19 +25,15 @@ def check_places(
         what = f"found {str(found)!r}, which is on this machine's disk, and tasks of {master!r} run elsewhere"
         mistakes.add(where, f'{what}; allowed: {allowed}, or `spark.master` = "local[*]" under [spark]')
 
-    if sink is not None and _is_local(sink.warehouse):
+    if sink is not None and local_folder(sink.warehouse) is not None:
         refuse("[sink] warehouse", sink.warehouse, f"a location that begins with {_STORES}")
     if isinstance(source, FilesSource):
         refuse("[source] path", source.path, 'kind = "kafka"')
     kept = None if source is None else source.claim_check_storage
-    if kept is not None and _is_local(kept):
+    if kept is not None and local_folder(kept) is not None:
         refuse("[source] claim-check-storage", kept, "a location in an object store")
     if snapshot is not None and snapshot.path is not None:
         refuse("[snapshot] path", snapshot.path, "`upstream`")
-
-
-def _is_local(location: str) -> bool:
-    return urlsplit(location).scheme in ("", "file")
 
 
 __all__ = ["check_places"]

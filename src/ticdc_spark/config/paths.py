@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from ticdc_spark.config.toml import Mistakes
 
@@ -44,3 +45,11 @@ def location(file: Path, text: str, *, bare_path: bool = False) -> str:
         path, question, query = rest.partition("?")
         return f"jdbc:sqlite:{absolute(file, path)}{question}{query}"
     return text
+
+
+def local_folder(warehouse: str) -> Path | None:
+    """The folder of a warehouse on a file system (a path, or a ``file:`` URI); ``None`` for another URI."""
+    parts = urlsplit(warehouse)
+    if parts.scheme == "file":
+        return Path(unquote(parts.path))
+    return None if parts.scheme else Path(warehouse)

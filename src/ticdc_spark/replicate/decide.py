@@ -78,6 +78,7 @@ class Decider:
         self.bounded = bounded
         self.until_ts = until_ts
         self._left_out = skip_to_known(job.schema.skip_to_known)
+        self._is_included = table_filter(job.tables)
 
     def decide(self, progress: Progress, mode: ModeName | None, landed: LandedBatch, plan: Plan, now: float) -> Decided:
         """Fold what a batch read into the progress.
@@ -91,7 +92,7 @@ class Decider:
         filtered = msgspec.structs.replace(landed, controls=leave_out(controls, self.job.tables))
         mode, advanced = self._advance(check_unproven(progress, landed), mode, filtered, rules)
         if mode != "arrival":
-            found = mark_missing(advanced.progress, table_filter(self.job.tables))
+            found = mark_missing(advanced.progress, self._is_included)
             advanced = msgspec.structs.replace(advanced, progress=found)
         tables = judge_left_out(advanced.progress.tables, self.job.tables)
         # Also in the queue: once it is due, `tables` may have changed, and rows beyond it were left out.
@@ -186,7 +187,7 @@ class Decider:
             progress.schemas,
             sanitised=sanitised,
             find=find,
-            is_included=table_filter(self.job.tables),
+            is_included=self._is_included,
             is_skipped=partial(is_skipped, self.job),
             unread={(note.schema, note.name): note.until for note in progress.unread},
         )

@@ -23,14 +23,19 @@ def table(protocol: str, **job: object) -> Shop:
     return shop
 
 
+def lose_message(shop: Shop) -> None:
+    """A message that cannot be read, and is left out."""
+    shop.send(Encoded(None, b"{"), "cdc")
+    shop.watermark()
+    shop.run()
+
+
 @pytest.mark.parametrize("protocol", ["open", "canal-json", "debezium"])
 def test_a_table_like_one_that_lacks_a_message_is_not_clean(protocol: str) -> None:
     """Seed 8192022: the message that could not be read was an ALTER."""
     shop = table(protocol, on_reject="continue")
     shop.change("ALTER TABLE t DROP COLUMN v")
-    shop.send(Encoded(None, b"{"), "cdc")
-    shop.watermark()
-    shop.run()
+    lose_message(shop)
     shop.sql("CREATE TABLE u LIKE t")
     shop.watermark()
     shop.run()
@@ -43,9 +48,7 @@ def test_a_truncate_heals_a_table_that_lacks_a_message_where_its_columns_come_wi
 ) -> None:
     shop = table(protocol, on_reject="continue")
     shop.insert("t", id="1", v="a")
-    shop.send(Encoded(None, b"{"), "cdc")
-    shop.watermark()
-    shop.run()
+    lose_message(shop)
     shop.sql("TRUNCATE TABLE t")
     shop.watermark()
     shop.run()
@@ -55,9 +58,7 @@ def test_a_truncate_heals_a_table_that_lacks_a_message_where_its_columns_come_wi
 def test_a_truncate_does_not_heal_a_table_that_lacks_a_column() -> None:
     shop = table("simple", on_reject="continue")
     shop.change("ALTER TABLE t ADD COLUMN n INT")
-    shop.send(Encoded(None, b"{"), "cdc")
-    shop.watermark()
-    shop.run()
+    lose_message(shop)
     shop.sql("TRUNCATE TABLE t")
     shop.watermark()
     shop.run()
@@ -234,9 +235,7 @@ def test_a_table_that_is_sent_again_before_any_watermark_waits_for_one() -> None
 def test_a_ddl_after_a_truncate_of_a_table_that_lacks_a_column_goes_on() -> None:
     shop = table("simple", on_reject="continue")
     shop.change("ALTER TABLE t ADD COLUMN n INT")
-    shop.send(Encoded(None, b"{"), "cdc")
-    shop.watermark()
-    shop.run()
+    lose_message(shop)
     for ddl in ("TRUNCATE TABLE t", "ALTER TABLE t ADD COLUMN m INT"):
         shop.sql(ddl)
         shop.watermark()

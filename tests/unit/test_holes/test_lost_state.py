@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.test_holes.shop import SCHEMA, Shop
 from ticdc_spark.errors import SourceChanged
-from ticdc_spark.model import SchemaChange
+from ticdc_spark.model import RowChange, SchemaChange
 from ticdc_spark.protocols.base import Encoded
 
 MARKS = ("diverged", "quarantined")
@@ -52,6 +52,18 @@ def test_a_table_that_came_later_than_the_lost_state_is_marked_as_missing() -> N
     assert shop.condition("t") == "clean"
 
 
+def catch_up(shop: Shop, created: SchemaChange, row: RowChange, upto: int) -> None:
+    """The topic of one table is sent up to a watermark, once the other is far beyond it."""
+    for number in ("2", "3"):
+        shop.insert("t", id=number, v="b")
+        shop.watermark("cdc_shop_t")
+        shop.run()
+    shop.send_ddl(created)
+    shop.send_row(row)
+    shop.send(shop.encoder.watermark(upto), "cdc_shop_late")
+    shop.run()
+
+
 def test_a_table_that_was_catching_up_when_the_state_was_lost_gets_its_rows() -> None:
     shop = table(topic_per_table=True)
     late = shop.change("CREATE TABLE late (id INT PRIMARY KEY)")
@@ -59,14 +71,7 @@ def test_a_table_that_was_catching_up_when_the_state_was_lost_gets_its_rows() ->
     low = shop.tick()
     second = shop.row("insert", (SCHEMA, "late"), {"id": "2"})
     alter = shop.change("ALTER TABLE late ADD COLUMN n INT")
-    for number in ("2", "3"):
-        shop.insert("t", id=number, v="b")
-        shop.watermark("cdc_shop_t")
-        shop.run()
-    shop.send_ddl(late)
-    shop.send_row(first)
-    shop.send(shop.encoder.watermark(low), "cdc_shop_late")
-    shop.run()
+    catch_up(shop, late, first, low)
     assert shop.rows("late") == [(1,)]
     shop.lose_state()
     shop.send_row(second)
@@ -304,14 +309,7 @@ def test_a_table_that_was_catching_up_when_the_state_was_lost_and_is_renamed_is_
     low = shop.tick()
     rename = shop.change("RENAME TABLE late TO later")
     second = shop.row("insert", (SCHEMA, "later"), {"id": "2"})
-    for number in ("2", "3"):
-        shop.insert("t", id=number, v="b")
-        shop.watermark("cdc_shop_t")
-        shop.run()
-    shop.send_ddl(late)
-    shop.send_row(first)
-    shop.send(shop.encoder.watermark(low), "cdc_shop_late")
-    shop.run()
+    catch_up(shop, late, first, low)
     shop.lose_state()
     shop.send_ddl(rename)
     shop.send_row(second)

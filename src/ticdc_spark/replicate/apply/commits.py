@@ -1,6 +1,6 @@
 """The commits by which a DDL brings the columns of a table to those of the source, each with its mark."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 import msgspec
@@ -40,7 +40,7 @@ def commits_of(
     wanted = batch.columns(act.table)
     known = state.table or pre_table
     old = () if known is None else batch.columns(known)
-    live = dict(state.columns_before) or _columns_before(work, state, act) or _types_of(old)
+    live = dict(state.columns_before) or {column.name: column.type.spark for column in old}
     renames = {escape(before): escape(other) for before, other in act.renames.items()}
     plan = evolution(
         live,
@@ -90,10 +90,6 @@ def _columns_before(work: TimelineWork, state: TableState, act: Alter) -> Mappin
     named = (*work.batch.columns(state.table), *work.batch.columns(act.table))
     ours = {column.name.casefold() for column in named}
     return {column: kind for column, kind in have.items() if column.casefold() in ours}
-
-
-def _types_of(columns: Sequence[LakeColumn]) -> dict[str, str]:
-    return {column.name: column.type.spark for column in columns}
 
 
 def _refuse_taken(name: TableName, changes: ColumnChanges, have: Mapping[str, str], ts: int) -> None:

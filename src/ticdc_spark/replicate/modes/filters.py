@@ -33,7 +33,7 @@ def leave_out(controls: Sequence[ControlEvent], patterns: Sequence[str]) -> list
 def rows_left_out(controls: Sequence[ControlEvent], patterns: Sequence[str]) -> dict[TableName, int]:
     """The names that rows have and that ``tables`` under [job] leaves out, each with the highest commit_ts."""
     found: dict[TableName, int] = {}
-    is_included = table_filter(patterns) if patterns else lambda _schema, _name: True
+    is_included = table_filter(patterns)
     for event in controls:
         if isinstance(event, RowsRead) and event.summary.rows and not is_included(event.schema, event.table):
             name = (event.schema, event.table)

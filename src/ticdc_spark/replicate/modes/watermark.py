@@ -4,7 +4,7 @@ resolved = min over partitions of the watermark, minus 1: a watermark W only gua
 W was sent, and it often equals the commit_ts of a DDL that is still to come.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import ClassVar
 
 import msgspec
@@ -189,7 +189,7 @@ def _ddls(progress: Progress, controls: Sequence[ControlEvent]) -> tuple[tuple[Q
 
 
 def _is_replay(
-    progress: Progress, change: SchemaChange, states: Mapping[TableName, TableState], behind: Collection[TableName]
+    progress: Progress, change: SchemaChange, states: Mapping[TableName, TableState], behind: Set[TableName]
 ) -> bool:
     """Whether a DDL was applied before. One at or below ``applied`` may be new to a table that was never seen: its
     topic was added, or found, later than the others; rows of such a table count from the beginning, too. ``behind``:

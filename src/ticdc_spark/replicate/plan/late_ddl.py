@@ -4,7 +4,7 @@ Watermarks of other topics had brought such a table so far. Where it has had no 
 it had come in time; where it has, rows of another schema may be in it, and it is marked.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Set
 
 from ticdc_spark.model import SchemaChange, TableName
 from ticdc_spark.replicate.plan.names import tables_before_and_after, tables_of
@@ -40,15 +40,13 @@ def with_late(state: TableState, change: SchemaChange) -> TableState:
     return misshapen(state, ts, f"a DDL came after later rows had been applied, and was left out: {change.query}")
 
 
-def renamed_behind(
-    progress: Progress, change: SchemaChange, states: States, behind: Collection[TableName]
-) -> set[TableName]:
+def renamed_behind(progress: Progress, change: SchemaChange, states: States, behind: Set[TableName]) -> set[TableName]:
     """After the state was lost: the tables that catch up to which a DDL gives a name under which rows up to
     ``replay_below`` count as replays. ``behind``: the tables that catch up."""
     if change.commit_ts > progress.replay_below:
         return set()
     before, after = tables_before_and_after(change)
-    return {name for name in before & states.keys() if name in behind} if after - before - set(behind) else set()
+    return before & states.keys() & behind if after - before - behind else set()
 
 
 def with_rename(state: TableState, change: SchemaChange) -> TableState:

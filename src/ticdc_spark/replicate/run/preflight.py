@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from ticdc_spark.config.job import Job, KafkaSource
+from ticdc_spark.config.paths import local_folder
 from ticdc_spark.errors import (
     EnvironmentFault,
     LeaseHeld,
@@ -23,7 +24,7 @@ from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.replicate.run.outage import silent
 from ticdc_spark.replicate.schemas.registered import registered
 from ticdc_spark.replicate.state.lease import living
-from ticdc_spark.replicate.state.lease_store import lease_store, local_folder
+from ticdc_spark.replicate.state.lease_store import lease_store
 from ticdc_spark.replicate.state.store import Store
 from ticdc_spark.streams.detect import ENOUGH, detect
 from ticdc_spark.topics.client_options import SECURITY, librdkafka_options

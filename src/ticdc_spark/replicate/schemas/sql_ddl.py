@@ -50,14 +50,16 @@ def with_schemas(
     filled = []
     for ddl in ddls:
         change = ddl.change
-        named = {name for name in _named_before(change) if name in unsure or not is_included(*name)}
         model = _model(change)
+        before, after = tables_before_and_after(change)
+        sources = before if model is None else {*before, model}
+        doubted = {name for name in sources if name in unsure or not is_included(*name)}
         if model is not None and model in states and states[model].ddl_ts > change.commit_ts:
-            named.add(model)  # It has been through a later DDL.
+            doubted.add(model)  # It has been through a later DDL.
         if change.table is None:
-            taken = _taken_over(change)
+            taken = model or _goes_on_from(change)
             # A file may be of another time than the DDL.
-            if taken in named or (taken in files and tables.get(taken) is files[taken]):
+            if taken in doubted or (taken in files and tables.get(taken) is files[taken]):
                 change = msgspec.structs.replace(change, kind=UNCERTAIN)
             change, tables = _filled(change, tables)
             change, tables = _as_renamed(change, tables, states, find)
@@ -65,9 +67,8 @@ def with_schemas(
             if change.pre_table is not None:
                 tables.pop((change.pre_table.schema, change.pre_table.name), None)
             tables[change.table.schema, change.table.name] = change.table
-        before, after = tables_before_and_after(change)
         unsure -= before
-        if named or change.kind == UNCERTAIN or is_skipped(change):
+        if doubted or change.kind == UNCERTAIN or is_skipped(change):
             unsure |= after
         else:
             unsure -= after
@@ -78,17 +79,8 @@ def with_schemas(
     return filled
 
 
-def _named_before(change: SchemaChange) -> set[TableName]:
-    """The tables whose columns those after a DDL come from."""
-    model = _model(change)
-    return tables_before_and_after(change)[0] | ({model} if model is not None else set())
-
-
-def _taken_over(change: SchemaChange) -> TableName | None:
-    """The table whose columns a DDL goes on from."""
-    model = _model(change)
-    if model is not None:
-        return model
+def _goes_on_from(change: SchemaChange) -> TableName | None:
+    """The table that a TRUNCATE, an ALTER or a RENAME names."""
     try:
         statement = parse(change.query)
         names = ddl_tables(change.query, change.schema)[0]

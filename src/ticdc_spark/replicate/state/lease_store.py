@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Protocol
-from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from ticdc_spark.config.paths import local_folder
 from ticdc_spark.durable import replace_file
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.replicate.state.processes import Process, machine, process
@@ -155,14 +155,6 @@ def lease_store(warehouse: str, catalog: str, job: str, state: Path) -> LeaseSto
     keeps out a second run with this state folder, but not one with another.
     """
     return FileLeaseStore(local_folder(warehouse) or state, catalog, job)
-
-
-def local_folder(warehouse: str) -> Path | None:
-    """The folder of a warehouse on a file system (a path, or a ``file:`` URI); ``None`` for another URI."""
-    parts = urlsplit(warehouse)
-    if parts.scheme == "file":
-        return Path(unquote(parts.path))
-    return None if parts.scheme else Path(warehouse)
 
 
 def this_process(job: str, label: str | None = None) -> Owner:

@@ -52,9 +52,14 @@ def read_deletes(storage: Storage, deletes: LiveFile) -> dict[str, pa.Array]:
     if not len(rows):
         return {}
     files = rows.column("file_path").unify_dictionaries().combine_chunks()
+    return by_file(files, rows.column("pos").combine_chunks())
+
+
+def by_file(files: pa.DictionaryArray, positions: pa.Array) -> dict[str, pa.Array]:
+    """Positions by the location of their data file, which stands beside each; there is one at least."""
     order = pc.sort_indices(files.indices)
     numbers = np.asarray(files.indices.take(order))
-    positions = rows.column("pos").combine_chunks().take(order)
+    positions = positions.take(order)
     begins = np.flatnonzero(np.diff(numbers, prepend=-1))
     ends = [*begins[1:], len(numbers)]
     names = files.dictionary
@@ -64,4 +69,4 @@ def read_deletes(storage: Storage, deletes: LiveFile) -> dict[str, pa.Array]:
     }
 
 
-__all__ = ["DeletedRows", "read_deletes"]
+__all__ = ["DeletedRows", "by_file", "read_deletes"]

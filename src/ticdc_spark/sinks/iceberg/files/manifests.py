@@ -1,6 +1,6 @@
 """The live files of a table's snapshot, read from its manifests (Iceberg's specification, versions 2 and 3).
 
-On the driver. Manifests never change, so what was read of one is kept.
+On the driver. Manifests and their lists never change, so what was read of one is kept.
 """
 
 import io
@@ -20,6 +20,8 @@ _FILE_PATH = 2147483546
 """Iceberg's id of the column of position deletes that names the data file."""
 _MOST_ENTRIES = 50_000
 """Files whose entries are kept in memory, over all tables."""
+_MOST_MANIFESTS = 5_000
+"""Manifests whose place in a list is kept in memory, over all tables."""
 
 
 class LiveFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +59,7 @@ class Manifests:
         self._kept: Kept[tuple[str, int], list[tuple[int, LiveFile]] | None] = Kept(
             _MOST_ENTRIES, lambda entries: 1 + len(entries or ())
         )
+        self._lists: Kept[str, list[dict[str, Any]]] = Kept(_MOST_MANIFESTS, lambda manifests: 1 + len(manifests))
 
     def live_files(self, storage: Storage, manifest_list: str, field_id: int) -> LiveFiles | None:
         """The files of a snapshot, with the bounds of one column.
@@ -68,7 +71,7 @@ class Manifests:
         """
         found = LiveFiles(data=[], deletes=[])
         path = path_in(storage, manifest_list)
-        for manifest in [] if path is None else _records(storage, path):
+        for manifest in [] if path is None else self._lists.get(manifest_list, lambda: [*_records(storage, path)]):
             entries = None if manifest.get("key_metadata") else self._entries_of(storage, manifest, field_id)
             if entries is None:
                 return None

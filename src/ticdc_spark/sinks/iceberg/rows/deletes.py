@@ -7,8 +7,9 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from ticdc_spark.sinks.iceberg.files.deleted import by_file
 from ticdc_spark.sinks.iceberg.files.manifests import LiveFile
-from ticdc_spark.sinks.iceberg.files.vectors import Positions, write_puffin
+from ticdc_spark.sinks.iceberg.files.vectors import write_puffin
 from ticdc_spark.sinks.iceberg.rows.target import Target
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
 from ticdc_spark.spark.storage import name_of, write_parquet
@@ -47,12 +48,12 @@ def _add_positions(sink: IcebergTables, loaded: Any, delta: Any, to: Target, old
 
 def _add_vectors(sink: IcebergTables, loaded: Any, delta: Any, to: Target, old: pa.Table) -> str:
     """A data file has one vector at most: a new one holds what was deleted before, and the former one goes."""
-    new = _by_file(old)
+    new = by_file(old.column("file_path").combine_chunks().dictionary_encode(), old.column("pos").combine_chunks())
     storage = to.files.storage
     former = sink.lookup.former_deletes(storage, to.manifest_list, to.key_id, new.keys())
     name = f"{uuid4().hex}-deletes.puffin"
     place, path = f"{to.files.folder}/{name}", f"{to.files.location}/{name}"
-    whole = {one: np.union1d(positions, np.asarray(former[one][0])) for one, positions in new.items()}
+    whole = {one: np.union1d(np.asarray(rows), np.asarray(former[one][0])) for one, rows in new.items()}
     with files_at(name_of(storage, place)):
         size, vectors = write_puffin(storage, place, whole)
     written = [
@@ -76,17 +77,6 @@ def _add_vectors(sink: IcebergTables, loaded: Any, delta: Any, to: Target, old: 
         for file in files:
             delta.removeDeletes(_delete_file(sink, specs, spec_id, file))
     return path
-
-
-def _by_file(old: pa.Table) -> dict[str, Positions]:
-    names = old.column("file_path").combine_chunks().dictionary_encode()
-    positions, numbers = np.asarray(old.column("pos")), np.asarray(names.indices)
-    begins = np.flatnonzero(np.diff(numbers, prepend=-1))
-    ends = [*begins[1:], len(numbers)]
-    return {
-        names.dictionary[int(numbers[begin])].as_py(): positions[begin:end]
-        for begin, end in zip(begins, ends, strict=True)
-    }
 
 
 def _delete_file(sink: IcebergTables, specs: Any, spec_id: int, file: LiveFile) -> Any:

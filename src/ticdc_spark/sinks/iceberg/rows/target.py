@@ -54,8 +54,8 @@ def target(
         others = unseen(sink.iceberg, loaded, None if snapshot is None else snapshot.place, note_of(properties), seen)
         version = sink.format_version(loaded)
         key_id = files.field_ids[next(column.name for column in columns if column.key)]
-        place = "" if snapshot is None else snapshot.manifest_list
-        if version == 3 and place and not sink.lookup.knows_deletes(files.storage, place, key_id):
+        manifest_list = "" if snapshot is None else snapshot.manifest_list
+        if version == 3 and manifest_list and not sink.lookup.knows_deletes(files.storage, manifest_list, key_id):
             # A new deletion vector also holds the former deletes of its file.
             return Closed("it has deletion vectors, and files that Python does not read")
         data = 0 if snapshot is None else int(snapshot.summary.get("total-data-files", "1"))
@@ -63,7 +63,7 @@ def target(
         table=table,
         files=files,
         snapshot_id=None if snapshot is None else snapshot.snapshot_id,
-        manifest_list="" if snapshot is None else snapshot.manifest_list,
+        manifest_list=manifest_list,
         is_empty=data == 0,
         version=version,
         key_id=key_id,
