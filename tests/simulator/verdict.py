@@ -276,8 +276,9 @@ def _is_marked(world: World, view: JobView, live: Live) -> bool:
         return seen is None or seen.condition == "unverified"
     if seen is None and live.uid in world.excuses.weak:
         return True
-    if seen is not None and live.name in world.excuses.foreign and seen.detail == _ADOPTED:
-        return True  # also a table that is made anew under the name: the rows that were there stay
+    names = {live.name, *world.database.names[live.uid]}
+    if seen is not None and names & world.excuses.foreign and seen.detail == _ADOPTED:
+        return True  # also a table that is made anew under the name: the rows that were there stay, also when renamed
     # A mark may stand under a name that the table had when it was made.
     past = world.ticdc.sent[live.uid].names
     return any(name in view.tables and view.tables[name].condition in _MARKS for name in past if name != live.name)

@@ -52,6 +52,16 @@ def test_what_stays_behind_at_its_end_is_idle_after_the_timeout() -> None:
     assert _step(again, 70.0).resolved == 9
 
 
+def test_a_message_of_a_partition_begins_the_time_anew() -> None:
+    """Seed 8388918: a topic that had been idle gets a DDL that is sent again; its watermarks come after it."""
+    progress = _step(Progress(job="j"), 0.0, _watermark(10, 0), _watermark(10, 1)).progress
+    progress = _step(progress, 1.0, _watermark(20, 0)).progress
+    rules = Rules(idle_timeout=60.0, bounded=False, now=70.0)
+    more = ENDS | {("t", 1): 6}
+    awake = advance(progress, progress.batch + 1, [_watermark(30, 0)], more, more, rules)
+    assert awake.resolved == 9 and [one.idle for one in awake.progress.partitions] == [False, False]
+
+
 def test_without_any_watermark_nothing_is_resolved_and_that_is_reported() -> None:
     nothing = _step(Progress(job="j"), 0.0)
     assert nothing.resolved == 0 and "no partition has had a watermark" in nothing.progress.hold.what

@@ -124,14 +124,15 @@ def read_partitions(
         reaches, again = state.reaches, state.again
         if reaches:
             reaches, again = reached(of_cut.get(place, ()), state)
-        watermark = marks.get(place, state.watermark)
+        watermark, end = marks.get(place, state.watermark), end_offsets.get(place, state.offset)
         states[place] = msgspec.structs.replace(
             state,
-            offset=end_offsets.get(place, state.offset),
+            offset=end,
             watermark=watermark,
             reaches=reaches,
             again=again,
-            behind_since=0.0 if watermark > state.watermark else state.behind_since,
+            # What was read a moment ago may be of a partition that awoke, with its next watermark on the way.
+            behind_since=0.0 if watermark > state.watermark or end > state.offset else state.behind_since,
         )
     rows = (event.summary.max_ts for event in controls if isinstance(event, RowsRead))
     newest = max((progress.newest, *rows, *(state.watermark for state in states.values())))
