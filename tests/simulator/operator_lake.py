@@ -15,11 +15,13 @@ from ticdc_spark.model import Value
 
 def save_state(world: World, move: Move, rand: Random) -> None:
     world.stop()
-    world.saved_state = world.lab.state.save()
+    world.saved_state, world.saved_before_start = world.lab.state.save(), not world.started
 
 
 def restore_state(world: World, move: Move, rand: Random) -> None:
-    if world.saved_state is not None:
+    if world.saved_state is not None and world.saved_before_start:
+        lose_state(world, move, rand)
+    elif world.saved_state is not None:
         world.stop()
         world.lab.state.restore(world.saved_state)
         world.excuses.unsettled.update(world.uids())

@@ -90,6 +90,8 @@ class World:
         self.made_anew: dict[Uid, set[Name]] = {}
         """Tables a topic of which was made anew after the job had read it: the names for which it was."""
         self.saved_state: Copy | None = None
+        self.saved_before_start = False
+        """The copy is of an empty folder."""
         self.saved_lake: Copy | None = None
         self.batches = 0
         self.notes: list[str] = []
