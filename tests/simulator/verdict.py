@@ -274,8 +274,8 @@ def _is_marked(world: World, view: JobView, live: Live) -> bool:
     if world.setup.job.snapshot and (now is None or now.uid != live.uid):
         # It was dropped or renamed before it could be read in full.
         return seen is None or seen.condition == "unverified"
-    if seen is None and live.uid in world.excuses.weak:
-        return True
+    if (seen is None or seen.condition == "dropped") and live.uid in world.excuses.weak:
+        return True  # An older table of the name was dropped, or renamed: status does not list it any more.
     names = {live.name, *world.database.names[live.uid]}
     if seen is not None and names & world.excuses.foreign and seen.detail == _ADOPTED:
         return True  # also a table that is made anew under the name: the rows that were there stay, also when renamed

@@ -40,7 +40,7 @@ from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl, Tabl
 from ticdc_spark.replicate.state.store import ProgressStore
 from ticdc_spark.replicate.stops import stop_if_needed
 from ticdc_spark.replicate.timer import Timer
-from ticdc_spark.replicate.unread import mark_unread, topics_of, with_topics
+from ticdc_spark.replicate.unread import mark_unread, topics_of, unread_names, with_topics
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.mark import NO_MARK
 from ticdc_spark.spark.decode.control import ControlEvent
@@ -244,6 +244,7 @@ class Steps:
         behind = bounds_behind(progress)
         refused = () if decided.refused is None else (decided.refused,)
         bounds, held = bounds_of(states, decided.ddls, behind, refused)
+        ddls = _without(decided.ddls, held)
         batch = Batch(
             job=self.job,
             sink=self.sink,
@@ -262,9 +263,8 @@ class Steps:
             behind=frozenset(name for name, bound in bounds.items() if name in behind or bound < decided.resolved),
             all_behind=decided.resolved < progress.reached and decided.mode != "arrival",
             topics=topics_of(progress),
-            unread=frozenset((note.schema, note.name) for note in progress.unread) | doubted_tables(progress),
+            unread=unread_names(progress.unread, ddls) | doubted_tables(progress),
         )
-        ddls = _without(decided.ddls, held)
         lines = mode.timelines(self.progress, states, progress.pending, ddls, decided.resolved, bounds)
         result = apply(batch, states, lines, mode.apply_rows)
         states = with_settled(result.states, decided.resolved, bounds)

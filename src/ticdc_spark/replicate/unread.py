@@ -89,6 +89,11 @@ def holders(name: TableName, ddls: Sequence[QueuedDdl], since: int = 0) -> set[T
     return found
 
 
+def unread_names(notes: Sequence[UnreadNote], ddls: Sequence[QueuedDdl]) -> frozenset[TableName]:
+    """The names under which a batch may meet a table that lacks an unreadable message. ``ddls``: those of the batch."""
+    return frozenset(one for note in notes for one in holders((note.schema, note.name), ddls))
+
+
 def mark_unread(
     states: Mapping[TableName, TableState],
     progress: Progress,
@@ -123,4 +128,14 @@ def _unread(state: TableState, note: UnreadNote) -> TableState:
     return msgspec.structs.replace(state, quarantined=state.quarantined or note.why)
 
 
-__all__ = ["LEFT_OUT", "holders", "last_of", "mark_unread", "names_in", "topics_of", "with_left_out", "with_topics"]
+__all__ = [
+    "LEFT_OUT",
+    "holders",
+    "last_of",
+    "mark_unread",
+    "names_in",
+    "topics_of",
+    "unread_names",
+    "with_left_out",
+    "with_topics",
+]
