@@ -43,6 +43,21 @@ TIME = (
         "True",
     ),
     one(
+        "a partition that gets a message stays idle",
+        f"{_MODES}.watermark:read_partitions",
+        " or end > state.offset",
+        "",
+        found_by="tests/unit/test_idle_partitions.py::test_a_message_of_a_partition_begins_the_time_anew",
+    ),
+    one(
+        "a key is new although a message was noted for a former name",
+        "replicate.unread:unread_names",
+        "for one in holders((note.schema, note.name), ddls)",
+        "for one in ((note.schema, note.name),)",
+        found_by="tests/unit/test_holes/test_unread.py"
+        "::test_an_insert_after_an_unreadable_delete_replaces_the_row_under_the_tables_next_name",
+    ),
+    one(
         "rows do not wait for their schema",
         f"{_MODES}.watermark:advance",
         "if missing:",

@@ -77,7 +77,7 @@ class Lake:
         arrays = [pa.array([row[at] for row in values], arrow_type(key.type)) for at, key in enumerate(keys)]
         self.keys = pa.table(arrays, names=[key.name for key in keys])
         found = positions(self.sink, self.session, to, self.columns, self.keys)
-        assert found.equals(positions_by_spark(self.sink, self.session, to, self.columns, self.keys))
+        assert found == positions_by_spark(self.sink, self.session, to, self.columns, self.keys)
         return found
 
     def is_read_directly(self) -> bool:

@@ -22,6 +22,7 @@ from tests.contract.tables import TablesContract
 from tests.spark.lake import lake
 from ticdc_spark.model import TableName
 from ticdc_spark.names import escape
+from ticdc_spark.sinks.base import Stamp
 from ticdc_spark.sinks.iceberg.catalog import catalog_options
 from ticdc_spark.sinks.iceberg.faults import quote
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
@@ -83,6 +84,16 @@ class SparkOthers:
             self.insert(table, row)
 
 
+class PartitionedSink(IcebergSink):
+    """Each table that it makes is partitioned at once."""
+
+    def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
+        super().create(table, columns, stamp)
+        key = next(column.name for column in columns if column.key)
+        with self.session() as session:
+            session.sql(f"ALTER TABLE {self.sql_name(table)} ADD PARTITION FIELD bucket(3, {quote(key)})").collect()
+
+
 class OnIceberg:
     """``IcebergSink``, with a lake for all tests of one writer."""
 
@@ -91,6 +102,7 @@ class OnIceberg:
         params=[
             ("python", "2"),
             pytest.param(("python", "3"), marks=pytest.mark.slow),
+            pytest.param(("python", "2 partitioned"), marks=pytest.mark.slow),
             pytest.param(("spark", "2"), marks=pytest.mark.slow),
         ],
         ids=" v".join,
@@ -104,8 +116,9 @@ class OnIceberg:
         warehouse.mkdir()
         options = catalog_options("lake", str(warehouse), {})
         writer, version = request.param
-        properties = {"format-version": version}
-        sink = IcebergSink(spark.newSession(), "lake", str(warehouse), properties, options, writer, guard)
+        properties = {"format-version": version[0]}
+        made = PartitionedSink if "partitioned" in version else IcebergSink
+        sink = made(spark.newSession(), "lake", str(warehouse), properties, options, writer, guard)
         yield sink, guard, lake(spark, folder)
         shutil.rmtree(warehouse)
 

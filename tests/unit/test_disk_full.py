@@ -23,6 +23,7 @@ from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.store import Store
 from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.files.data_files import DataFiles, write_rows
+from ticdc_spark.sinks.iceberg.files.partitions import PartitionSpec
 from ticdc_spark.spark.decode.log_files import LogFile, LogScan, read_log, write_log
 from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, SEQ, TS
 from ticdc_spark.spark.storage import LOCAL
@@ -70,7 +71,17 @@ def test_a_table_s_task_names_the_file(tmp_path: Path) -> None:
     columns = lake_columns(USER, handle_key(USER), LakeOptions())
     ids = {column.name: at for at, column in enumerate(columns, 1)}
     folder = str(tmp_path / "data")
-    files = DataFiles(storage=LOCAL, folder=folder, location=folder, codec="none", field_ids=ids, element_ids={})
+    files = DataFiles(
+        storage=LOCAL,
+        folder=folder,
+        location=folder,
+        codec="none",
+        field_ids=ids,
+        element_ids={},
+        spec_id=0,
+        specs={0: PartitionSpec()},
+        is_partitioned=False,
+    )
     rows = typed_rows(10_000)
     write = write_rows(columns, files, may_append=False)
     with files_up_to(1000), pytest.raises(SinkFault, match=rf"{folder}/.*\.parquet: .*[Ff]ile too large"):

@@ -16,10 +16,10 @@ from pyspark.sql import functions as sf
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import Stamp
 from ticdc_spark.sinks.iceberg.faults import faults, quote
-from ticdc_spark.sinks.iceberg.files.data_files import DataFiles, write_file
+from ticdc_spark.sinks.iceberg.files.data_files import DataFiles, WrittenFile, write_files
 from ticdc_spark.sinks.iceberg.files.storage import Closed
 from ticdc_spark.sinks.iceberg.java import to_dict
-from ticdc_spark.sinks.iceberg.rows.deletes import described
+from ticdc_spark.sinks.iceberg.rows.content_files import data_file
 from ticdc_spark.sinks.iceberg.rows.spark_writer import SUMMARY, SparkWriter
 from ticdc_spark.sinks.iceberg.rows.target import layout
 from ticdc_spark.sinks.iceberg.stamps import place_of, summary
@@ -29,7 +29,7 @@ from ticdc_spark.spark.types import LakeColumn
 
 BRANCH = "ticdc_snapshot"
 NOTE = "ticdc.load"
-_FILE_DDL = "name string, rows bigint, bytes bigint, footer binary"
+_FILE_DDL = "written binary"
 
 
 class IcebergLoads(SparkWriter):
@@ -83,14 +83,11 @@ class IcebergLoads(SparkWriter):
                 append = self.load_table(table).newFastAppend()
             else:
                 task = chain(read(zeros), _write(columns, files))
-                found = numbers.mapInArrow(task, _FILE_DDL).collect()
-                append, count = loaded.newFastAppend(), sum(row["rows"] for row in found)
-                config = self.iceberg.MetricsConfig.forTable(loaded)
-                for row in found:
-                    path = f"{files.location}/{row['name']}"
-                    builder = self.iceberg.DataFiles.builder(loaded.spec())
-                    file = described(self, builder, path, row["bytes"], bytes(row["footer"]), config)
-                    append.appendFile(file.build())
+                rows = numbers.mapInArrow(task, _FILE_DDL).collect()
+                written = [msgspec.msgpack.decode(row["written"], type=WrittenFile) for row in rows]
+                append, count = loaded.newFastAppend(), sum(file.rows for file in written)
+                for file in written:
+                    append.appendFile(data_file(self, loaded, files, file))
             new = note(count, zeros.value)
             self.fence()
             _noted(append.toBranch(BRANCH), new).commit()
@@ -138,14 +135,13 @@ def _noted(update: Any, note: LoadNote) -> Any:
 
 
 def _write(columns: Sequence[LakeColumn], files: DataFiles) -> ArrowTask:
-    """Return a function over the rows of one part: they go into one file; a part without rows has none."""
+    """Return a function over the rows of one part: they go into one file a partition; a part without rows has none."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = [batch for batch in batches if len(batch)]
         if rows:
-            table = pa.Table.from_batches(rows)
-            name, size, footer = write_file(table, columns, files)
-            yield pa.RecordBatch.from_pylist([{"name": name, "rows": len(table), "bytes": size, "footer": footer}])
+            for file in write_files(pa.Table.from_batches(rows), columns, files):
+                yield pa.RecordBatch.from_pylist([{"written": msgspec.msgpack.encode(file)}])
 
     return run
 

@@ -5,7 +5,7 @@ change of columns. Tables are merge-on-read; each has a location of its own, sin
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -13,12 +13,15 @@ import msgspec
 from py4j.protocol import Py4JJavaError
 from pyspark.sql.types import StructType
 
+from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import TableName
 from ticdc_spark.names import unescape
 from ticdc_spark.sinks.base import ColumnChanges, Stamp, TableFound
 from ticdc_spark.sinks.history import Note
 from ticdc_spark.sinks.iceberg.catalog import NAMESPACE, IcebergCatalog
-from ticdc_spark.sinks.iceberg.faults import faults
+from ticdc_spark.sinks.iceberg.faults import faults, quote
+from ticdc_spark.sinks.iceberg.files.partitions import partition_columns
+from ticdc_spark.sinks.iceberg.java import to_fields
 from ticdc_spark.sinks.iceberg.stamps import find_stamp, place_of, read_note, set_properties, summary, unseen
 from ticdc_spark.spark.types import LakeColumn
 
@@ -129,6 +132,7 @@ class IcebergTables(IcebergCatalog):
 
     def _change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
         loaded = self.load_table(table)
+        self._refuse_partition_columns(table, loaded, changes.drop)
         transaction = loaded.newTransaction()
         update = transaction.updateSchema()
         for name in changes.drop:
@@ -148,6 +152,26 @@ class IcebergTables(IcebergCatalog):
                 update.moveFirst(name)
         update.commit()
         self._commit(table, transaction, stamp, read_note(self.iceberg, loaded))
+
+    def _refuse_partition_columns(self, table: TableName, loaded: Any, names: Collection[str]) -> None:
+        """Iceberg drops no column that a table is partitioned by. Raises: DecisionNeeded"""
+        if not names or loaded.spec().isUnpartitioned():
+            return
+        columns = {field.id: field.name for field in to_fields(self.iceberg, loaded.schema())}
+        spec = str(self.iceberg.PartitionSpecParser.toJson(loaded.spec()))
+        for column, field in partition_columns(spec, columns):
+            if column in names:
+                name = self.sql_name(table)
+                catalog = quote(self.catalog)
+                called = f"CALL {catalog}.system.rewrite_data_files(table => '{name.removeprefix(catalog)[1:]}'"
+                options = "options => map('rewrite-all', 'true', 'remove-dangling-deletes', 'true')"
+                message = (
+                    f"column {quote(column)} of {name} cannot be dropped or converted: the table is partitioned by it. "
+                    f"End that, let no file be of the old partitions, and start the job again:\n"
+                    f"  ALTER TABLE {name} DROP PARTITION FIELD {quote(field)};\n  {called}, {options});\n"
+                    f"or leave the statement out with skip-ddl under [job]"
+                )
+                raise DecisionNeeded(message)
 
     def create_database(self, schema: str) -> None:
         """See ``Tables``."""

@@ -11,6 +11,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ticdc_spark.sinks.iceberg.files.partitions import NO_PARTITION, PartitionSpec, split
 from ticdc_spark.spark.decode.combine import combine, net
 from ticdc_spark.spark.decode.rows import BAD, OP
 from ticdc_spark.spark.storage import Storage, name_of, write_parquet
@@ -30,26 +31,41 @@ class DataFiles(msgspec.Struct, frozen=True, kw_only=True):
     field_ids: Mapping[str, int]
     element_ids: Mapping[str, int]
     """Of list columns."""
+    spec_id: int
+    """Of new files."""
+    specs: Mapping[int, PartitionSpec]
+    """By id: how the table is partitioned, and was, as far as Python computes it."""
+    is_partitioned: bool
+    """Whether some files may be of a partition."""
+
+
+class WrittenFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A new data file."""
+
+    name: str
+    """In the folder of the table's files."""
+    rows: int
+    size: int
+    """Bytes."""
+    footer: bytes
+    """Parquet's ``FileMetaData``."""
+    partition: str = NO_PARTITION
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
-    """What one task wrote, and the keys to look up; ``""`` and ``b""`` where there are none."""
+    """What one task wrote, and the keys to look up."""
 
-    name: str = ""
-    """Of the file, in the folder of the table's files."""
-    rows: int = 0
-    size: int = 0
-    """Bytes."""
-    footer: bytes = b""
-    """Parquet's ``FileMetaData``."""
+    files: tuple[WrittenFile, ...] = ()
+    """One a partition."""
     keys: bytes = b""
-    """The key columns of rows that may have an old one, as an Arrow stream (``read_keys``)."""
+    """The key columns of rows that may have an old one, as an Arrow stream (``read_keys``); ``b""``: none."""
     unread: int = 0
     """Rows that cannot be read: then nothing was written."""
 
 
 def write_rows(columns: Sequence[LakeColumn], files: DataFiles, *, may_append: bool) -> ArrowTask:
-    """Return a function over all typed rows of one table (``rows.rows_ddl``), to one row: ``Written``.
+    """Return a function over all typed rows of one table (``rows.rows_ddl``), to one row: ``Written``
+    in MessagePack (``read_written``).
 
     ``may_append``: a key whose first event is an insert has no old row.
     """
@@ -63,7 +79,7 @@ def write_rows(columns: Sequence[LakeColumn], files: DataFiles, *, may_append: b
             rows = pa.concat_tables(tables)
             unread = len(rows) - rows.column(BAD).null_count
             written = Written(unread=unread) if unread else _write(rows, may_append)
-        yield pa.RecordBatch.from_pylist([msgspec.structs.asdict(written)])
+        yield pa.RecordBatch.from_pylist([{"written": msgspec.msgpack.encode(written)}])
 
     def _write(rows: pa.Table, may_append: bool) -> Written:
         last, first_ops = net(rows, keys)
@@ -72,11 +88,16 @@ def write_rows(columns: Sequence[LakeColumn], files: DataFiles, *, may_append: b
         if may_append:
             touched = last.filter(pc.not_equal(first_ops, "i"))
         new = last.filter(stays).select([column.name for column in columns])
-        name, size, footer = write_file(new, columns, files) if len(new) else ("", 0, b"")
         looked_up = _keys_of(touched.select(keys)) if len(touched) else b""
-        return Written(name=name, rows=len(new), size=size, footer=footer, keys=looked_up)
+        return Written(files=tuple(write_files(new, columns, files)), keys=looked_up)
 
     return run
+
+
+def read_written(rows: Iterable[Mapping[str, bytes]]) -> Written:
+    """What the task of ``write_rows`` gave."""
+    (row,) = rows
+    return msgspec.msgpack.decode(row["written"], type=Written)
 
 
 def _keys_of(keys: pa.Table) -> bytes:
@@ -93,14 +114,19 @@ def read_keys(keys: bytes) -> pa.Table:
         return stream.read_all()
 
 
-def write_file(rows: pa.Table, columns: Sequence[LakeColumn], files: DataFiles) -> tuple[str, int, bytes]:
-    """Write rows to a new data file of a table; returns its name, bytes and footer. Raises: SinkFault"""
-    name = f"{uuid4().hex}.parquet"
-    path = f"{files.folder}/{name}"
+def write_files(rows: pa.Table, columns: Sequence[LakeColumn], files: DataFiles) -> Iterator[WrittenFile]:
+    """Write rows to new data files of a table, one a partition; no rows, no file. Raises: SinkFault"""
+    if not len(rows):
+        return
     typed = rows.cast(pa.schema([_field(column, files) for column in columns]))
-    with files_at(name_of(files.storage, path)):
-        written = write_parquet(files.storage, path, typed, compression=files.codec, store_decimal_as_integer=True)
-    return name, *written
+    for partition, part in split(typed, files.specs[files.spec_id]):
+        name = f"{uuid4().hex}.parquet"
+        path = f"{files.folder}/{name}"
+        with files_at(name_of(files.storage, path)):
+            size, footer = write_parquet(
+                files.storage, path, part, compression=files.codec, store_decimal_as_integer=True
+            )
+        yield WrittenFile(name=name, rows=len(part), size=size, footer=footer, partition=partition)
 
 
 def _field(column: LakeColumn, files: DataFiles) -> pa.Field:
@@ -115,4 +141,4 @@ def _id(field_id: int) -> dict[str, str]:
     return {"PARQUET:field_id": str(field_id)}
 
 
-__all__ = ["DataFiles", "Written", "read_keys", "write_file", "write_rows"]
+__all__ = ["DataFiles", "Written", "WrittenFile", "read_keys", "read_written", "write_files", "write_rows"]

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeAlias
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +20,7 @@ import pyarrow.parquet as pq
 
 from ticdc_spark.sinks.iceberg.files.deleted import DeletedRows
 from ticdc_spark.sinks.iceberg.files.kept import Kept
-from ticdc_spark.sinks.iceberg.files.manifests import LiveFile, Manifests
+from ticdc_spark.sinks.iceberg.files.manifests import LiveFile, LiveFiles, Manifests
 from ticdc_spark.spark.storage import WHOLE, Storage, open_parquet, read_bytes
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,15 @@ _KEPT_BYTES = 256 << 20
 _AT_ONCE = 8
 """Files of a store that are fetched at the same time."""
 _FIELD_ID = b"PARQUET:field_id"
+
+
+class FormerDeletes(msgspec.Struct, frozen=True, kw_only=True):
+    """What is deleted of a data file already."""
+
+    file: LiveFile
+    positions: pa.Array
+    deletes: list[LiveFile]
+    """Those of no other file."""
 
 
 class Lookup:
@@ -64,31 +74,43 @@ class Lookup:
             log.info("old rows are looked up by Iceberg's reader: %s", error)
             return None
 
-    def knows_deletes(self, storage: Storage, manifest_list: str, field_id: int) -> bool:
-        """Whether ``former_deletes`` can read what is deleted of a snapshot."""
+    def knows_files(self, storage: Storage, manifest_list: str, field_id: int, specs: Collection[int]) -> bool:
+        """Whether ``former_deletes`` and ``data_files`` can read a snapshot's files, and all are of ``specs``."""
         try:
-            return self._manifests.live_files(storage, manifest_list, field_id) is not None
+            live = self._manifests.live_files(storage, manifest_list, field_id)
+            return live is not None and all(file.spec_id in specs for file in (*live.data, *live.deletes))
         except OSError as error:
-            log.info("the deletes of a table cannot be read: %s", error)
+            log.info("the files of a table cannot be listed: %s", error)
             return False
 
     def former_deletes(
         self, storage: Storage, manifest_list: str, field_id: int, locations: Collection[str]
-    ) -> dict[str, tuple[pa.Array, list[LiveFile]]]:
-        """Of data files of a snapshot: the positions that are deleted already, and the deletes of no other file.
-
-        ``field_id``: of the first key column. Raises: OSError
-        """
-        live = self._manifests.live_files(storage, manifest_list, field_id)
-        assert live is not None, "that is how row deltas come to such a table"
-        sequences = {file.location: file.sequence for file in live.data if file.location in locations}
-        gone = self._deleted.of(storage, sequences, live.deletes)
+    ) -> dict[str, FormerDeletes]:
+        """What is deleted of some data files of a snapshot. ``field_id``: of the first key column. Raises: OSError"""
+        live = self._live_files(storage, manifest_list, field_id)
+        files = {file.location: file for file in live.data if file.location in locations}
+        gone = self._deleted.of(storage, {one: file.sequence for one, file in files.items()}, live.deletes)
         alone: dict[str, list[LiveFile]] = {}
         for file in live.deletes:
-            if file.references in sequences:
+            if file.references in files:
                 alone.setdefault(file.references, []).append(file)
         nothing = pa.array([], pa.int64())
-        return {one: (gone.get(one, nothing), alone.get(one, [])) for one in locations}
+        return {
+            one: FormerDeletes(file=file, positions=gone.get(one, nothing), deletes=alone.get(one, []))
+            for one, file in files.items()
+        }
+
+    def data_files(
+        self, storage: Storage, manifest_list: str, field_id: int, locations: Collection[str]
+    ) -> dict[str, LiveFile]:
+        """Some data files of a snapshot. ``field_id``: as above. Raises: OSError"""
+        live = self._live_files(storage, manifest_list, field_id)
+        return {file.location: file for file in live.data if file.location in locations}
+
+    def _live_files(self, storage: Storage, manifest_list: str, field_id: int) -> LiveFiles:
+        live = self._manifests.live_files(storage, manifest_list, field_id)
+        assert live is not None, "row deltas come only to tables of which knows_files is true"
+        return live
 
     def _find(
         self, storage: Storage, manifest_list: str, keys: pa.Table, ids: Sequence[int]
@@ -259,4 +281,4 @@ def _matching(parts: Parts, keys: pa.Table) -> Iterator[tuple[LiveFile, pa.Array
         begin = end
 
 
-__all__ = ["Lookup"]
+__all__ = ["FormerDeletes", "Lookup"]

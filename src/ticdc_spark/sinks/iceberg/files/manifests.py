@@ -4,6 +4,7 @@ On the driver. Manifests and their lists never change, so what was read of one i
 """
 
 import io
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ import msgspec
 from ticdc_spark.sinks.iceberg.files.kept import Kept
 from ticdc_spark.spark.storage import Storage, path_in, read_bytes
 
+log = logging.getLogger(__name__)
 _DELETED = 2
 """Status of an entry that is not live any more."""
 _DATA, _POSITION_DELETES = 0, 1
@@ -43,6 +45,9 @@ class LiveFile(msgspec.Struct, frozen=True, kw_only=True):
     """Of deletes: the only data file that they are of, where there is one."""
     blob: tuple[int, int] | None = None
     """Of a deletion vector: where it begins in the file, and its bytes."""
+    spec_id: int = 0
+    partition: tuple[Any, ...] = ()
+    """Values of the spec's fields, as Python has them."""
 
 
 class LiveFiles(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,17 +88,24 @@ class Manifests:
         self, storage: Storage, manifest: dict[str, Any], field_id: int
     ) -> list[tuple[int, LiveFile]] | None:
         location = str(manifest["manifest_path"])
-        sequence = int(manifest.get("sequence_number") or 0)
-        return self._kept.get((location, field_id), lambda: _read(storage, location, sequence, field_id))
+        sequence, spec_id = int(manifest.get("sequence_number") or 0), int(manifest.get("partition_spec_id") or 0)
+        return self._kept.get((location, field_id), lambda: _read(storage, location, sequence, spec_id, field_id))
 
 
-def _read(storage: Storage, location: str, sequence: int, field_id: int) -> list[tuple[int, LiveFile]] | None:
+def _read(
+    storage: Storage, location: str, sequence: int, spec_id: int, field_id: int
+) -> list[tuple[int, LiveFile]] | None:
     """Live entries of a manifest with their content; ``sequence``: of entries that inherit it."""
     path = path_in(storage, location)
     if path is None:
         return None
     found = []
-    for entry in _records(storage, path):
+    try:
+        entries = [*_records(storage, path)]
+    except (OverflowError, ValueError) as error:  # a partition's date that Python has not
+        log.info("%s cannot be read: %s", location, error)
+        return None
+    for entry in entries:
         if entry["status"] == _DELETED:
             continue
         held = entry["data_file"]
@@ -115,6 +127,8 @@ def _read(storage: Storage, location: str, sequence: int, field_id: int) -> list
             rows=int(held["record_count"]),
             references=None if content == _DATA else held.get("referenced_data_file") or _only_file(held),
             blob=(int(held["content_offset"]), int(held["content_size_in_bytes"])) if vector else None,
+            spec_id=spec_id,
+            partition=tuple(held["partition"].values()),
         )
         found.append((content, live))
     return found

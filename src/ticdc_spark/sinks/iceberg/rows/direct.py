@@ -11,7 +11,7 @@ from ticdc_spark import failpoints
 from ticdc_spark.sinks.base import NetChanges
 from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog
 from ticdc_spark.sinks.iceberg.faults import faults, task_faults
-from ticdc_spark.sinks.iceberg.files.data_files import Written, read_keys, write_rows
+from ticdc_spark.sinks.iceberg.files.data_files import read_keys, read_written, write_rows
 from ticdc_spark.sinks.iceberg.files.storage import Closed
 from ticdc_spark.sinks.iceberg.rows.row_delta import commit, positions
 from ticdc_spark.sinks.iceberg.rows.target import target
@@ -41,8 +41,7 @@ def apply_directly(
     task = chain(read, write_rows(columns, to.files, may_append=may_append))
     what = f"rows of {changes.table} cannot be written"
     with faults(what), task_faults(what):
-        (written_by,) = log.run_in_one(files, changes.scan, task)
-    written = Written(**written_by)
+        written = read_written(log.run_in_one(files, changes.scan, task))
     if written.unread:
         return Closed("rows of it cannot be read")
     failpoints.point("write")

@@ -7,7 +7,7 @@ live files (``sinks.iceberg.files.lookup``); where these are not as this package
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -19,8 +19,10 @@ from pyspark.sql import functions as sf
 from ticdc_spark.sinks.base import Stamp
 from ticdc_spark.sinks.iceberg.faults import faults, quote
 from ticdc_spark.sinks.iceberg.files.data_files import Written
+from ticdc_spark.sinks.iceberg.files.deleted import by_file
 from ticdc_spark.sinks.iceberg.files.storage import remove
-from ticdc_spark.sinks.iceberg.rows.deletes import POSITIONS, add_deletes, described
+from ticdc_spark.sinks.iceberg.rows.content_files import data_file
+from ticdc_spark.sinks.iceberg.rows.deletes import Places, add_deletes
 from ticdc_spark.sinks.iceberg.rows.target import Target
 from ticdc_spark.sinks.iceberg.stamps import read_note, summary
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
@@ -37,25 +39,18 @@ _MOST_LISTED = 200
 
 def positions(
     sink: IcebergTables, session: SparkSession, to: Target, columns: Sequence[LakeColumn], keys: pa.Table | None
-) -> pa.Table:
-    """Where the rows with given keys lie: ``file_path``, ``pos``, in that order."""
+) -> Places:
+    """Where the rows with given keys lie."""
     if to.is_empty or keys is None:
-        return POSITIONS.empty_table()
+        return {}
     with faults(f"the rows to replace in {to.table} cannot be found"):
         found = sink.lookup.find(to.files.storage, to.manifest_list, keys, to.files.field_ids)
-    return positions_by_spark(sink, session, to, columns, keys) if found is None else _in_order(found)
-
-
-def _in_order(found: Mapping[str, pa.Array]) -> pa.Table:
-    files = sorted(found)
-    names = [pa.repeat(file, len(found[file])) for file in files]
-    columns = [pa.chunked_array(names, pa.string()), pa.chunked_array([found[file] for file in files], pa.int64())]
-    return pa.table(columns, schema=POSITIONS)
+    return positions_by_spark(sink, session, to, columns, keys) if found is None else found
 
 
 def positions_by_spark(
     sink: IcebergTables, session: SparkSession, to: Target, columns: Sequence[LakeColumn], wanted: pa.Table
-) -> pa.Table:
+) -> Places:
     """As ``positions``, by Iceberg's own reader."""
     keys = [column for column in columns if column.key]
     schema = ", ".join(f"{quote(column.name)} {column.type.spark}" for column in keys)
@@ -70,8 +65,10 @@ def positions_by_spark(
             .select("_file", "_pos")
             .toArrow()
         )
-    found = found.rename_columns(["file_path", "pos"])
-    return found.take(pc.sort_indices(found, [("file_path", "ascending"), ("pos", "ascending")])).cast(POSITIONS)
+    if not len(found):
+        return {}
+    found = found.sort_by("_pos").combine_chunks()
+    return by_file(found.column("_file").combine_chunks().dictionary_encode(), found.column("_pos").combine_chunks())
 
 
 def _bounds(values: pa.ChunkedArray, column: LakeColumn) -> list[Column]:
@@ -98,7 +95,7 @@ def _literal(value: object) -> str | None:
     return f"'{value}'" if isinstance(value, str) and not {"'", "\\"} & set(value) else None
 
 
-def commit(sink: IcebergTables, to: Target, written: Written, old: pa.Table, stamp: Stamp) -> bool:
+def commit(sink: IcebergTables, to: Target, written: Written, old: Places, stamp: Stamp) -> bool:
     """Add what was written, delete ``old``, and mark: one commit. ``False``: another writer changed the table
     meanwhile, and nothing was done.
     """
@@ -108,14 +105,12 @@ def commit(sink: IcebergTables, to: Target, written: Written, old: pa.Table, sta
         transaction = loaded.newTransaction()
         delta = transaction.newRowDelta()
         mine: list[str] = []
-        if written.rows:
-            mine.append(f"{to.files.location}/{written.name}")
-            config = iceberg.MetricsConfig.forTable(loaded)
-            builder = iceberg.DataFiles.builder(loaded.spec())
-            delta.addRows(described(sink, builder, mine[0], written.size, written.footer, config).build())
-        if len(old):
-            mine.append(add_deletes(sink, loaded, delta, to, old))
-            delta.validateDataFilesExist(_java_list(sink, pc.unique(old.column("file_path")).to_pylist()))
+        for file in written.files:
+            mine.append(f"{to.files.location}/{file.name}")
+            delta.addRows(data_file(sink, loaded, to.files, file))
+        if old:
+            mine += add_deletes(sink, loaded, delta, to, old)
+            delta.validateDataFilesExist(_java_list(sink, old))
         if to.snapshot_id is not None:
             delta.validateFromSnapshot(to.snapshot_id)
         delta.conflictDetectionFilter(iceberg.expressions.Expressions.alwaysTrue())
@@ -136,7 +131,7 @@ def commit(sink: IcebergTables, to: Target, written: Written, old: pa.Table, sta
     return True
 
 
-def _java_list(sink: IcebergTables, values: Sequence[str]) -> Any:
+def _java_list(sink: IcebergTables, values: Iterable[str]) -> Any:
     found = sink.java.util.ArrayList()
     for value in values:
         found.add(value)

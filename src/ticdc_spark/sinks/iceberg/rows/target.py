@@ -7,8 +7,9 @@ from typing import Any
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.files.data_files import DataFiles
+from ticdc_spark.sinks.iceberg.files.partitions import PartitionSpec, to_spec
 from ticdc_spark.sinks.iceberg.files.storage import Closed
-from ticdc_spark.sinks.iceberg.java import to_dict, to_fields, to_snapshot
+from ticdc_spark.sinks.iceberg.java import NestedField, to_dict, to_fields, to_snapshot
 from ticdc_spark.sinks.iceberg.stamps import note_of, unseen
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
 from ticdc_spark.spark.storage import path_in
@@ -55,9 +56,11 @@ def target(
         version = sink.format_version(loaded)
         key_id = files.field_ids[next(column.name for column in columns if column.key)]
         manifest_list = "" if snapshot is None else snapshot.manifest_list
-        if version == 3 and manifest_list and not sink.lookup.knows_deletes(files.storage, manifest_list, key_id):
-            # A new deletion vector also holds the former deletes of its file.
-            return Closed("it has deletion vectors, and files that Python does not read")
+        # A new deletion vector also holds the former deletes of its file; position deletes are of one partition.
+        needed = "has deletion vectors" if version == 3 else "is partitioned, or was" if files.is_partitioned else ""
+        known = sink.lookup.knows_files
+        if needed and manifest_list and not known(files.storage, manifest_list, key_id, files.specs):
+            return Closed(f"it {needed}, and has files that Python does not read")
         data = 0 if snapshot is None else int(snapshot.summary.get("total-data-files", "1"))
     return Target(
         table=table,
@@ -79,9 +82,6 @@ def layout(sink: IcebergTables, loaded: Any, properties: Mapping[str, str]) -> D
         return Closed(f"it has the property {own[0]}")
     if codec is None or properties.get("write.format.default", "parquet") != "parquet":
         return Closed("its properties name another format or codec than Python writes")
-    if not loaded.spec().isUnpartitioned() or loaded.specs().size() > 1:
-        # A file of position deletes counts for the files of one spec only.
-        return Closed("it is partitioned, or was")
     if (version := sink.format_version(loaded)) not in (2, 3):
         return Closed(f"its format version is {version}")
     location = str(loaded.location()).rstrip("/")
@@ -91,6 +91,9 @@ def layout(sink: IcebergTables, loaded: Any, properties: Mapping[str, str]) -> D
     folder = path_in(storage, location)
     assert folder is not None, "that is how the storage was found"
     fields = to_fields(sink.iceberg, loaded.schema())
+    spec_id, specs = loaded.spec().specId(), _specs(sink, loaded, fields)
+    if specs[spec_id] is None:
+        return Closed("it is partitioned by what Python does not compute")
     lists = [field for field in fields if isinstance(field.type, dict) and field.type["type"] == "list"]
     return DataFiles(
         storage=storage,
@@ -99,7 +102,18 @@ def layout(sink: IcebergTables, loaded: Any, properties: Mapping[str, str]) -> D
         codec=codec,
         field_ids={field.name: field.id for field in fields},
         element_ids={field.name: field.type["element-id"] for field in lists},
+        spec_id=spec_id,
+        specs={number: spec for number, spec in specs.items() if spec is not None},
+        is_partitioned=specs != {spec_id: PartitionSpec()},
     )
+
+
+def _specs(sink: IcebergTables, loaded: Any, fields: Sequence[NestedField]) -> dict[int, PartitionSpec | None]:
+    """How a table is partitioned, and was, by the ids of the specs; ``None``: by what Python does not compute, or by a
+    column that is gone."""
+    columns = {field.id: (field.name, field.type) for field in fields}
+    to_json = sink.iceberg.PartitionSpecParser.toJson
+    return {int(spec.specId()): to_spec(str(to_json(spec)), columns) for spec in loaded.specs().values()}
 
 
 __all__ = ["Target", "layout", "target"]
