@@ -58,6 +58,14 @@ TIME = (
         "::test_an_insert_after_an_unreadable_delete_replaces_the_row_under_the_tables_next_name",
     ),
     one(
+        "an unreadable message is forgotten before the table that it may be of is made",
+        "replicate.unread:mark_unread",
+        "(waits and not arrival)",
+        "False",
+        found_by="tests/unit/test_holes/test_unread.py"
+        "::test_an_unreadable_message_marks_a_table_that_is_made_only_once_its_topic_goes_on",
+    ),
+    one(
         "rows do not wait for their schema",
         f"{_MODES}.watermark:advance",
         "if missing:",

@@ -39,8 +39,7 @@ def lose_state(world: World, move: Move, rand: Random) -> None:
     # With the state there, the job would have stopped at what was removed before it was read.
     for uid, why in world.removed.items():
         world.weaken({uid}, why)
-    if world.job.starting == "latest" and not world.lab.lake.tables():
-        world.started = False  # Nothing is left that shows that the job ever ran: it begins at the latest offsets anew.
+    world.state_is_lost = True
 
 
 # ---- the lake

@@ -90,6 +90,8 @@ class World:
         self.made_anew: dict[Uid, set[Name]] = {}
         """Tables a topic of which was made anew after the job had read it: the names for which it was."""
         self.saved_state: Copy | None = None
+        self.state_is_lost = False
+        """And the job has not started since."""
         self.saved_before_start = False
         """The copy is of an empty folder."""
         self.saved_lake: Copy | None = None
@@ -170,6 +172,9 @@ class World:
 
     def _start(self) -> Process:
         self.owners += 1
+        if self.state_is_lost and all(table.mark_ts is None for table in self.lab.lake.tables().values()):
+            self.started = False  # Nothing is left that shows that the job ever ran.
+        self.state_is_lost = False
         process = self.lab.start(self.job, self.owners)
         if not self.started:
             self.started = True

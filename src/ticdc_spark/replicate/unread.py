@@ -8,6 +8,7 @@ from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.plan.evolve import Alter, action
 from ticdc_spark.replicate.plan.names import tables_of
+from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.state.conditions import misshapen
 from ticdc_spark.replicate.state.notes import UnreadNote
 from ticdc_spark.replicate.state.progress import Progress, QueuedDdl, TableState
@@ -105,6 +106,7 @@ def mark_unread(
     """Mark the tables that may lack an unreadable message; returns the notes that are still needed. ``ddls``: those
     that the batch applied: by a RENAME among them, a table that came with the batch has another name already."""
     marked, left = dict(states), []
+    waiting = _waiting(progress, ddls) if progress.unread else {}
     for note in progress.unread:
         name = (note.schema, note.name)
         for one in holders(name, ddls):
@@ -115,10 +117,23 @@ def mark_unread(
         there = state is not None and state.table is not None and not state.dropped
         stands = state is not None and state.quarantined is not None
         behind = not arrival and state is not None and (there or stands) and state.applied < note.until
-        if resolved < note.until or behind:
+        waits = waiting.get(name, note.until + 1) <= note.until
+        if resolved < note.until or behind or (waits and not arrival):
             # One that stands still has been quarantined for it; what it becomes once it is resumed is only marked.
             left.append(msgspec.structs.replace(note, quarantine=note.quarantine and not stands))
     return marked, tuple(left)
+
+
+def _waiting(progress: Progress, ddls: Sequence[QueuedDdl]) -> dict[TableName, int]:
+    """The names for which something waits beyond a batch, as they are behind the others, each with the commit_ts of the
+    first of these. ``ddls``: those that the batch applied."""
+    done = {identity(ddl.change) for ddl in ddls}
+    found: dict[TableName, int] = {(one.schema, one.name): 0 for one in progress.catching_up}
+    for ddl in progress.ddls:
+        if identity(ddl.change) not in done:
+            for name in tables_of(ddl.change):
+                found[name] = min(ddl.change.commit_ts, found.get(name, ddl.change.commit_ts))
+    return found
 
 
 def _unread(state: TableState, note: UnreadNote) -> TableState:

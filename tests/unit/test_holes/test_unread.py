@@ -97,3 +97,22 @@ def test_a_row_that_is_skipped_marks_no_table_that_had_its_name_before() -> None
     shop.watermark()
     shop.run()
     assert (shop.condition("u"), shop.condition("t")) == ("clean", "diverged")
+
+
+@pytest.mark.parametrize(("policy", "condition"), [("continue", "diverged"), ("quarantine", "quarantined")])
+def test_an_unreadable_message_marks_a_table_that_is_made_only_once_its_topic_goes_on(
+    policy: str, condition: str
+) -> None:
+    """Seed 8458498: the topic is read late, and the message was forgotten before the CREATE was due."""
+    shop = Shop(on_reject=policy, topic_per_table=True, topics=("cdc",))
+    shop.sql(CREATE)
+    shop.watermark("cdc")
+    shop.run()
+    shop.configure(topics=None)
+    shop.send(Encoded(None, b"{"), "cdc_shop_t")
+    shop.watermark("cdc")
+    shop.run()
+    assert shop.rows("t") is None
+    shop.watermark()
+    shop.run()
+    assert shop.condition("t") == condition
