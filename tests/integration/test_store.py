@@ -17,7 +17,7 @@ from tests.spark.simple_topic import INT, ddl, insert, topic
 from tests.spark.test_retry import Running
 from tests.spark.test_row_delta import END, FIRST, MORE, T, Ways, update, ways
 from ticdc_spark.config.load import load_job
-from ticdc_spark.errors import SinkFault
+from ticdc_spark.errors import LeaseHeld, SinkFault
 from ticdc_spark.model import Change, Column, Watermark
 from ticdc_spark.replicate import loop
 from ticdc_spark.replicate.report import Summary
@@ -195,3 +195,23 @@ def test_a_store_that_comes_back_is_written_on(spark: SparkSession, own_store: S
         running.end()
     assert running.error is None
     assert lake.rows() == END
+
+
+def test_a_run_with_another_state_folder_is_kept_out(lake: Lake) -> None:
+    first = lake.job('commit-interval = "100ms"\npoll-interval = "100ms"')
+    other = lake.folder / "other.toml"
+    other.write_text(first.read_text().replace('state = "state"', 'state = "elsewhere"'))
+    running = Running(first)
+    try:
+        running.wait(lambda: running.rows == 4)
+        with pytest.raises(LeaseHeld, match=r"lake\._ticdc_spark\.lease_job_\* .* is held by job 'job', pid"):
+            replicate(other)
+        topic(lake.folder, [*FIRST, *MORE])
+        running.wait(lambda: running.rows >= 4 + 4)
+    finally:
+        running.end()
+    assert running.error is None
+    replicate(other)
+    assert lake.rows() == END
+    names = [row["tableName"] for row in lake.session().sql("SHOW TABLES IN lake._ticdc_spark").collect()]
+    assert [name for name in names if name.startswith("lease_")] == ["lease_job_2"]

@@ -3,6 +3,7 @@
 Whatever way the rows go, the table ends in the truth, and no file lies in it that no commit has.
 """
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,7 @@ from ticdc_spark.model import Change, Column, Row, RowChange, Table, Watermark
 from ticdc_spark.mysql import parse_type
 from ticdc_spark.sinks.iceberg.lake import read_table as read_arrow
 from ticdc_spark.sinks.iceberg.log_table import LogTableFiles
-from ticdc_spark.sinks.iceberg.rows import direct, net_changes, row_delta
+from ticdc_spark.sinks.iceberg.rows import direct, row_delta
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
 from ticdc_spark.spark.decode.log_files import LogFile
 from ticdc_spark.workload.compare import differences
@@ -293,11 +294,23 @@ def keyed(at: int, kind: str, *, composite: bool) -> tuple[Table, list[Change], 
     return one, changes, {tuple(row[column] for column in names): row for row in left}
 
 
+FLOATS = ("double", "float")
+
+
 @pytest.mark.parametrize(
-    "composite",
-    [pytest.param(False, id="alone"), pytest.param(True, id="with an integer", marks=pytest.mark.slow)],
+    ("composite", "tasks"),
+    [
+        pytest.param(False, 1, id="alone"),
+        pytest.param(True, 1, id="with an integer", marks=pytest.mark.slow),
+        pytest.param(False, 3, id="spread over tasks"),
+        pytest.param(True, 3, id="with an integer, spread over tasks", marks=pytest.mark.slow),
+    ],
 )
-def test_keys_of_every_type_find_their_rows(spark: SparkSession, folder: Path, ways: Ways, composite: bool) -> None:
+def test_keys_of_every_type_find_their_rows(
+    spark: SparkSession, folder: Path, ways: Ways, composite: bool, tasks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if tasks > 1:
+        monkeypatch.setattr(direct, "TASK_ROWS", 2)
     made = [keyed(at, kind, composite=composite or kind == "varchar(50)") for at, kind in enumerate(KEYS)]
     events = sorted((change for _, changes, _ in made for change in changes), key=lambda one: one.commit_ts)
     first = [event for event in events if event.commit_ts < 30]
@@ -305,7 +318,8 @@ def test_keys_of_every_type_find_their_rows(spark: SparkSession, folder: Path, w
     replicate(job)
     topic(folder, [*first, Watermark(30), *events[len(first) :], Watermark(100)])
     replicate(job)
-    assert (ways.direct, ways.merges) == ([True] * 2 * len(KEYS), 0)
+    merged = 0 if tasks == 1 else len(FLOATS)  # and appended before
+    assert (ways.direct, ways.merges) == ([True] * 2 * (len(KEYS) - merged), merged)
     session = lake(spark, folder)
     reported = {
         kind: differences(read_arrow(session, ("s", one.name)), one, truth.values())
@@ -327,10 +341,37 @@ def test_many_changes_go_through_sparks_tasks(
 ) -> None:
     job = run_first(folder)
     assert ways.direct == [True]
-    monkeypatch.setattr(net_changes, "MAX_SINGLE_TASK_ROWS", 3)
+    monkeypatch.setattr(direct, "MOST_TASKS", 0)
     replicate(job)
     assert (ways.direct, ways.merges) == ([True], 1)
     assert rows(spark, folder) == END
+
+
+def test_changes_of_one_table_are_spread_over_tasks(
+    spark: SparkSession, folder: Path, ways: Ways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(direct, "WORTH_A_TASK", 500)
+    draw, live, ts = random.Random(3), dict[int, Row](), 20
+    events: list[Change] = [CREATE]
+    job = write_job(folder, topic(folder, events))
+    for _ in range(3):
+        for _ in range(1500):
+            ts, key = ts + 1, int(400 * draw.random() ** 3)
+            row = live.pop(key, None)
+            if row is not None and draw.random() < 0.2:
+                events.append(delete(T, ts, row))
+                continue
+            live[key] = {"id": str(key), "v": str(ts)}
+            changed = RowChange(op="update", table=T, commit_ts=ts, before=row, after=live[key])
+            events.append(changed if row is not None else insert(T, ts, **live[key]))
+        events.append(Watermark(ts + 1))
+        topic(folder, events)
+        replicate(job)
+        assert rows(spark, folder) == [{"id": key, "v": int(str(live[key]["v"]))} for key in sorted(live)]
+    assert (ways.direct, ways.merges) == ([True] * 3, 0)
+    added = lake(spark, folder).sql("SELECT summary['added-data-files'] n FROM lake.s.t.snapshots").collect()
+    assert [row["n"] for row in added].count("2") == 3, "by two tasks each"
+    assert not orphans(spark, folder)
 
 
 class Death(BaseException):

@@ -21,6 +21,7 @@ from ticdc_spark.replicate.state.lease import acquire
 from ticdc_spark.replicate.state.lease_store import lease_store, this_process
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.store import Store
+from ticdc_spark.replicate.state.target_lease import Leases
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.spark.session.session import jvm_is_gone
 
@@ -45,13 +46,13 @@ def run(
     heart = Heart(Store(job.state), lambda: silent(job.source))
     with heart, os_faults():
         store = lease_store(job.sink.warehouse, job.sink.catalog, job.name, job.state)
-        with acquire(store, this_process(job.name, job.owner), stop=stop) as lease:
+        with acquire(store, this_process(job.name, job.owner), stop=stop) as lease, Leases(lease) as leases:
             heart.start()
             log.info("lease: %s", store.where)
             stop_at_fault(job, log.info)
 
             def opened() -> Steps | None:
-                return open_steps(job, lease, until_ts, stop, bounded=once or until_ts is not None)
+                return open_steps(job, leases, until_ts, stop, bounded=once or until_ts is not None)
 
             turns = _Turns(job, heart, Caretaker(job), once=once, until_ts=until_ts, on_progress=on_progress, stop=stop)
             summary = _run(turns, opened)

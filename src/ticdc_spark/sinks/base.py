@@ -13,6 +13,7 @@ import msgspec
 
 from ticdc_spark.model import TableName, Value
 from ticdc_spark.sinks.changelog_base import ChangeLog
+from ticdc_spark.sinks.claims import Claims
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mark import Mark
 from ticdc_spark.spark.decode.log_files import LogScan
@@ -115,6 +116,8 @@ class NetChanges(msgspec.Struct, frozen=True, kw_only=True):
     inserts: int = 0
     others: int = 0
     """How many of the changes are inserts, and how many are not, as far as is known."""
+    share: float = 0.0
+    """Of all changes that are applied together, for a sink that does large ones by several tasks."""
     leave_out_unreadable: bool = False
     """Rows that cannot be read are left out; otherwise nothing is applied when there is one."""
 
@@ -272,6 +275,9 @@ class Upkeep(Protocol):
 
 class Sink(Tables, Columns, Changes, Loads, Upkeep, Protocol):
     """A lake. One object a job; safe to call from several threads for different tables."""
+
+    def claims(self, job: str) -> Claims | None:
+        """Where a lease can be kept that all runs of a job find; ``None``: in a folder of the lake."""
 
     def changelog(self, job: str) -> ChangeLog:
         """Open the job's change log and dead letters, which this sink then reads rows from."""

@@ -101,6 +101,7 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
         new_keys=is_new,
         inserts=sum(rows.inserts for rows in waiting),
         others=sum(rows.rows - rows.inserts for rows in waiting),
+        share=sum(rows.rows for rows in waiting) / max(1, sum(rows.rows for rows in batch.pending)),
     )
 
     still_clean = not late or all(rows.redo for rows in late)

@@ -12,8 +12,8 @@ from ticdc_spark.errors import UsageError
 from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.replicate.first_messages import detected
 from ticdc_spark.replicate.schemas.registered import registered
-from ticdc_spark.replicate.state.lease import Lease
 from ticdc_spark.replicate.state.store import Store
+from ticdc_spark.replicate.state.target_lease import Leases
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.registry import sink_kind
 from ticdc_spark.spark.session.session import Part, coordinates, open_session
@@ -24,7 +24,7 @@ from ticdc_spark.spark.sources.open import parts as source_parts
 log = logging.getLogger(__name__)
 
 
-def open_steps(job: Job, lease: Lease, until_ts: int | None, stop: threading.Event, *, bounded: bool) -> Steps | None:
+def open_steps(job: Job, leases: Leases, until_ts: int | None, stop: threading.Event, *, bounded: bool) -> Steps | None:
     """Start Spark unless it runs, open the catalog and the source; ``None``: stopped before a message showed the
     protocol.
 
@@ -35,10 +35,11 @@ def open_steps(job: Job, lease: Lease, until_ts: int | None, stop: threading.Eve
     spark = open_spark(job, source_parts(job.source))
     process = getattr(spark.sparkContext._gateway, "proc", None)
     if process is not None:
-        lease.set_jvm(process.pid)
+        leases.lease.set_jvm(process.pid)
     log.info("catalog: opening %s in %s", job.sink.catalog, job.sink.warehouse)
     source = open_source(spark, job.source)
-    sink = kind.open(spark, job.sink, job.writer, lease.check)
+    sink = kind.open(spark, job.sink, job.writer, leases.check)
+    leases.take(sink.claims(job.name), stop)
     store = Store(job.state)
     protocol = _protocol(job, source, store, stop, bounded=bounded)
     if protocol is None:
@@ -55,7 +56,7 @@ def open_steps(job: Job, lease: Lease, until_ts: int | None, stop: threading.Eve
         job,
         source,
         sink,
-        lease,
+        leases,
         store,
         protocol=protocol,
         registry=registry,

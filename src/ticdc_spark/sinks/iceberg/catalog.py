@@ -96,7 +96,7 @@ class IcebergCatalog:
         with faults(f"catalog {catalog!r} cannot be opened"):
             # Catalogs are looked up in the thread's active session, which may be another one in a thread of its own.
             SparkSession._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
-            self._catalog = self.iceberg.spark.Spark3Util.loadIcebergCatalog(spark._jsparkSession, catalog)
+            self.java_catalog = self.iceberg.spark.Spark3Util.loadIcebergCatalog(spark._jsparkSession, catalog)
 
     @contextmanager
     def session(self) -> Iterator[SparkSession]:
@@ -128,7 +128,7 @@ class IcebergCatalog:
     def exists(self, table: TableName) -> bool:
         """Whether the catalog has the table."""
         with faults(f"table {table} cannot be looked up"):
-            return bool(self._catalog.tableExists(self._identifier(table)))
+            return bool(self.java_catalog.tableExists(self.identifier(table)))
 
     def find_table(self, table: TableName) -> Any:
         """The table, as Iceberg's Java API has it now; ``None``: the catalog does not have it."""
@@ -141,23 +141,25 @@ class IcebergCatalog:
 
     def load_table(self, table: TableName) -> Any:
         """The table, as Iceberg's Java API has it now."""
-        return self._catalog.loadTable(self._identifier(table))
+        return self.java_catalog.loadTable(self.identifier(table))
 
     def format_version(self, loaded: Any) -> int:
         """The version of Iceberg's specification that a table follows."""
         return int(loaded.operations().current().formatVersion())
 
-    def _namespace(self, schema: str) -> Any:
+    def namespace(self, schema: str) -> Any:
+        """A namespace, for Iceberg's Java API."""
         gateway = self.spark.sparkContext._gateway
         assert gateway is not None
         levels = gateway.new_array(gateway.jvm.String, 1)
         levels[0] = escape(schema)
         return self.iceberg.catalog.Namespace.of(levels)
 
-    def _identifier(self, table: TableName) -> Any:
+    def identifier(self, table: TableName) -> Any:
+        """A table's name, for Iceberg's Java API."""
         found = self._identifiers.get(table)
         if found is None:
-            found = self.iceberg.catalog.TableIdentifier.of(self._namespace(table[0]), escape(table[1]))
+            found = self.iceberg.catalog.TableIdentifier.of(self.namespace(table[0]), escape(table[1]))
             self._identifiers[table] = found
         return found
 

@@ -31,6 +31,7 @@ from ticdc_spark.spark.decode.log_files import (
 )
 from ticdc_spark.spark.decode.log_schema import BUCKETS
 from ticdc_spark.spark.decode.rows import LOG_COLUMNS
+from ticdc_spark.spark.decode.spread import Part, gather, spread
 from ticdc_spark.spark.tasks import ArrowTask, Parts, chain, is_small
 
 DEAD_LETTER_DDL = (
@@ -54,8 +55,6 @@ _DEAD_LETTER_METRICS = ("stage",)
 """Without them Iceberg cannot prove that a file is of one stage, and refuses to replace it."""
 _TASK_ROWS = 10_000
 """Rows of the log that are worth a task."""
-_ONE_TASK_BYTES = 128 << 20
-"""Bytes of files, compressed, that one task may do alone."""
 _REMEMBERED = 20
 """Batches whose files are known without asking the table."""
 
@@ -223,13 +222,10 @@ class IcebergChangeLog:
         with faults("the change log cannot be read"):
             return bool(self.rows(self.spark, scan).limit(1).collect())
 
-    def files_for_one(self, scan: LogScan) -> list[LogFile] | Closed:
-        """The files of such rows for ``run_in_one``, or why one task (it holds net changes in memory) cannot do all."""
+    def files_of(self, scan: LogScan) -> list[LogFile] | Closed:
+        """The files of such rows for ``run_in_one`` and ``run_spread``, or why tasks cannot read them."""
         files = self._find(scan)
-        if files is None:
-            return self.closed or Closed("Python cannot read its rows in the change log")
-        many = sum(file.bytes for file in files) > _ONE_TASK_BYTES
-        return Closed(f"it has more than {_ONE_TASK_BYTES >> 20} MiB in the change log at once") if many else files
+        return files if files is not None else self.closed or Closed("Python cannot read its rows in the change log")
 
     def map_rows(self, session: SparkSession, scan: LogScan, task: ArrowTask, ddl: str) -> DataFrame:
         """Raw rows of one table through a task over ``LOG_COLUMNS``, which gives ``ddl``."""
@@ -241,7 +237,7 @@ class IcebergChangeLog:
         return session.range(0, len(tasks), 1, len(tasks)).mapInArrow(chain(read, task), ddl)
 
     def run_in_one(self, files: Sequence[LogFile], scan: LogScan, task: ArrowTask) -> list[dict[str, Any]]:
-        """All raw rows of one table through one task; the rows that it gives. ``files``: of ``files_for_one``.
+        """All raw rows of one table through one task; the rows that it gives. ``files``: of ``files_of``.
 
         Without Spark SQL, which would plan and compile a query for each; few rows are done here.
         """
@@ -255,6 +251,33 @@ class IcebergChangeLog:
         if is_small(sum(file.rows for file in files), sum(file.bytes for file in files)):
             return list(run([0]))
         found: list[dict[str, Any]] = self.spark.sparkContext.parallelize([0], 1).mapPartitions(run).collect()
+        return found
+
+    def run_spread(
+        self,
+        files: Sequence[LogFile],
+        scan: LogScan,
+        first: ArrowTask,
+        keys: Sequence[str],
+        then: ArrowTask,
+        number: int,
+    ) -> list[dict[str, Any]]:
+        """All raw rows of one table through ``first``, and what that gives, spread by its keys, through ``then`` in
+        ``number`` tasks; the rows that these give. ``files``: of ``files_of``."""
+        assert self._files is not None, "it found the files"
+        context = self.spark.sparkContext
+        shares = _share_out(files, context.defaultParallelism)
+        work = chain(read_log(self._files.storage, shares, scan), first)
+
+        def cut(numbers: Iterable[int]) -> Iterator[Part]:
+            yield from spread(work([pa.record_batch([pa.array(list(numbers))], names=["number"])]), keys, number)
+
+        def done(parts: Iterable[Part]) -> Iterator[dict[str, Any]]:
+            for batch in gather(parts, then):
+                yield from batch.to_pylist()
+
+        read = context.parallelize(range(len(shares)), len(shares)).mapPartitions(cut)
+        found: list[dict[str, Any]] = read.partitionBy(number, _itself).mapPartitions(done).collect()
         return found
 
     def _find(self, scan: LogScan) -> list[LogFile] | None:
@@ -318,6 +341,10 @@ class IcebergChangeLog:
             remove_history(self.spark, self.table)
             remove_history(self.spark, self.dead_letters)
             self._landed = {at: files for at, files in self._landed.items() if at >= (generation, before)}
+
+
+def _itself(number: int) -> int:
+    return number
 
 
 def _is_batch(generation: int, batch: int) -> Column:

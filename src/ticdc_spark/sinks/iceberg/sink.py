@@ -4,10 +4,12 @@ from collections.abc import Callable, Mapping
 
 from pyspark.sql import SparkSession
 
+from ticdc_spark.config.paths import local_folder
 from ticdc_spark.config.values import WriterName
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.sinks.base import Applied, NetChanges, NewestChanges
 from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog
+from ticdc_spark.sinks.iceberg.claims import IcebergClaims
 from ticdc_spark.sinks.iceberg.rows.net_changes import apply_net_changes
 from ticdc_spark.sinks.iceberg.rows.newest_changes import apply_newest
 from ticdc_spark.sinks.iceberg.unreadable import unreadable_rows
@@ -54,6 +56,10 @@ class IcebergSink(IcebergUpkeep):
             message = f"warehouse {self.warehouse}: {fault}"
             raise SinkFault(message) from fault
         return self._log
+
+    def claims(self, job: str) -> IcebergClaims | None:
+        """See ``Sink``."""
+        return IcebergClaims(self, job) if local_folder(self.warehouse) is None else None
 
     def apply_net_changes(self, changes: NetChanges) -> Applied:
         """See ``Sink``."""

@@ -42,12 +42,12 @@ class IcebergTables(IcebergCatalog):
         """See ``Tables``."""
         found: list[TableName] = []
         with faults(f"catalog {self.catalog!r} cannot be listed"):
-            for namespace in self._catalog.listNamespaces():
+            for namespace in self.java_catalog.listNamespaces():
                 schema = str(namespace.level(0))
                 if schema == NAMESPACE or namespace.length() != 1:
                     continue
-                for identifier in self._catalog.listTables(namespace):
-                    stamp = find_stamp(self.iceberg, self._catalog.loadTable(identifier)).stamp
+                for identifier in self.java_catalog.listTables(namespace):
+                    stamp = find_stamp(self.iceberg, self.java_catalog.loadTable(identifier)).stamp
                     if stamp is not None and stamp.job == job:
                         found.append((unescape(schema), unescape(str(identifier.name()))))
         return found
@@ -77,8 +77,8 @@ class IcebergTables(IcebergCatalog):
             for key, value in self.properties.items():
                 properties.put(key, value)
             location = f"{self.warehouse}/{_path(table)}"
-            transaction = self._catalog.newCreateTableTransaction(
-                self._identifier(table), self._schema(columns), spec, location, properties
+            transaction = self.java_catalog.newCreateTableTransaction(
+                self.identifier(table), self._schema(columns), spec, location, properties
             )
             self._commit(table, transaction, stamp, None)
 
@@ -87,14 +87,14 @@ class IcebergTables(IcebergCatalog):
         with faults(f"table {table} cannot be dropped"):
             if self.exists(table):
                 self.fence()
-                self._catalog.dropTable(self._identifier(table), True)
+                self.java_catalog.dropTable(self.identifier(table), True)
 
     def rename(self, old: TableName, new: TableName) -> None:
         """See ``Tables``."""
         self.create_database(new[0])
         with faults(f"table {old} cannot be renamed to {new}"):
             self.fence()
-            self._catalog.renameTable(self._identifier(old), self._identifier(new))
+            self.java_catalog.renameTable(self.identifier(old), self.identifier(new))
 
     def truncate(self, table: TableName, stamp: Stamp) -> None:
         """See ``Tables``."""
@@ -176,19 +176,19 @@ class IcebergTables(IcebergCatalog):
     def create_database(self, schema: str) -> None:
         """See ``Tables``."""
         with faults(f"namespace {schema!r} cannot be created"):
-            namespace = self._namespace(schema)
+            namespace = self.namespace(schema)
             with self._creating:  # tables of one new schema are created side by side
-                if not self._catalog.namespaceExists(namespace):
+                if not self.java_catalog.namespaceExists(namespace):
                     self.fence()
-                    self._catalog.createNamespace(namespace)
+                    self.java_catalog.createNamespace(namespace)
 
     def drop_database(self, schema: str) -> None:
         """See ``Tables``."""
         with faults(f"namespace {schema!r} cannot be dropped"):
-            namespace = self._namespace(schema)
-            if self._catalog.namespaceExists(namespace) and not self._catalog.listTables(namespace):
+            namespace = self.namespace(schema)
+            if self.java_catalog.namespaceExists(namespace) and not self.java_catalog.listTables(namespace):
                 self.fence()
-                self._catalog.dropNamespace(namespace)
+                self.java_catalog.dropNamespace(namespace)
 
     def _commit(self, table: TableName, transaction: Any, stamp: Stamp, note: Note | None) -> None:
         """Commit a transaction, with an empty append that gives its snapshot the stamp and the schema."""

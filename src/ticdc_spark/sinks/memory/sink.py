@@ -41,6 +41,9 @@ class MemorySink(MemoryLoads):
         self.fence = fence
         self._log: MemoryChangeLog | None = None
 
+    def claims(self, job: str) -> None:
+        """See ``Sink``: the lease of a lake in memory is its laboratory's."""
+
     def changelog(self, job: str) -> MemoryChangeLog:
         """See ``Sink``."""
         self._log = MemoryChangeLog(self.lake, job, self._durable)

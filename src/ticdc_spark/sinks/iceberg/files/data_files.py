@@ -57,8 +57,8 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
 
     files: tuple[WrittenFile, ...] = ()
     """One a partition."""
-    keys: bytes = b""
-    """The key columns of rows that may have an old one, as an Arrow stream (``read_keys``); ``b""``: none."""
+    keys: tuple[bytes, ...] = ()
+    """The key columns of rows that may have an old one, as Arrow streams (``read_keys``)."""
     unread: int = 0
     """Rows that cannot be read: then nothing was written."""
 
@@ -88,16 +88,20 @@ def write_rows(columns: Sequence[LakeColumn], files: DataFiles, *, may_append: b
         if may_append:
             touched = last.filter(pc.not_equal(first_ops, "i"))
         new = last.filter(stays).select([column.name for column in columns])
-        looked_up = _keys_of(touched.select(keys)) if len(touched) else b""
+        looked_up = (_keys_of(touched.select(keys)),) if len(touched) else ()
         return Written(files=tuple(write_files(new, columns, files)), keys=looked_up)
 
     return run
 
 
 def read_written(rows: Iterable[Mapping[str, bytes]]) -> Written:
-    """What the task of ``write_rows`` gave."""
-    (row,) = rows
-    return msgspec.msgpack.decode(row["written"], type=Written)
+    """What tasks of ``write_rows`` gave, together."""
+    parts = [msgspec.msgpack.decode(row["written"], type=Written) for row in rows]
+    return Written(
+        files=tuple(file for part in parts for file in part.files),
+        keys=tuple(keys for part in parts for keys in part.keys),
+        unread=sum(part.unread for part in parts),
+    )
 
 
 def _keys_of(keys: pa.Table) -> bytes:
@@ -108,10 +112,10 @@ def _keys_of(keys: pa.Table) -> bytes:
     return found
 
 
-def read_keys(keys: bytes) -> pa.Table:
-    """``Written.keys``, which are not empty, as a table."""
-    with pa.ipc.open_stream(keys) as stream:
-        return stream.read_all()
+def read_keys(keys: Sequence[bytes]) -> pa.Table | None:
+    """``Written.keys`` as a table; ``None``: there are none."""
+    tables = [pa.ipc.open_stream(held).read_all() for held in keys]
+    return pa.concat_tables(tables) if tables else None
 
 
 def write_files(rows: pa.Table, columns: Sequence[LakeColumn], files: DataFiles) -> Iterator[WrittenFile]:

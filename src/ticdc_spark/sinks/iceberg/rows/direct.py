@@ -1,4 +1,4 @@
-"""Net changes of a table as a row delta: one task reads and writes them, one commit brings them in.
+"""Net changes of a table as a row delta: tasks read and write them, one commit brings them in.
 
 The first way wherever Python can open the warehouse; Spark does what cannot be done so.
 """
@@ -12,14 +12,23 @@ from ticdc_spark.sinks.base import NetChanges
 from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog
 from ticdc_spark.sinks.iceberg.faults import faults, task_faults
 from ticdc_spark.sinks.iceberg.files.data_files import read_keys, read_written, write_rows
-from ticdc_spark.sinks.iceberg.files.storage import Closed
+from ticdc_spark.sinks.iceberg.files.storage import Closed, remove
 from ticdc_spark.sinks.iceberg.rows.row_delta import commit, positions
 from ticdc_spark.sinks.iceberg.rows.target import target
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
+from ticdc_spark.spark.decode.combine import combine
+from ticdc_spark.spark.decode.spread import can_spread
 from ticdc_spark.spark.tasks import ArrowTask, chain
+from ticdc_spark.spark.types import arrow_type
 
-MAX_SINGLE_TASK_ROWS = 500_000
-"""Changes of one scan up to which one task does them; beyond, Spark spreads them over its tasks."""
+TASK_ROWS = 500_000
+"""Changes that one task may do, which holds them in memory."""
+TASK_BYTES = 128 << 20
+"""The same, in bytes of the log's files, compressed."""
+WORTH_A_TASK = 50_000
+"""Changes from which on a task more is worth its while."""
+MOST_TASKS = 32
+"""For one table at once. The driver looks up the keys of all."""
 
 
 def apply_directly(
@@ -31,20 +40,45 @@ def apply_directly(
     Raises: SinkFault
     """
     columns = changes.plan.columns
-    files = log.files_for_one(changes.scan)
+    files = log.files_of(changes.scan)
     if isinstance(files, Closed):
         return files
+    number = tasks_for(changes, sum(file.bytes for file in files), session.sparkContext.defaultParallelism)
+    if isinstance(number, Closed):
+        return number
     to = target(tables, changes.table, columns, changes.stamp.seen)
     if isinstance(to, Closed):
         return to
     may_append = changes.new_keys and not to.is_touched
-    task = chain(read, write_rows(columns, to.files, may_append=may_append))
+    write = write_rows(columns, to.files, may_append=may_append)
     what = f"rows of {changes.table} cannot be written"
     with faults(what), task_faults(what):
-        written = read_written(log.run_in_one(files, changes.scan, task))
+        if number == 1:
+            rows = log.run_in_one(files, changes.scan, chain(read, write))
+        else:
+            names = [column.name for column in columns if column.key]
+            first = chain(read, combine(names, keep_first=may_append))
+            rows = log.run_spread(files, changes.scan, first, names, write, number)
+    written = read_written(rows)
     if written.unread:
+        remove(tables.load_table(changes.table).io(), [f"{to.files.location}/{file.name}" for file in written.files])
         return Closed("rows of it cannot be read")
     failpoints.point("write")
-    keys = read_keys(written.keys) if written.keys else None
-    old = positions(tables, session, to, columns, keys)
+    old = positions(tables, session, to, columns, read_keys(written.keys))
     return "done" if commit(tables, to, written, old, changes.stamp) else "touched"
+
+
+def tasks_for(changes: NetChanges, size: int, parallelism: int) -> int | Closed:
+    """How many tasks write the changes of a table. ``size``: bytes of the files that they are read from."""
+    rows = changes.inserts + changes.others
+    needed = max(-(-rows // TASK_ROWS), -(-size // TASK_BYTES))
+    if needed > MOST_TASKS:
+        return Closed(f"it has more changes at once than {MOST_TASKS} tasks should write")
+    keys = [arrow_type(column.type) for column in changes.plan.columns if column.key]
+    if not can_spread(keys):
+        return 1 if needed <= 1 else Closed("it has more changes at once than a task can write, and floats in its key")
+    # As many of the cores as its share of the batch: the other tables want theirs.
+    return max(needed, min(round(changes.share * parallelism), rows // WORTH_A_TASK), 1)
+
+
+__all__ = ["MOST_TASKS", "TASK_ROWS", "apply_directly", "tasks_for"]

@@ -15,7 +15,7 @@ from ticdc_spark.sinks.base import Applied, NetChanges
 from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog
 from ticdc_spark.sinks.iceberg.faults import quote
 from ticdc_spark.sinks.iceberg.files.storage import Closed
-from ticdc_spark.sinks.iceberg.rows.direct import MAX_SINGLE_TASK_ROWS, apply_directly
+from ticdc_spark.sinks.iceberg.rows.direct import apply_directly
 from ticdc_spark.sinks.iceberg.rows.spark_writer import SparkWriter
 from ticdc_spark.sinks.iceberg.unreadable import readable
 from ticdc_spark.spark.decode.combine import combine
@@ -55,9 +55,7 @@ def apply_net_changes(tables: SparkWriter, log: IcebergChangeLog, changes: NetCh
 
 
 def _why_not(changes: NetChanges) -> Closed | None:
-    """Why one task should not write these, whatever its table is."""
-    if changes.inserts + changes.others > MAX_SINGLE_TASK_ROWS:
-        return Closed(f"it has more than {MAX_SINGLE_TASK_ROWS:,} changes at once")
+    """Why tasks should not write these, whatever their table is."""
     return Closed("rows that cannot be read are left out") if changes.leave_out_unreadable else None
 
 

@@ -1,0 +1,120 @@
+"""The lease of a target that is no folder: kept in its catalog, so that runs with other state folders find it, too."""
+
+import logging
+import threading
+from types import TracebackType
+
+import msgspec
+
+from ticdc_spark.errors import SinkFault
+from ticdc_spark.replicate.state.lease import Lease, acquire
+from ticdc_spark.replicate.state.lease_store import LeaseRecord, LeaseStore
+from ticdc_spark.sinks.claims import Claims
+
+log = logging.getLogger(__name__)
+
+
+class ClaimLeaseStore:
+    """See ``LeaseStore``: a claim for each time that the lease is taken, whose text is the record.
+
+    Who has made the claim of the next epoch has the lease; what changes within an epoch, only its owner writes.
+    """
+
+    def __init__(self, claims: Claims) -> None:
+        self._claims = claims
+        self._mine: tuple[int, LeaseRecord, bytes] | None = None
+        self.where = claims.where
+        self.earlier: LeaseStore | None = None
+
+    def read(self) -> tuple[LeaseRecord | None, bytes]:
+        """See ``LeaseStore``."""
+        while True:
+            newest = self._claims.newest()
+            if not newest:
+                return None, b""
+            if self._mine is not None and newest == self._mine[0]:
+                return self._mine[1:]
+            text = self._claims.read(newest)
+            if text is not None:  # else the claim after it was made meanwhile
+                return self._decoded(text), text.encode()
+
+    def _decoded(self, text: str) -> LeaseRecord:
+        try:
+            return msgspec.json.decode(text, type=LeaseRecord)
+        except msgspec.DecodeError as error:
+            message = f"the lease {self.where} cannot be read: {error}"
+            raise SinkFault(message) from error
+
+    def swap(self, version: bytes, record: LeaseRecord) -> bytes | None:
+        """See ``LeaseStore``."""
+        found, now = self.read()
+        if now != version:
+            return None
+        data = msgspec.json.encode(record)
+        epoch = record.epoch
+        if found is not None and found.epoch == epoch:
+            if not self._claims.write(epoch, data.decode()):
+                return None
+        elif not self._make(epoch, data.decode()):
+            return None
+        self._mine = epoch, record, data
+        return data
+
+    def _make(self, epoch: int, text: str) -> bool:
+        try:
+            made = self._claims.make(epoch, text)
+        except SinkFault:
+            # The answer may have been lost, and a second try would find its own claim.
+            if self._claims.read(epoch) != text:
+                raise
+            made = True
+        if not made:
+            return False
+        if self._claims.newest() != epoch:
+            # Others had taken it twice since it was read, and removed what lay before.
+            self._claims.remove(epoch)
+            return False
+        self._claims.remove_before(epoch)
+        return True
+
+    def hold(self) -> bool:
+        """See ``LeaseStore``."""
+        return True
+
+    def let_go(self) -> None:
+        """See ``LeaseStore``."""
+
+
+class Leases:
+    """The leases of a run: that of the state folder or warehouse, and that of the target, once it can be reached. Use
+    as a context manager."""
+
+    def __init__(self, lease: Lease) -> None:
+        self.lease = lease
+        self._target: Lease | None = None
+
+    def take(self, claims: Claims | None, stop: threading.Event) -> None:
+        """Take the lease of the target, unless this run has it. Raises: as ``acquire``"""
+        if claims is None or self._target is not None:
+            return
+        store = ClaimLeaseStore(claims)
+        self._target = acquire(store, self.lease.owner, stop=stop)
+        log.info("lease: %s", store.where)
+
+    def check(self) -> None:
+        """See ``Fence``."""
+        self.lease.check()
+        if self._target is not None:
+            self._target.check()
+
+    def __enter__(self) -> "Leases":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._target is not None:
+            self._target.release()
+
+
+__all__ = ["ClaimLeaseStore", "Leases"]
