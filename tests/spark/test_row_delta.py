@@ -3,7 +3,6 @@
 Whatever way the rows go, the table ends in the truth, and no file lies in it that no commit has.
 """
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -345,33 +344,6 @@ def test_many_changes_go_through_sparks_tasks(
     replicate(job)
     assert (ways.direct, ways.merges) == ([True], 1)
     assert rows(spark, folder) == END
-
-
-def test_changes_of_one_table_are_spread_over_tasks(
-    spark: SparkSession, folder: Path, ways: Ways, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(direct, "WORTH_A_TASK", 500)
-    draw, live, ts = random.Random(3), dict[int, Row](), 20
-    events: list[Change] = [CREATE]
-    job = write_job(folder, topic(folder, events))
-    for _ in range(3):
-        for _ in range(1500):
-            ts, key = ts + 1, int(400 * draw.random() ** 3)
-            row = live.pop(key, None)
-            if row is not None and draw.random() < 0.2:
-                events.append(delete(T, ts, row))
-                continue
-            live[key] = {"id": str(key), "v": str(ts)}
-            changed = RowChange(op="update", table=T, commit_ts=ts, before=row, after=live[key])
-            events.append(changed if row is not None else insert(T, ts, **live[key]))
-        events.append(Watermark(ts + 1))
-        topic(folder, events)
-        replicate(job)
-        assert rows(spark, folder) == [{"id": key, "v": int(str(live[key]["v"]))} for key in sorted(live)]
-    assert (ways.direct, ways.merges) == ([True] * 3, 0)
-    added = lake(spark, folder).sql("SELECT summary['added-data-files'] n FROM lake.s.t.snapshots").collect()
-    assert [row["n"] for row in added].count("2") == 3, "by two tasks each"
-    assert not orphans(spark, folder)
 
 
 class Death(BaseException):
