@@ -68,8 +68,8 @@ class Lake:
         ddl = ", ".join(f"{column.name} {column.type.spark}" for column in self.columns)
         self.session.createDataFrame(data, ddl).coalesce(1).writeTo("lake.s.t").append()
 
-    def found(self, rows: Sequence[int]) -> pa.Table:
-        """The positions of the rows with these keys, which must be those that Iceberg's reader finds."""
+    def found(self, rows: Sequence[int]) -> int:
+        """How many rows have these keys; their positions must be those that Iceberg's reader finds."""
         to = target(self.sink, NAME, self.columns)
         assert isinstance(to, Target)
         keys = [column for column in self.columns if column.key]
@@ -78,7 +78,7 @@ class Lake:
         self.keys = pa.table(arrays, names=[key.name for key in keys])
         found = positions(self.sink, self.session, to, self.columns, self.keys)
         assert found == positions_by_spark(self.sink, self.session, to, self.columns, self.keys)
-        return found
+        return sum(map(len, found.values()))
 
     def is_read_directly(self) -> bool:
         """Whether the last look-up needed no Spark."""
@@ -117,12 +117,12 @@ def test_rows_are_found_after_whatever_happened(spark: SparkSession, folder: Pat
     counts = []
     for step in steps:
         step()
-        counts += [len(table.found([draw.randrange(250) for _ in range(size)])) for size in (1, 40)]
+        counts += [table.found([draw.randrange(250) for _ in range(size)]) for size in (1, 40)]
         table.found(range(230, 240))
         assert table.is_read_directly()
     assert sum(counts) > 100
     held = table.session.table("lake.s.t").count()
-    assert len(table.found(range(250))) == held, "every row that is there is found, and none that was deleted"
+    assert table.found(range(250)) == held, "every row that is there is found, and none that was deleted"
 
 
 def test_a_key_that_became_wider_is_found_in_old_and_new_files(spark: SparkSession, folder: Path) -> None:
@@ -135,8 +135,8 @@ def test_a_key_that_became_wider_is_found_in_old_and_new_files(spark: SparkSessi
     table.sql("INSERT INTO lake.s.t VALUES (1000000007, 1), (-3, 2)")
     rows = [41, 39]
     assert [VALUES["bigint"](at) for at in rows] == [1_000_000_007, -1_000_000_007]
-    assert len(table.found(rows)) == 1
-    assert len(table.found([40])) == 1, "0, which lies in the file with the narrow key"
+    assert table.found(rows) == 1
+    assert table.found([40]) == 1, "0, which lies in the file with the narrow key"
     assert table.is_read_directly()
 
 
@@ -147,8 +147,8 @@ def test_a_name_that_another_column_had_is_not_mistaken_for_the_key(spark: Spark
     table.sql("ALTER TABLE lake.s.t RENAME COLUMN v TO k0")
     table.sql("ALTER TABLE lake.s.t RENAME COLUMN old TO v")
     table.sql("ALTER TABLE lake.s.t ALTER COLUMN k0 FIRST")
-    assert len(table.found([7 * (14 + 5)])) == 1, "14, once a value"
-    assert len(table.found([7 * (-5 + 5)])) == 0, "-5, once a key"
+    assert table.found([7 * (14 + 5)]) == 1, "14, once a value"
+    assert table.found([7 * (-5 + 5)]) == 0, "-5, once a key"
     assert table.is_read_directly()
 
 
@@ -158,7 +158,7 @@ def test_files_of_another_format_are_left_to_iceberg(spark: SparkSession, folder
     table.insert(range(10))
     table.sql("ALTER TABLE lake.s.t SET TBLPROPERTIES ('write.format.default' = 'parquet')")
     table.insert(range(10, 20))
-    assert len(table.found([1, 11, 30])) == 2
+    assert table.found([1, 11, 30]) == 2
     assert not table.is_read_directly()
 
 
@@ -170,5 +170,5 @@ def test_files_without_ids_of_columns_are_left_to_iceberg(spark: SparkSession, f
     (folder / "plain").mkdir()
     pq.write_table(made, folder / "plain" / "a.parquet", store_schema=False)
     table.sql(f"CALL lake.system.add_files(table => 's.t', source_table => '`parquet`.`file:{folder / 'plain'}`')")
-    assert len(table.found([1, 11, 30])) == 2
+    assert table.found([1, 11, 30]) == 2
     assert not table.is_read_directly()

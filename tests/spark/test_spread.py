@@ -1,8 +1,11 @@
 """Changes of one table that several tasks write, each those of some keys."""
 
 import random
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,9 +16,12 @@ from tests.spark.lake import lake, replicate, write_job
 from tests.spark.simple_topic import insert, topic
 from tests.spark.test_row_delta import CREATE, T, Ways, delete, orphans, rows
 from tests.spark.test_row_delta import ways as ways
+from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import Change, Row, RowChange, Watermark
+from ticdc_spark.sinks.iceberg.files.data_files import DataFiles
 from ticdc_spark.sinks.iceberg.rows import direct
 from ticdc_spark.spark.decode.spread import spread
+from ticdc_spark.spark.tasks import ArrowTask
 
 
 def test_changes_of_one_table_are_spread_over_tasks(
@@ -43,6 +49,45 @@ def test_changes_of_one_table_are_spread_over_tasks(
     added = lake(spark, folder).sql("SELECT summary['added-data-files'] n FROM lake.s.t.snapshots").collect()
     assert [row["n"] for row in added].count("2") == 3, "by two tasks each"
     assert not orphans(spark, folder)
+
+
+def test_what_other_tasks_wrote_is_removed_when_one_fails(
+    spark: SparkSession, folder: Path, ways: Ways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(direct, "TASK_ROWS", 100)
+    job = write_job(folder, topic(folder, [CREATE, Watermark(15)]))
+    replicate(job)
+    events: list[Change] = [
+        CREATE,
+        Watermark(15),
+        *(insert(T, 20, id=str(at), v="1") for at in range(400)),
+        Watermark(30),
+    ]
+    topic(folder, events)
+    data = folder / "written"
+    with monkeypatch.context() as patch:
+        patch.setattr(direct, "write_rows", partial(_failing, data, direct.write_rows))
+        with pytest.raises(SinkFault, match="no space left"):
+            replicate(job)
+    assert int(data.read_text()) > 0, "some task had written"
+    replicate(job)
+    assert len(rows(spark, folder)) == 400
+    assert len(orphans(spark, folder)) <= 1, "of a task that had not ended yet"
+
+
+def _failing(seen: Path, write_rows: Any, columns: Any, files: DataFiles, **more: Any) -> ArrowTask:
+    """Writes, and fails once others have written, too."""
+    task = write_rows(columns, files, **more)
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        done = list(task(batches))
+        written = len(list(Path(files.folder).glob("*.parquet")))
+        if written > 1:
+            seen.write_text(str(written))
+            raise SinkFault("no space left")
+        yield from done
+
+    return run
 
 
 def test_all_events_of_a_key_come_to_one_task_and_the_tasks_get_about_as_many() -> None:

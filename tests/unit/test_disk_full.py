@@ -78,6 +78,7 @@ def test_a_table_s_task_names_the_file(tmp_path: Path) -> None:
         codec="none",
         field_ids=ids,
         element_ids={},
+        attempt="one",
         spec_id=0,
         specs={0: PartitionSpec()},
         is_partitioned=False,

@@ -60,6 +60,14 @@ def test_a_message_of_a_partition_begins_the_time_anew() -> None:
     more = ENDS | {("t", 1): 6}
     awake = advance(progress, progress.batch + 1, [_watermark(30, 0)], more, more, rules)
     assert awake.resolved == 9 and [one.idle for one in awake.progress.partitions] == [False, False]
+    # But only once: others may write there for ever, and without watermarks.
+    progress = awake.progress
+    for number in range(1, 5):
+        more = ENDS | {("t", 1): 6 + number}
+        rules = Rules(idle_timeout=60.0, bounded=False, now=70.0 + 29 * number)
+        again = advance(progress, progress.batch + 1, [_watermark(30 + number, 0)], more, more, rules)
+        progress = again.progress
+        assert again.resolved == (9 if number < 3 else 29 + number)
 
 
 def test_without_any_watermark_nothing_is_resolved_and_that_is_reported() -> None:

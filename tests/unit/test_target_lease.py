@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable
 
-import msgspec
 import pytest
 
 from ticdc_spark.errors import LeaseHeld, SinkFault
@@ -187,7 +186,58 @@ def test_both_leases_are_checked() -> None:
         leases.take(target, threading.Event())
         assert list(target.texts) == [1], "once a run"
         leases.check()
-        target.texts[2] = msgspec.json.encode(msgspec.json.decode(target.texts[1]) | {"epoch": 2}).decode()
+        target.texts[2] = target.texts[1].replace('"epoch":1', '"epoch":2')
         with pytest.raises(LeaseHeld):
             leases.check()
     assert '"released":true' in own.texts[1]
+
+
+def test_a_lease_that_a_person_gave_up_and_another_took_is_lost_though_the_number_is_the_same() -> None:
+    catalog = Catalog()
+    old = take(catalog, ELSEWHERE, ttl=1000)
+    catalog.remove(1)
+    with take(catalog) as new:
+        assert (old.epoch, new.epoch) == (1, 1)
+        with pytest.raises(LeaseHeld, match=r"was taken by job 'j', pid"):
+            old.check()
+        old.release()
+        new.check()
+
+
+def test_an_answer_to_a_heartbeat_that_is_lost_does_not_end_the_job() -> None:
+    catalog = Catalog()
+    with take(catalog, ttl=0.3) as lease:
+        catalog.lost = "write"
+        while catalog.lost:
+            threading.Event().wait(0.01)
+        lease.check()
+
+
+def test_a_client_that_creates_twice_finds_its_own_claim() -> None:
+    class Twice(Catalog):
+        def make(self, number: int, text: str) -> bool:
+            super().make(number, text)
+            return False
+
+    with take(Twice()) as lease:
+        lease.check()
+
+
+def test_claims_that_cannot_be_removed_are_in_nobodys_way() -> None:
+    class Keeps(Catalog):
+        def remove(self, number: int) -> None:
+            raise SinkFault("403 Forbidden")
+
+    catalog = Keeps()
+    take(catalog).release()
+    with take(catalog) as lease:
+        assert (lease.epoch, list(catalog.texts)) == (2, [1, 2])
+
+
+def test_a_catalog_that_does_not_list_what_it_makes_is_a_fault() -> None:
+    class Hides(Catalog):
+        def newest(self) -> int:
+            return 0
+
+    with pytest.raises(SinkFault, match="does not list what was made there"):
+        take(Hides())

@@ -111,7 +111,7 @@ def mark_unread(
         name = (note.schema, note.name)
         for one in holders(name, ddls):
             state = marked.get(one)
-            if state is not None and state.table is not None and not state.dropped:
+            if state is not None and state.table is not None and not state.dropped and not _is_read_anew(state, note):
                 marked[one] = _unread(state, note)
         state = marked.get(name)
         there = state is not None and state.table is not None and not state.dropped
@@ -121,7 +121,24 @@ def mark_unread(
         if resolved < note.until or behind or (waits and not arrival):
             # One that stands still has been quarantined for it; what it becomes once it is resumed is only marked.
             left.append(msgspec.structs.replace(note, quarantine=note.quarantine and not stands))
-    return marked, tuple(left)
+    return marked, tuple(_together(left))
+
+
+def _is_read_anew(state: TableState, note: UnreadNote) -> bool:
+    """Whether a table has been read in full since: then nothing of it is in a message that was left out."""
+    return state.origin == "snapshot" and state.emptied > note.until
+
+
+def _together(notes: Sequence[UnreadNote]) -> list[UnreadNote]:
+    """One note for each table and kind, with the first reason."""
+    found: dict[tuple[str, str, bool], UnreadNote] = {}
+    for note in notes:
+        key = (note.schema, note.name, note.why == LEFT_OUT)
+        first = found.get(key, note)
+        found[key] = msgspec.structs.replace(
+            first, until=max(first.until, note.until), quarantine=first.quarantine or note.quarantine
+        )
+    return [*found.values()]
 
 
 def _waiting(progress: Progress, ddls: Sequence[QueuedDdl]) -> dict[TableName, int]:

@@ -17,6 +17,7 @@ from ticdc_spark.replicate.state.conditions import diverged
 from ticdc_spark.replicate.state.lease import living
 from ticdc_spark.replicate.state.lease_store import lease_store
 from ticdc_spark.replicate.state.progress import TableState
+from ticdc_spark.replicate.state.target_lease import ClaimLeaseStore
 from ticdc_spark.sinks.base import Sink, Stamp, TableFound
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 
@@ -51,7 +52,7 @@ def look_at(
         return Looked(state=promise, stamp=None)
     stamp = found.stamp
     if stamp is None or stamp.job != job.name:
-        return _not_ours(job, name, promise, found)
+        return _not_ours(sink, job, name, promise, found)
     held = TableState(schema=name[0], name=name[1]) if promise is None else promise
     if stamp.about:
         held = msgspec.json.decode(stamp.about.encode(), type=TableState)
@@ -154,7 +155,7 @@ def _behind(name: TableName, stamp: Stamp, found: TableFound, promise: TableStat
     return ""
 
 
-def _not_ours(job: Job, name: TableName, promise: TableState | None, found: TableFound) -> Looked:
+def _not_ours(sink: Sink, job: Job, name: TableName, promise: TableState | None, found: TableFound) -> Looked:
     stamp = found.stamp
     was_ours = promise is not None and promise.table is not None and not promise.dropped
     if was_ours and stamp is None:
@@ -166,7 +167,7 @@ def _not_ours(job: Job, name: TableName, promise: TableState | None, found: Tabl
         raise DecisionNeeded(message)
     owner = "no job" if stamp is None else f"job {stamp.job!r}"
     if job.adopt:
-        _refuse_living(job, name, stamp)
+        _refuse_living(sink, job, name, stamp)
         adopted = promise or TableState(schema=name[0], name=name[1])
         adopted = msgspec.structs.replace(adopted, origin="adopted", clean=False, dropped=False, mark=(0, 0))
         return Looked(state=adopted, stamp=Stamp(job.name, (0, 0), 0), snapshot=found.snapshot)
@@ -177,11 +178,13 @@ def _not_ours(job: Job, name: TableName, promise: TableState | None, found: Tabl
     raise DecisionNeeded(message)
 
 
-def _refuse_living(job: Job, name: TableName, stamp: Stamp | None) -> None:
+def _refuse_living(sink: Sink, job: Job, name: TableName, stamp: Stamp | None) -> None:
     """Two jobs that both write to a table would undo each other's rows. Raises: DecisionNeeded, SinkFault"""
     if stamp is None:
         return
     owner = living(lease_store(job.sink.warehouse, job.sink.catalog, stamp.job, job.state))
+    if not owner and (claims := sink.claims(stamp.job)) is not None:
+        owner = living(ClaimLeaseStore(claims))
     if owner:
         message = (
             f"`{name[0]}`.`{name[1]}` is written by another job that is running: {owner}. `adopt` takes over the table "

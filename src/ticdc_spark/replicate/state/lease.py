@@ -28,6 +28,8 @@ COMMIT_WINDOW = 60.0
 """Seconds that a commit under way on another machine may still take after its owner's last heartbeat."""
 JVM_PATIENCE = 60.0
 """Seconds to wait for the JVM of a killed owner."""
+RELEASE_PATIENCE = 30.0
+"""Seconds to wait, at the end, for a heartbeat that is under way."""
 _POLL = 0.2
 
 
@@ -117,7 +119,11 @@ class Lease:
         """Give the lease back. Harmless when it is lost or released already."""
         self._stop.set()
         if self._thread is not threading.current_thread():
-            self._thread.join()
+            self._thread.join(RELEASE_PATIENCE)
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            log.warning("the lease %s is not given back: it does not answer", self._store.where)
+            self._store.let_go()
+            return
         with self._lock:
             if self._lost is None and not self._record.released:
                 try:
@@ -193,6 +199,7 @@ def acquire(
         if taken is not None:
             return Lease(store, new, taken)
         store.let_go()  # Another job was faster: look at it again.
+        stop.wait(_POLL)
 
 
 def describe(record: LeaseRecord) -> str:

@@ -28,6 +28,8 @@ class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
     """Since when it is consumed to its end with a watermark below the highest, seconds since the epoch; 0: it is not.
 
     Not when its watermark last rose: after a batch that took long, every watermark is old."""
+    stirred: bool = False
+    """A message has begun that time anew since its watermark last rose: no other one does."""
     idle: bool = False
     """It counted as the highest watermark because it was consumed to its end without a newer one."""
     reaches: int = 0

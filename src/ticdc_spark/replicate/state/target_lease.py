@@ -2,7 +2,9 @@
 
 import logging
 import threading
+from collections.abc import Callable
 from types import TracebackType
+from uuid import uuid4
 
 import msgspec
 
@@ -15,13 +17,15 @@ log = logging.getLogger(__name__)
 
 
 class ClaimLeaseStore:
-    """See ``LeaseStore``: a claim for each time that the lease is taken, whose text is the record.
+    """See ``LeaseStore``: a claim each time that the lease is taken, with a token of its maker and the record.
 
-    Who has made the claim of the next epoch has the lease; what changes within an epoch, only its owner writes.
+    Who has made the claim of the next epoch has the lease; what changes within an epoch, only its owner writes. The
+    token shows whose claim it is, also where a person has removed one and another process has made it again.
     """
 
     def __init__(self, claims: Claims) -> None:
         self._claims = claims
+        self._token = uuid4().hex
         self._mine: tuple[int, LeaseRecord, bytes] | None = None
         self.where = claims.where
         self.earlier: LeaseStore | None = None
@@ -32,11 +36,13 @@ class ClaimLeaseStore:
             newest = self._claims.newest()
             if not newest:
                 return None, b""
-            if self._mine is not None and newest == self._mine[0]:
-                return self._mine[1:]
             text = self._claims.read(newest)
-            if text is not None:  # else the claim after it was made meanwhile
-                return self._decoded(text), text.encode()
+            if text is None:
+                continue  # The claim after it was made meanwhile.
+            token, _, record = text.partition(" ")
+            if self._mine is not None and (newest, token) == (self._mine[0], self._token):
+                return self._mine[1:]  # also where the answer to its last change was lost
+            return self._decoded(record), text.encode()
 
     def _decoded(self, text: str) -> LeaseRecord:
         try:
@@ -53,29 +59,42 @@ class ClaimLeaseStore:
         data = msgspec.json.encode(record)
         epoch = record.epoch
         if found is not None and found.epoch == epoch:
-            if not self._claims.write(epoch, data.decode()):
+            if not self._claims.write(epoch, self._text(data)):
                 return None
-        elif not self._make(epoch, data.decode()):
+        elif not self._make(epoch, self._text(data)):
             return None
         self._mine = epoch, record, data
         return data
 
+    def _text(self, record: bytes) -> str:
+        return f"{self._token} {record.decode()}"
+
     def _make(self, epoch: int, text: str) -> bool:
+        # An answer may be lost, and a client that tries again by itself finds its own claim.
         try:
-            made = self._claims.make(epoch, text)
+            made = self._claims.make(epoch, text) or self._claims.read(epoch) == text
         except SinkFault:
-            # The answer may have been lost, and a second try would find its own claim.
             if self._claims.read(epoch) != text:
                 raise
             made = True
         if not made:
             return False
-        if self._claims.newest() != epoch:
-            # Others had taken it twice since it was read, and removed what lay before.
-            self._claims.remove(epoch)
-            return False
-        self._claims.remove_before(epoch)
-        return True
+        newest = self._claims.newest()
+        if newest == epoch:
+            self._tidy(lambda: self._claims.remove_before(epoch))
+            return True
+        self._tidy(lambda: self._claims.remove(epoch))
+        if newest < epoch:
+            message = f"the lease {self.where} cannot be taken: the catalog does not list what was made there"
+            raise SinkFault(message)
+        return False  # Others had taken it twice since it was read, and removed what lay before.
+
+    def _tidy(self, remove: Callable[[], None]) -> None:
+        """What stays of older claims is in nobody's way."""
+        try:
+            remove()
+        except SinkFault as fault:
+            log.warning("%s", fault)
 
     def hold(self) -> bool:
         """See ``LeaseStore``."""

@@ -4,6 +4,7 @@ Changes of a table would not do. A REST catalog puts properties of two writers o
 """
 
 from typing import Any
+from zlib import crc32
 
 from py4j.protocol import Py4JJavaError
 
@@ -21,7 +22,9 @@ class IcebergClaims:
 
     def __init__(self, catalog: IcebergTables, job: str) -> None:
         self._catalog = catalog
-        self._prefix = f"lease_{job}_"
+        # Some catalogs fold names: then two jobs whose names differ by case alone must still differ.
+        own = "" if job == job.lower() else f"_{crc32(job.encode()):08x}"
+        self._prefix = f"lease_{job.lower()}{own}_"
         self.where = f"{catalog.catalog}.{NAMESPACE}.{self._prefix}* (warehouse {catalog.warehouse})"
 
     def newest(self) -> int:
@@ -70,7 +73,11 @@ class IcebergClaims:
     def remove(self, number: int) -> None:
         """See ``Claims``."""
         with self._faults("removed"):
-            self._catalog.java_catalog.dropTable(self._catalog.identifier(self._name(number)), True)
+            name = self._catalog.identifier(self._name(number))
+            try:
+                self._catalog.java_catalog.dropTable(name, True)
+            except Py4JJavaError:  # Not every catalog removes files.
+                self._catalog.java_catalog.dropTable(name, False)
 
     def remove_before(self, number: int) -> None:
         """See ``Claims``."""

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from ticdc_spark.sinks.iceberg.files.partitions import NO_PARTITION, PartitionSpec, split
 from ticdc_spark.spark.decode.combine import combine, net
 from ticdc_spark.spark.decode.rows import BAD, OP
-from ticdc_spark.spark.storage import Storage, name_of, write_parquet
+from ticdc_spark.spark.storage import Storage, list_files, name_of, write_parquet
 from ticdc_spark.spark.tasks import ArrowTask, files_at
 from ticdc_spark.spark.types import LakeColumn, arrow_type
 
@@ -35,6 +35,8 @@ class DataFiles(msgspec.Struct, frozen=True, kw_only=True):
     """Of new files."""
     specs: Mapping[int, PartitionSpec]
     """By id: how the table is partitioned, and was, as far as Python computes it."""
+    attempt: str
+    """How the names of the files begin that one attempt writes."""
     is_partitioned: bool
     """Whether some files may be of a partition."""
 
@@ -124,13 +126,20 @@ def write_files(rows: pa.Table, columns: Sequence[LakeColumn], files: DataFiles)
         return
     typed = rows.cast(pa.schema([_field(column, files) for column in columns]))
     for partition, part in split(typed, files.specs[files.spec_id]):
-        name = f"{uuid4().hex}.parquet"
+        name = f"{files.attempt}-{uuid4().hex}.parquet"
         path = f"{files.folder}/{name}"
         with files_at(name_of(files.storage, path)):
             size, footer = write_parquet(
                 files.storage, path, part, compression=files.codec, store_decimal_as_integer=True
             )
         yield WrittenFile(name=name, rows=len(part), size=size, footer=footer, partition=partition)
+
+
+def written_by(files: DataFiles) -> list[str]:
+    """The locations of all files that an attempt has written. Raises: OSError"""
+    found = list_files(files.storage, files.folder)
+    names = [path.removeprefix(f"{files.folder}/") for path in found]
+    return [f"{files.location}/{name}" for name in names if name.startswith(f"{files.attempt}-")]
 
 
 def _field(column: LakeColumn, files: DataFiles) -> pa.Field:
@@ -145,4 +154,13 @@ def _id(field_id: int) -> dict[str, str]:
     return {"PARQUET:field_id": str(field_id)}
 
 
-__all__ = ["DataFiles", "Written", "WrittenFile", "read_keys", "read_written", "write_files", "write_rows"]
+__all__ = [
+    "DataFiles",
+    "Written",
+    "WrittenFile",
+    "read_keys",
+    "read_written",
+    "write_files",
+    "write_rows",
+    "written_by",
+]

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.iceberg.faults import faults
@@ -102,6 +103,7 @@ def layout(sink: IcebergTables, loaded: Any, properties: Mapping[str, str]) -> D
         codec=codec,
         field_ids={field.name: field.id for field in fields},
         element_ids={field.name: field.type["element-id"] for field in lists},
+        attempt=uuid4().hex[:16],
         spec_id=spec_id,
         specs={number: spec for number, spec in specs.items() if spec is not None},
         is_partitioned=specs != {spec_id: PartitionSpec()},
