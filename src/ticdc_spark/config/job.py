@@ -5,6 +5,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from ticdc_spark.config.state import StateUri
 from ticdc_spark.config.toml import Duration, Section, Size
 from ticdc_spark.config.values import (
     Folder,
@@ -22,6 +23,7 @@ from ticdc_spark.config.values import (
     Retention,
     Servers,
     Skips,
+    State,
     Text,
     TopicPattern,
     Topics,
@@ -145,7 +147,7 @@ class JobKeys(Section, frozen=True, kw_only=True):
     """The section ``[job]``. Durations are seconds, sizes are bytes."""
 
     name: Name
-    state: Folder
+    state: State
     owner: Label | None = None
     tables: Patterns = ()
     mode: Mode | None = None
@@ -209,7 +211,7 @@ class Identity(msgspec.Struct, frozen=True):
 
     file: Path
     name: str
-    state: Path
+    state: Path | StateUri
     warehouse: str | None = None
     """``None`` when it needs a secret that is not there."""
     catalog: str = "lake"

@@ -23,6 +23,7 @@ from ticdc_spark.config.job import (
 from ticdc_spark.config.kafka_options import read_kafka_options
 from ticdc_spark.config.paths import absolute, existing, location, registry_files
 from ticdc_spark.config.placement import hint
+from ticdc_spark.config.state import StateUri, with_catalog
 from ticdc_spark.config.toml import Mistakes, Section
 from ticdc_spark.config.values import Retention, SkipDdl, skip_ddl_line
 from ticdc_spark.protocols import PROTOCOLS
@@ -53,12 +54,13 @@ def load_job(path: Path | str) -> Job:
     check_places(spark, source, sink, snapshot, mistakes)
     mistakes.stop_if_any()
     assert source is not None and sink is not None, "a section that could not be read is a mistake"
+    keys["state"] = _as_the_lake(keys["state"], sink)
     files = SchemaFiles(**schema)
     return Job(**keys, file=file, source=source, sink=sink, schema=files, upkeep=upkeep, snapshot=snapshot, spark=spark)
 
 
 def load_identity(path: Path | str) -> Identity:
-    """Read only a job's name and state folder, so that ``status`` needs neither the secrets nor the source.
+    """Read only a job's name and state folder, so that ``status`` needs neither the source nor its secrets.
 
     Raises: UsageError
     """
@@ -66,11 +68,12 @@ def load_identity(path: Path | str) -> Identity:
     raw = job_file.read_toml(file)
     mistakes = Mistakes(file)
     section = _table(raw, "job", mistakes)
-    keys = _job_keys({key: section[key] for key in ("name", "state") if key in section}, mistakes)
+    needed = {key: value for key, value in section.items() if key.partition(".")[0] in ("name", "state")}
+    keys = _job_keys(needed, mistakes)
     mistakes.stop_if_any()
     sink = _sink(_table(raw, "sink", Mistakes(file)), Mistakes(file))
     target = (sink.warehouse, sink.catalog) if sink else (None, "lake")
-    return Identity(file, keys["name"], keys["state"], *target)
+    return Identity(file, keys["name"], _as_the_lake(keys["state"], sink), *target)
 
 
 def _table(raw: Mapping[str, Any], name: str, mistakes: Mistakes) -> Mapping[str, Any]:
@@ -82,10 +85,22 @@ def _table(raw: Mapping[str, Any], name: str, mistakes: Mistakes) -> Mapping[str
 
 
 def _job_keys(raw: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any]:
-    keys = job_file.read_section(raw, JobKeys, "job", mistakes, hint)
-    if "state" in keys:
-        keys["state"] = absolute(mistakes.path, str(keys["state"]))
+    plain, options = _split(raw, "state", "job", mistakes)
+    keys = job_file.read_section(plain, JobKeys, "job", mistakes, hint)
+    state = keys.get("state")
+    if isinstance(state, StateUri):
+        own = {key.removeprefix("state."): text for key, text in options.items()}
+        keys["state"] = StateUri(state.uri, tuple(sorted(own.items())))
+    elif state is not None:
+        keys["state"] = absolute(mistakes.path, str(state))
+        if options:
+            mistakes.add(f"[job] {min(options)}", "is an option of an object store, and `state` is a path")
     return keys
+
+
+def _as_the_lake(state: Path | StateUri, sink: IcebergConfig | None) -> Path | StateUri:
+    """How an object store is reached, by the lake's catalog where the job file does not have it for the state."""
+    return with_catalog(state, sink.catalog_options) if isinstance(state, StateUri) and sink else state
 
 
 def _source(raw: Mapping[str, Any], mistakes: Mistakes) -> SourceConfig | None:

@@ -81,7 +81,11 @@ class Heart:
         """Note what keeps the job from going on for now; it tries again."""
         with self._lock:
             self.status = msgspec.structs.replace(self.status, state="warning", phase="waiting", error=error)
-        self._write()
+        try:
+            self._write()
+        except EnvironmentFault as fault:
+            # It may be the state's own store that does not answer.
+            log.warning("not written down: %s", fault)
 
     def end(self, state: str, **more: Any) -> None:
         """Write the final status."""

@@ -11,6 +11,7 @@ import msgspec
 
 from ticdc_spark.config.job import Job, KafkaSource
 from ticdc_spark.config.paths import local_folder
+from ticdc_spark.config.state import StateUri
 from ticdc_spark.errors import (
     EnvironmentFault,
     LeaseHeld,
@@ -48,7 +49,7 @@ def checks(job: Job, *, lease: bool = True) -> Iterator[Checked]:
 
     ``lease``: whether to check that no other process holds the job; left out by one that holds it itself.
     """
-    yield _checked("state", lambda: _writable(job.state, EnvironmentFault))
+    yield _checked("state", lambda: _state(job.state))
     yield _checked("warehouse", lambda: _warehouse(job))
     if lease:
         yield _checked("lease", lambda: _lease(job))
@@ -75,6 +76,13 @@ def _checked(what: str, look: Callable[[], str]) -> Checked:
         return Checked(what=what, found=look())
     except TicdcSparkError as error:
         return Checked(what=what, found=str(error), error=error)
+
+
+def _state(state: Path | StateUri) -> str:
+    if isinstance(state, Path):
+        return _writable(state, EnvironmentFault)
+    Store(state).load_status()
+    return f"{state}, which answers"
 
 
 def _writable(folder: Path, fault: type[EnvironmentFault]) -> str:

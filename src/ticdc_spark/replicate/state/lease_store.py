@@ -15,8 +15,10 @@ from typing import IO, Protocol
 import msgspec
 
 from ticdc_spark.config.paths import local_folder
+from ticdc_spark.config.state import StateUri
 from ticdc_spark.durable import replace_file
 from ticdc_spark.errors import SinkFault
+from ticdc_spark.replicate.state.place import need_obstore
 from ticdc_spark.replicate.state.processes import Process, machine, process
 
 
@@ -48,8 +50,8 @@ class LeaseRecord(msgspec.Struct, frozen=True, kw_only=True):
 class LeaseStore(Protocol):
     """A place for one lease record with compare-and-swap.
 
-    The file store below serves warehouses on a file system. One that keeps the record as a property of a table
-    of the catalog, swapped by the table's own optimistic commit, serves object storage with the same three calls.
+    Those below serve a warehouse on a file system, and a state in an object store; ``target_lease`` has one that keeps
+    the lease in a catalog.
     """
 
     where: str
@@ -148,13 +150,23 @@ class FileLeaseStore:
             yield
 
 
-def lease_store(warehouse: str, catalog: str, job: str, state: Path) -> LeaseStore:
-    """The store of a job's lease on its target.
+def lease_store(warehouse: str, catalog: str, job: str, state: Path | StateUri) -> LeaseStore:
+    """The store of a job's lease that can be reached without Spark.
 
-    A warehouse that is not on a file system has none of its own yet: the lease lies in the state folder then, and so
-    keeps out a second run with this state folder, but not one with another.
+    Of a warehouse that is not on a file system, it lies beside the state, and so keeps out a second run with this
+    state, but not one with another: that, the lease in the catalog does (``target_lease``).
+
+    Raises: UsageError for an object store whose options do not fit, and without obstore
     """
-    return FileLeaseStore(local_folder(warehouse) or state, catalog, job)
+    folder = local_folder(warehouse)
+    if folder is not None:
+        return FileLeaseStore(folder, catalog, job)
+    if isinstance(state, Path):
+        return FileLeaseStore(state, catalog, job)
+    need_obstore(state)
+    from ticdc_spark.replicate.state.objects import ObjectLeaseStore, ObjectPlace
+
+    return ObjectLeaseStore(ObjectPlace(state), catalog, job)
 
 
 def this_process(job: str, label: str | None = None) -> Owner:

@@ -1,12 +1,13 @@
-"""The state folder of a job: progress, plan and heartbeat, each a file that is replaced whole."""
+"""The state of a job: progress, plan and heartbeat, each a file that is replaced whole."""
 
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 import msgspec
 
-from ticdc_spark.durable import replace_file
+from ticdc_spark.config.state import StateUri
 from ticdc_spark.errors import EnvironmentFault
+from ticdc_spark.replicate.state.place import open_place
 from ticdc_spark.replicate.state.progress import Plan, Progress, Status
 
 T = TypeVar("T")
@@ -32,10 +33,11 @@ class ProgressStore(Protocol):
 
 
 class Store:
-    """The state folder of a job. A ``ProgressStore`` with the heartbeat beside it."""
+    """The state of a job, in a folder or an object store. A ``ProgressStore`` with the heartbeat beside it."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, state: Path | StateUri) -> None:
+        """Raises: UsageError for an object store whose options do not fit"""
+        self._place = open_place(state)
 
     def load(self) -> Progress | None:
         """Return the committed progress; ``None`` when there is none yet.
@@ -65,23 +67,17 @@ class Store:
         self._write("status.json", status)
 
     def _read(self, name: str, kind: type[T]) -> T | None:
-        path = self.folder / name
-        try:
-            return msgspec.convert(_with_new_words(msgspec.json.decode(path.read_bytes())), type=kind)
-        except FileNotFoundError:
+        data = self._place.read(name)
+        if data is None:
             return None
-        except (OSError, msgspec.DecodeError) as error:
-            message = f"{path} cannot be read: {error}"
+        try:
+            return msgspec.convert(_with_new_words(msgspec.json.decode(data)), type=kind)
+        except msgspec.DecodeError as error:
+            message = f"{self._place.where(name)} cannot be read: {error}"
             raise EnvironmentFault(message) from error
 
     def _write(self, name: str, value: object) -> None:
-        path = self.folder / name
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            replace_file(path, msgspec.json.encode(value))
-        except OSError as error:
-            message = f"{path} cannot be written: {error}"
-            raise EnvironmentFault(message) from error
+        self._place.replace(name, msgspec.json.encode(value))
 
 
 _RENAMED = {("mode", "barrier"): "watermark"}

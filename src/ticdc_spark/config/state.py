@@ -1,0 +1,51 @@
+"""Where a job keeps its state: a folder, or a prefix of an object store."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+SCHEMES = ("s3", "s3a", "gs", "abfs", "abfss", "az")
+"""Schemes of the object stores that can hold a state."""
+
+_CATALOG = {
+    "s3.endpoint": "endpoint",
+    "s3.access-key-id": "access_key_id",
+    "s3.secret-access-key": "secret_access_key",
+    "s3.session-token": "session_token",
+    "client.region": "region",
+}
+"""What Iceberg's S3FileIO is given, and obstore's name for it."""
+
+
+class StateUri(msgspec.Struct, frozen=True):
+    """A prefix of an object store."""
+
+    uri: str
+    options: tuple[tuple[str, str], ...] = ()
+    """obstore's configuration of the store; secrets among them."""
+
+    def __str__(self) -> str:
+        return self.uri
+
+    def __repr__(self) -> str:
+        names = ", ".join(name for name, _ in self.options)
+        return f"StateUri({self.uri!r}, options: {names})"
+
+
+def state_uri(text: str) -> StateUri:
+    """Raises: ValueError for a scheme that cannot hold a state, and where there is no bucket"""
+    scheme, _, rest = text.partition("://")
+    if scheme not in SCHEMES or not rest.strip("/"):
+        raise ValueError
+    return StateUri(f"{scheme}://{rest.rstrip('/')}")
+
+
+def with_catalog(state: StateUri, catalog: Mapping[str, str]) -> StateUri:
+    """The state with what the lake's catalog is given for S3, where it has no option of its own."""
+    if not state.uri.startswith("s3"):
+        return state
+    found = {name: catalog[key] for key, name in _CATALOG.items() if catalog.get(key)}
+    return StateUri(state.uri, tuple(sorted((found | dict(state.options)).items())))
+
+
+__all__ = ["SCHEMES", "StateUri", "state_uri", "with_catalog"]

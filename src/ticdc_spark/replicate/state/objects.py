@@ -1,0 +1,186 @@
+"""A state in an object store: its files, and the lease beside them, by conditional writes."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal, TypeAlias
+from uuid import uuid4
+
+import msgspec
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+from obstore.store import ObjectStore, from_url
+
+from ticdc_spark.config.state import StateUri
+from ticdc_spark.errors import SinkFault, StateFault, UsageError
+from ticdc_spark.replicate.state.lease_store import LeaseRecord, LeaseStore
+
+if TYPE_CHECKING:
+    from obstore import UpdateVersion
+
+Version: TypeAlias = str
+"""Of an object: its ETag; on Google's store its generation."""
+TIMEOUT = "10s"
+_RETRIES, _RETRY_FOR = 2, timedelta(seconds=15)  # less than a lease is good for
+
+
+class ObjectPlace:
+    """See ``Place``: objects under a prefix, which can also be replaced on condition of their version.
+
+    Errors are ``StateFault``, which a job that has begun waits out; ``UsageError`` for options that do not fit.
+    """
+
+    def __init__(self, state: StateUri) -> None:
+        """Raises: UsageError"""
+        self._uri = state.uri
+        self._by: Literal["e_tag", "version"] = "version" if state.uri.startswith("gs:") else "e_tag"
+        self._store = _open(state)
+
+    def where(self, name: str) -> str:
+        """See ``Place``."""
+        return f"{self._uri}/{name}"
+
+    def read(self, name: str) -> bytes | None:
+        """See ``Place``."""
+        found = self.read_version(name)
+        return None if found is None else found[0]
+
+    def replace(self, name: str, data: bytes) -> None:
+        """See ``Place``."""
+        try:
+            obstore.put(self._store, name, data)
+        except (BaseError, OSError) as error:
+            raise self._fault(name, "written", error) from error
+
+    def read_version(self, name: str) -> tuple[bytes, Version] | None:
+        """An object and its version; ``None`` when it is not there. Raises: StateFault"""
+        try:
+            found = obstore.get(self._store, name)
+            return bytes(found.bytes()), found.meta[self._by] or ""
+        except FileNotFoundError:
+            return None
+        except (BaseError, OSError) as error:
+            raise self._fault(name, "read", error) from error
+
+    def swap(self, name: str, version: Version | None, data: bytes) -> Version | None:
+        """Replace an object if it still has this version (``None``: if there is none); return the new version, or
+        ``None``. Raises: StateFault"""
+        try:
+            if version is None:
+                put = obstore.put(self._store, name, data, mode="create")
+            else:
+                wanted: UpdateVersion = {"version": version} if self._by == "version" else {"e_tag": version}
+                put = obstore.put(self._store, name, data, mode=wanted)
+        except (AlreadyExistsError, PreconditionError, FileNotFoundError):
+            # A request whose answer was lost is sent again, and then finds its own object.
+            there = self.read_version(name)
+            return there[1] if there is not None and there[0] == data else None
+        except (BaseError, OSError) as error:
+            raise self._fault(name, "written", error) from error
+        return put[self._by] or ""
+
+    def remove(self, name: str) -> None:
+        """Remove an object. Raises: StateFault"""
+        try:
+            obstore.delete(self._store, name)
+        except (BaseError, OSError) as error:
+            raise self._fault(name, "removed", error) from error
+
+    def _fault(self, name: str, what: str, error: Exception) -> StateFault:
+        return StateFault(f"{self.where(name)} cannot be {what}: {_first_line(error)}")
+
+
+@lru_cache(maxsize=16)
+def _open(state: StateUri) -> ObjectStore:
+    options = dict(state.options)
+    insecure = any(text.startswith("http://") for name, text in options.items() if "endpoint" in name)
+    try:
+        opened: ObjectStore = from_url(
+            state.uri,
+            config=options,  # type: ignore[call-overload]  # names by the job file; obstore refuses unknown ones
+            client_options={"timeout": TIMEOUT, "connect_timeout": TIMEOUT, "allow_http": insecure},
+            retry_config={"max_retries": _RETRIES, "retry_timeout": _RETRY_FOR},
+        )
+        return opened
+    except (BaseError, ValueError, TypeError) as error:
+        message = f"[job] state: {state} cannot be opened: {_first_line(error)}"
+        raise UsageError(message) from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0].strip()
+
+
+class ObjectLeaseStore:
+    """A lease in an object store, beside the state: ``<state>/<catalog>.<job>.lease.json``.
+
+    Swapped by the store's conditional writes. What a store does that ignores their conditions is tried before the
+    lease is taken.
+    """
+
+    def __init__(self, place: ObjectPlace, catalog: str, job: str) -> None:
+        self._place = place
+        self._name = f"{catalog}.{job}.lease.json"
+        self._tried = False
+        self.earlier: LeaseStore | None = None
+        self.where = place.where(self._name)
+
+    def read(self) -> tuple[LeaseRecord | None, bytes]:
+        """See ``LeaseStore``."""
+        with _sink_faults():
+            found = self._place.read_version(self._name)
+        if found is None:
+            return None, b""
+        try:
+            return msgspec.json.decode(found[0], type=LeaseRecord), found[1].encode()
+        except msgspec.DecodeError as error:
+            message = f"the lease {self.where} cannot be read: {error}"
+            raise SinkFault(message) from error
+
+    def swap(self, version: bytes, record: LeaseRecord) -> bytes | None:
+        """See ``LeaseStore``."""
+        with _sink_faults():
+            now = self._place.swap(self._name, version.decode() or None, msgspec.json.encode(record))
+        return None if now is None else now.encode()
+
+    def hold(self) -> bool:
+        """See ``LeaseStore``. Raises: SinkFault also where the store ignores the conditions of a write."""
+        if not self._tried:
+            with _sink_faults():
+                self._try()
+            self._tried = True
+        return True
+
+    def _try(self) -> None:
+        name = f"{self._name}.{uuid4().hex}.probe"
+        first = self._place.swap(name, None, b"1")
+        try:
+            second = None if first is None else self._place.swap(name, first, b"2")
+            if (
+                second is None
+                or self._place.swap(name, None, b"3") is not None
+                or self._place.swap(name, first, b"4") is not None
+            ):
+                message = (
+                    f"{self._place.where('')} ignores conditions of writes (If-Match, If-None-Match), so a second run "
+                    "of the job could not be kept out; keep `state` under [job] on a disk, or in another store"
+                )
+                raise SinkFault(message)
+        finally:
+            self._place.remove(name)
+
+    def let_go(self) -> None:
+        """See ``LeaseStore``."""
+
+
+@contextmanager
+def _sink_faults() -> Iterator[None]:
+    try:
+        yield
+    except StateFault as fault:
+        message = f"the lease: {fault}"
+        raise SinkFault(message) from fault
+
+
+__all__ = ["ObjectLeaseStore", "ObjectPlace", "Version"]

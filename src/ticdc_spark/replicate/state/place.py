@@ -1,0 +1,71 @@
+"""The files of a state, each replaced whole: in a folder, or in an object store."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Protocol
+
+from ticdc_spark.config.state import StateUri
+from ticdc_spark.durable import replace_file
+from ticdc_spark.errors import EnvironmentFault, UsageError
+
+
+class Place(Protocol):
+    """Where the files of a state are."""
+
+    def where(self, name: str) -> str:
+        """A file, for messages."""
+
+    def read(self, name: str) -> bytes | None:
+        """A whole file; ``None`` when it is not there. Raises: EnvironmentFault"""
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Write a file whole, or leave it as it was. Raises: EnvironmentFault"""
+
+
+class FolderPlace:
+    """See ``Place``: a folder, which is made when it is first written to."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def where(self, name: str) -> str:
+        """See ``Place``."""
+        return str(self._folder / name)
+
+    def read(self, name: str) -> bytes | None:
+        """See ``Place``."""
+        try:
+            return (self._folder / name).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            message = f"{self.where(name)} cannot be read: {error}"
+            raise EnvironmentFault(message) from error
+
+    def replace(self, name: str, data: bytes) -> None:
+        """See ``Place``."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            replace_file(self._folder / name, data)
+        except OSError as error:
+            message = f"{self.where(name)} cannot be written: {error}"
+            raise EnvironmentFault(message) from error
+
+
+def open_place(state: Path | StateUri) -> Place:
+    """Where a job's state is. Raises: UsageError for an object store whose options do not fit, and without obstore"""
+    if isinstance(state, Path):
+        return FolderPlace(state)
+    need_obstore(state)
+    from ticdc_spark.replicate.state.objects import ObjectPlace
+
+    return ObjectPlace(state)
+
+
+def need_obstore(state: StateUri) -> None:
+    """Raises: UsageError"""
+    if find_spec("obstore") is None:
+        raise UsageError(f"[job] state: {state} needs obstore: pip install 'ticdc-spark[object-store]'")
+
+
+__all__ = ["FolderPlace", "Place", "need_obstore", "open_place"]

@@ -1,0 +1,197 @@
+"""A state in an object store: its files, the job file's keys, and the lease by conditional writes."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.plain_store import PlainStore, plain_store
+from ticdc_spark.config.load import load_identity, load_job
+from ticdc_spark.config.state import StateUri
+from ticdc_spark.errors import EnvironmentFault, LeaseHeld, SinkFault, StateFault, UsageError
+from ticdc_spark.operate.status import job_status
+from ticdc_spark.replicate.run.heart import Heart
+from ticdc_spark.replicate.run.preflight import checks
+from ticdc_spark.replicate.run.retry import Patience
+from ticdc_spark.replicate.state.lease import acquire
+from ticdc_spark.replicate.state.lease_store import LeaseStore, lease_store, this_process
+from ticdc_spark.replicate.state.progress import Plan, Progress, Status
+from ticdc_spark.replicate.state.store import Store
+
+URI = "s3://bucket/state/shop"
+ME = this_process("shop")
+ELSEWHERE = msgspec.structs.replace(ME, host="elsewhere", machine="another")
+
+
+@pytest.fixture
+def server() -> Iterator[PlainStore]:
+    with plain_store() as started:
+        yield started
+
+
+@pytest.fixture
+def state(server: PlainStore) -> StateUri:
+    return StateUri(URI, tuple(sorted(server.options().items())))
+
+
+def lease_of(state: StateUri) -> LeaseStore:
+    return lease_store("s3://bucket/lake", "lake", "shop", state)
+
+
+def job_file(folder: Path, more: str, sink: str = "") -> Path:
+    (folder / "topic").mkdir(exist_ok=True)
+    file = folder / "job.toml"
+    file.write_text(
+        f'[job]\nname = "shop"\n{more}\n[source]\nkind = "files"\npath = "topic"\nprotocol = "simple"\n'
+        f'[sink]\nkind = "iceberg"\nwarehouse = "s3://bucket/lake"\n{sink}\n'
+    )
+    return file
+
+
+def test_what_is_written_is_read(state: StateUri, server: PlainStore) -> None:
+    store = Store(state)
+    assert store.load() is None and store.load_plan() is None and store.load_status() is None
+    progress, status = Progress(job="shop", batch=3, applied=7), Status(state="normal", at=1.0, started_at=1.0, pid=1)
+    store.save(progress)
+    store.save_plan(Plan(generation=1, batch=4, end_offsets=(("x", 0, 5),)))
+    store.save_status(status)
+    again = Store(state)
+    assert (again.load(), again.load_status()) == (progress, status)
+    found = again.load_plan()
+    assert found is not None and (found.batch, found.end_offsets) == (4, (("x", 0, 5),))
+    assert sorted(server.objects) == [f"/bucket/state/shop/{name}.json" for name in ("plan", "progress", "status")]
+
+
+def test_a_broken_object_is_named(state: StateUri, server: PlainStore) -> None:
+    server.objects["/bucket/state/shop/progress.json"] = b'{"job": '
+    with pytest.raises(EnvironmentFault, match=rf"^{URI}/progress\.json cannot be read: .*truncated"):
+        Store(state).load()
+
+
+def test_a_store_that_does_not_answer_is_waited_for(state: StateUri) -> None:
+    silent = StateUri(URI, tuple(sorted((dict(state.options) | {"endpoint": "http://127.0.0.1:9"}).items())))
+    with pytest.raises(StateFault, match=rf"^{URI}/progress\.json cannot be read: .*127\.0\.0\.1:9") as raised:
+        Store(silent).load()
+    patience = Patience(60)
+    assert patience.pause_after(raised.value) is None, "wrong from the start"
+    patience.worked()
+    assert patience.pause_after(raised.value)
+    with pytest.raises(StateFault, match=r"progress\.json cannot be written"):
+        Store(silent).save(Progress(job="shop"))
+    Heart(Store(silent)).trouble("the lake is away")  # what cannot be written down is no further error
+
+
+def test_an_answer_that_is_lost(state: StateUri, server: PlainStore) -> None:
+    server.lost_answers = 1
+    Store(state).save(Progress(job="shop", batch=3))
+    found = Store(state).load()
+    assert found is not None and found.batch == 3
+    server.lost_answers = 1
+    with acquire(lease_of(state), ME) as lease:
+        server.lost_answers = 1
+        lease.set_jvm(1)
+        lease.check()
+        server.lost_answers = 1
+    record, _ = lease_of(state).read()
+    assert record is not None and record.released and record.epoch == 1
+
+
+def test_a_second_run_is_kept_out(state: StateUri, server: PlainStore) -> None:
+    with acquire(lease_of(state), ME), pytest.raises(LeaseHeld, match=rf"{URI}/lake\.shop\.lease\.json is held by job"):
+        acquire(lease_of(state), ME)
+    with acquire(lease_of(state), ME) as lease:
+        assert lease.epoch == 2
+    assert [path for path in server.objects if "probe" in path] == []
+
+
+def test_an_owner_on_another_machine_is_watched(state: StateUri) -> None:
+    first = acquire(lease_of(state), ELSEWHERE, ttl=0.3)
+    with pytest.raises(LeaseHeld, match="stop it there first"):
+        acquire(lease_of(state), ME, commit_window=1.0)
+    first._stop.set()  # it is gone, and gives nothing back
+    first._thread.join()
+    with acquire(lease_of(state), ME, commit_window=0.2) as second:
+        assert second.epoch == 2
+        with pytest.raises(LeaseHeld, match="was taken by job 'shop'"):
+            first.check()
+        second.check()
+
+
+def test_of_several_at_once_one_has_it(state: StateUri) -> None:
+    barrier, won, lost = threading.Barrier(6), [], []
+
+    def take(number: int) -> None:
+        owner = msgspec.structs.replace(ELSEWHERE, host=f"host{number}", machine=f"machine{number}")
+        barrier.wait()
+        try:
+            won.append(acquire(lease_of(state), owner, ttl=0.6, commit_window=0.6))
+        except LeaseHeld:
+            lost.append(number)
+
+    threads = [threading.Thread(target=take, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(won), len(lost)) == (1, 5)
+    won[0].check()
+    won[0].release()
+
+
+def test_a_store_that_ignores_conditions_is_refused(state: StateUri, server: PlainStore) -> None:
+    server.careless = True
+    with pytest.raises(SinkFault, match="ignores conditions of writes") as raised:
+        acquire(lease_of(state), ME)
+    assert "keep `state` under [job] on a disk" in str(raised.value)
+    assert server.objects == {}, "nothing is left of it"
+
+
+def test_the_job_file_names_it(tmp_path: Path) -> None:
+    more = 'state = "s3://bucket/state/shop/"\n"state.endpoint" = "http://one:9000"\n"state.region" = "eu-west-1"'
+    sink = '"catalog.s3.endpoint" = "http://other:9000"\n"catalog.s3.secret-access-key" = "shop-secret-31"\n'
+    file = job_file(tmp_path, more, sink)
+    options = {"endpoint": "http://one:9000", "region": "eu-west-1", "secret_access_key": "shop-secret-31"}
+    for found in (load_job(file).state, load_identity(file).state):
+        assert found == StateUri(URI, tuple(sorted(options.items())))
+        assert str(found) == URI and "shop-secret-31" not in repr(found)
+    gcs = load_job(job_file(tmp_path, 'state = "gs://bucket/state"', sink)).state
+    assert gcs == StateUri("gs://bucket/state"), "the options of S3 are no concern of another store"
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (
+            'state = "hdfs://name:8020/state"',
+            r"\[job\] state: found 'hdfs://name:8020/state'; allowed: a path, or a URI",
+        ),
+        ('state = "s3://"', r"\[job\] state: found 's3://'; allowed: a path, or a URI with a bucket: s3, "),
+        ('state = "here"\n"state.region" = "x"', r"\[job\] state.region: is an option of an object store"),
+    ],
+)
+def test_what_cannot_be_is_an_error_of_the_job_file(tmp_path: Path, more: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        load_job(job_file(tmp_path, more))
+
+
+def test_an_option_that_there_is_not_is_named(tmp_path: Path) -> None:
+    job = load_job(job_file(tmp_path, f'state = "{URI}"\n"state.regoin" = "x"'))
+    with pytest.raises(UsageError, match=rf"\[job\] state: {URI} cannot be opened: .*'regoin'"):
+        Store(job.state)
+
+
+def test_status_and_check_look_there(tmp_path: Path, server: PlainStore) -> None:
+    keys = "\n".join(f'"state.{name}" = "{value}"' for name, value in server.options().items())
+    file = job_file(tmp_path, f'state = "{URI}"\n{keys}')
+    identity, job = load_identity(file), load_job(file)
+    assert job_status(identity).state == "pending"
+    with acquire(lease_of(identity.state), this_process("shop")):  # type: ignore[arg-type]
+        heart = Heart(Store(identity.state))
+        heart.beat("land", 1)
+        assert job_status(identity).state == "normal"
+        found = {checked.what: checked for checked in checks(job)}
+        assert isinstance(found["lease"].error, LeaseHeld)
+    found = {checked.what: checked for checked in checks(job)}
+    assert found["state"].found == f"{URI}, which answers" and found["lease"].error is None
