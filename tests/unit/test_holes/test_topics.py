@@ -362,3 +362,27 @@ def test_rows_of_a_name_whose_rename_lies_in_an_unread_topic_mark_the_table_that
     is_whole = shop.rows("t") == [(1, 2), (2, 2)]
     assert shop.condition("t") == ("clean" if is_whole else "diverged")
     assert shop.rows("u") is None
+
+
+@BATCHES
+@pytest.mark.parametrize("through", [True, False])
+def test_a_table_that_takes_a_name_late_which_the_source_gave_up_since_is_marked(through: bool, rows: int) -> None:
+    """Seed 8552105: the RENAME that gave the name up was applied before the topic was read that has the one to it."""
+    shop = Shop(topic_per_table=True, topics=("cdc_shop_b",))
+    shop.sql("CREATE TABLE w (id INT PRIMARY KEY)")
+    shop.insert("w", id="7")
+    shop.sql(f"RENAME TABLE w TO {'q' if through else 'b'}")
+    if through:
+        shop.sql("RENAME TABLE q TO b")
+    shop.insert("b", id="1")
+    shop.sql("RENAME TABLE b TO c")
+    shop.watermark()
+    shop.run()
+    assert (shop.rows("c"), shop.condition("c")) == ([(1,)], "unverified")
+    shop.configure(topics=None)
+    for _ in range(3):
+        shop.watermark()
+        shop.run(rows)
+    left = {name: shop.condition(name) for name in ("w", "q", "b") if shop.rows(name) is not None}
+    assert left and set(left.values()) == {"diverged"}
+    assert shop.condition("c") == "unverified", "it lacks the older rows"

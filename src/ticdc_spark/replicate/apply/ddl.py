@@ -16,7 +16,7 @@ from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import OLD_VALUES, stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.commits import commits_of, with_columns_before
-from ticdc_spark.replicate.apply.rename import is_begun, rename, set_aside
+from ticdc_spark.replicate.apply.rename import is_begun, passed_by, rename, set_aside
 from ticdc_spark.replicate.plan.evolve import (
     Action,
     Alter,
@@ -325,6 +325,9 @@ def _create_missing(
         topics=before.topics if before else (),
     )
     state = misshapen(state, ts, why) if why else state
+    if given_up := passed_by(before, ts):
+        log.warning("`%s`.`%s`: %s", *name, given_up)
+        state = diverged(state, ts, given_up)
     if before is not None and before.table is None and before.diverged_since is not None and not empty:
         state = diverged(state, before.diverged_since, before.diverged_why)
     columns = work.batch.columns(table)

@@ -84,6 +84,9 @@ def _move(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: in
     if there is not None and there.table is None and there.diverged_since is not None:
         # Messages of its new name were left out before it had that name here.
         meant = diverged(meant, there.diverged_since, there.diverged_why)
+    if given_up := passed_by(there, ts):
+        log.warning("`%s`.`%s`: %s", *new, given_up)
+        meant = diverged(meant, ts, given_up)
     if work.mark(old) < mark:
         work.commit(meant, mark, mark[0], lambda stamp: work.batch.sink.stamp(old, stamp))
         failpoints.point("intent")
@@ -93,6 +96,17 @@ def _move(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: in
     work.gone(old)
     work.stamps[new] = stamp
     work.known[new] = msgspec.structs.replace(meant, schema=new[0], name=new[1], mark=mark)
+
+
+def passed_by(state: TableState | None, ts: int) -> str:
+    """Why a table is another one than the source's that takes its name by a DDL which is older than one that gave up
+    the name, and that was applied before it; ``""``: there is no such DDL."""
+    if state is None or not state.dropped or state.kept or state.ddl_ts <= ts:
+        return ""
+    return (
+        f"it took this name at {ts}, which was read after the DDL at {state.ddl_ts} that gave up the name: the source "
+        "has no such table by now, or another one"
+    )
 
 
 def set_aside(work: TimelineWork, name: TableName) -> None:
@@ -138,4 +152,4 @@ def _names(state: TableState, old: TableName) -> tuple[TableName, ...]:
     return state.was if state.was[-1:] == (old,) else (*state.was, old)
 
 
-__all__ = ["is_begun", "rename", "set_aside", "was_set_aside"]
+__all__ = ["is_begun", "passed_by", "rename", "set_aside", "was_set_aside"]
