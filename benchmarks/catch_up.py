@@ -40,7 +40,11 @@ _HEADINGS = (
 class CatchUp:
     """One workload: its topic, where lakes are made, what was found."""
 
-    def __init__(self, spark: SparkSession, topic: RecordedAccounts, batch_rows: int, folder: Path) -> None:
+    def __init__(
+        self, spark: SparkSession, topic: RecordedAccounts, batch_rows: int, folder: Path, more: str = ""
+    ) -> None:
+        """``more``: of the job file, behind the keys of the sink."""
+        self.more = more
         self.spark = spark
         self.topic = topic
         self.batch_rows = batch_rows
@@ -56,9 +60,9 @@ class CatchUp:
         folder = self.folder / name
         topic = folder / "topic"
         link_topic(self.topic.before, topic)
-        loop.run(load_job(write_job(folder, topic, _LOAD_ROWS, writer=writer)), once=True)
+        loop.run(load_job(write_job(folder, topic, _LOAD_ROWS, writer=writer, more=self.more)), once=True)
         link_topic(self.topic.changes, topic)
-        job = load_job(write_job(folder, topic, self.batch_rows, writer=writer))
+        job = load_job(write_job(folder, topic, self.batch_rows, writer=writer, more=self.more))
         phases = self.phases[name] = {}
         with shown(name, self.found), phases_of(phases):
             summary = loop.run(job, once=True)
@@ -132,6 +136,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--mix", choices=("update-heavy", "insert-only"), default="update-heavy")
     parser.add_argument("--scattered", action="store_true", help="keys all over BIGINT, instead of rising")
     parser.add_argument("--writer", choices=("python", "spark"), action="append", help="of [job]")
+    parser.add_argument("--format-version", type=int, choices=(2, 3), default=2, help="of our tables")
     parser.add_argument("--without-baseline", action="store_true")
     parser.add_argument("--cache", type=Path, default=Path(".cache/bench"), help="where topics are kept")
     return parser.parse_args()
@@ -154,11 +159,12 @@ def main() -> None:
     topic, first = recorded_accounts(config, arguments.cache), recorded_accounts(small, arguments.cache)
     spark = open_session("bench", {"spark.sql.extensions": EXTENSIONS}, coordinates("iceberg", "sqlite"))
     spark.sparkContext.setLogLevel("ERROR")
+    more = f"[sink.table-properties]\nformat-version = {arguments.format_version}\n"
     with tempfile.TemporaryDirectory(prefix="ticdc-bench-") as folder:
         print("warming up", file=sys.stderr)
-        _run(CatchUp(spark, first, 20_000, Path(folder, "warm-up")), arguments)
+        _run(CatchUp(spark, first, 20_000, Path(folder, "warm-up"), more), arguments)
         print("measuring", file=sys.stderr)
-        bench = CatchUp(spark, topic, arguments.batch_rows, Path(folder, "measured"))
+        bench = CatchUp(spark, topic, arguments.batch_rows, Path(folder, "measured"), more)
         _run(bench, arguments)
     master = spark.sparkContext.master
     print(
