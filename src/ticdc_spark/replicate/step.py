@@ -22,7 +22,7 @@ from ticdc_spark.replicate.modes.arrival import batch_ordinal
 from ticdc_spark.replicate.modes.base import Advanced, LandedBatch, ModeName
 from ticdc_spark.replicate.modes.choose import MODES, of_job
 from ticdc_spark.replicate.modes.commit import DROPPED_KEPT_MS, counted_off, forget_before, forgotten_by
-from ticdc_spark.replicate.plan.catch_up import bounds_behind, with_dropped
+from ticdc_spark.replicate.plan.catch_up import behind_before, bounds_behind, with_dropped
 from ticdc_spark.replicate.plan.holds import bounds_of
 from ticdc_spark.replicate.plan.offsets import choose_offsets, first_offsets, lagging, may_advance
 from ticdc_spark.replicate.plan.reach import with_new_partitions, without_beginning
@@ -245,6 +245,8 @@ class Steps:
         refused = () if decided.refused is None else (decided.refused,)
         bounds, held = bounds_of(states, decided.ddls, behind, refused)
         ddls = _without(decided.ddls, held)
+        # Also one that a DDL holds which waits for another table.
+        still = {name for name, bound in bounds.items() if name in behind or bound < decided.resolved}
         batch = Batch(
             job=self.job,
             sink=self.sink,
@@ -259,8 +261,7 @@ class Steps:
             schemas=_schemas(progress, decided.ddls),
             now=self.clock(),
             job_applied=0 if decided.mode == "arrival" else self.progress.applied,
-            # Also one that a DDL holds which waits for another table.
-            behind=frozenset(name for name, bound in bounds.items() if name in behind or bound < decided.resolved),
+            behind=frozenset(still | behind_before(self.progress, decided.ddls)),
             all_behind=decided.resolved < progress.reached and decided.mode != "arrival",
             topics=topics_of(progress),
             unread=unread_names(progress.unread, ddls) | doubted_tables(progress),
@@ -274,7 +275,7 @@ class Steps:
         states, _ = mark_new(states, progress.tables, decided.skipped, progress.skipped, ddls, arrival=batch.arrival)
         states = without_beginning(self.progress, states, progress.partitions)
         if not batch.arrival:
-            states = _with_behind(mark_doubted(states, progress), batch.behind)
+            states = _with_behind(mark_doubted(states, progress), still)
         before = {(table.schema, table.name): table for table in self.progress.tables}
         changed = [name for name, state in states.items() if _is_judged(before.get(name), state)]
         changed += [name for name, state in states.items() if result.states.get(name) != state]

@@ -318,3 +318,30 @@ def test_a_table_that_was_catching_up_when_the_state_was_lost_and_is_renamed_is_
     shop.watermark()
     shop.run()
     assert (shop.rows("later"), shop.condition("later")) == ([(1,)], "diverged")
+
+
+@pytest.mark.parametrize("at", ["apply rows", "stamp shop.late", "rename shop.late", "stamp shop.later"])
+@pytest.mark.parametrize("after", [False, True])
+def test_a_state_that_is_lost_again_in_the_batch_in_which_a_table_catches_up_loses_no_rename(
+    at: str, after: bool
+) -> None:
+    """Seed 8721960: the stamp counted the table as one that had gone as far as the others, and the RENAME after it as
+    applied."""
+    shop = table(topic_per_table=True)
+    late = shop.change("CREATE TABLE late (id INT PRIMARY KEY)")
+    first = shop.row("insert", (SCHEMA, "late"), {"id": "1"})
+    low = shop.tick()
+    second = shop.row("insert", (SCHEMA, "late"), {"id": "2"})
+    rename = shop.change("RENAME TABLE late TO later")
+    catch_up(shop, late, first, low)
+    shop.send_row(second)
+    shop.send_ddl(rename)
+    shop.watermark()
+    shop.dies(at, after=after)
+    shop.lose_state()
+    shop.watermark()
+    shop.run()
+    shop.watermark()
+    shop.run()
+    assert shop.rows("late") is None
+    assert shop.rows("later") == [(1,), (2,)] or shop.condition("later") == "diverged"

@@ -203,8 +203,14 @@ def _is_replay(
         return False
     named = tables_of(change)
     if ts <= progress.replay_below:
-        return not any(name in states and name in behind and states[name].applied < ts for name in named)
+        return not any(name in states and name in behind and _may_lack(states[name], ts) for name in named)
     return not any(name not in states or states[name].applied < ts for name in named)
+
+
+def _may_lack(state: TableState, ts: int) -> bool:
+    """Whether a DDL is to be applied to a table, by what its mark says; of its very commit_ts the mark may be that of
+    the rows before it, or of a part of it. What is done of it, it passes over."""
+    return state.applied < ts or state.applied == ts == state.mark[0]
 
 
 def waiting_rows(
