@@ -107,7 +107,8 @@ def _judge(
         past = world.ticdc.sent[uid].names - {name}
         if seen is None and uid in world.ticdc.mangled and past and not any(map(world.wanted, past)):
             return None
-        if seen is None and uid in world.ticdc.mangled and not final:
+        unseen = seen is None or seen.condition == "dropped"  # an older table of its name
+        if unseen and uid in world.ticdc.mangled and not final:
             return None  # Perhaps nothing else of it was read so far.
         detail = f"{name} has {len(live.rows)} rows at {view.applied} and is not in the lake; {condition}"
         return Finding(kind="lost table", where=condition, detail=detail)

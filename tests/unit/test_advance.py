@@ -290,3 +290,17 @@ def test_the_first_row_of_a_block_counts() -> None:
     assert {known.key: known.since for known in first.schemas} == {"#b": 100, "#c": 50}
     again = fold(first, block(90), block(400)).progress
     assert {known.key: (known.since, known.table.version) for known in again.schemas}["#b"] == (90, 90)
+
+
+def test_a_batch_that_is_tried_again_with_lower_watermarks_lets_no_table_go_further_than_the_first_try() -> None:
+    """Seed 8760664: a partition was added between the tries; the first one's resolved ts counts, for all but a table
+    that is behind."""
+    both = fold(EMPTY, watermark(100), watermark(0, 1), ends=TWO).progress
+    again = (watermark(10, offset=11), ddl(20, "CREATE TABLE `a` (id INT)", offset=12))
+    ends = TWO | {("t", 0): 13}
+    idle = replace(LIVE, now=NOW + 100)
+    first = fold(both, *again, ends=ends, rules=idle)
+    assert first.resolved == 99 and [one.name for one in first.progress.catching_up] == ["a"]
+    ends |= {("t", 2): 0}
+    second = fold(both, *again, ends=ends, rules=replace(idle, floor=99))
+    assert second.resolved == 0 and [one.name for one in second.progress.catching_up] == ["a"]

@@ -86,7 +86,11 @@ class Decider:
         Raises: RejectedMessage, LateRow, DecisionNeeded, EnvironmentFault, SinkFault, SourceFault, RegistryFault
         """
         rules = Rules(
-            idle_timeout=self.job.idle_partition_timeout, bounded=self.bounded, until_ts=self.until_ts, now=now
+            idle_timeout=self.job.idle_partition_timeout,
+            bounded=self.bounded,
+            until_ts=self.until_ts,
+            now=now,
+            floor=plan.resolved or 0,
         )
         controls, skipped = skipped_of(landed.controls)
         filtered = msgspec.structs.replace(landed, controls=leave_out(controls, self.job.tables))

@@ -26,6 +26,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """A run to an end: a partition that is consumed to its end is idle at once."""
     until_ts: int | None = None
     now: float
+    floor: int = 0
+    """The resolved ts of a try of the batch that was interrupted: it goes at least as far again."""
 
 
 class LandedBatch(msgspec.Struct, frozen=True, kw_only=True):

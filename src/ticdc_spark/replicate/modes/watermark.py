@@ -73,11 +73,12 @@ def advance(
     if missing:
         first = min(missing, key=lambda rows: rows.min_ts)
         hold = Hold(kind="schema", what=describe_missing(first), since=progress.schema_wait_since or rules.now)
+    furthest = max(resolved, rules.floor)
     ended = rules.bounded and all(end_offsets.get(place, 0) >= end for place, end in latest_offsets.items())
     advanced = msgspec.structs.replace(
         begun,
         partitions=partitions,
-        catching_up=catching_up(progress, ordered, partitions, resolved, waits, ended=ended),
+        catching_up=catching_up(progress, ordered, partitions, furthest, waits, ended=ended),
         hold=hold,
         schema_wait_since=(progress.schema_wait_since or rules.now) if missing else 0.0,
         replays=progress.replays + replays,

@@ -57,7 +57,7 @@ def mark_missing(progress: Progress, wanted: Callable[[str, str], bool]) -> Prog
         return progress
     if any(state.watermark <= progress.replay_below and not state.idle for state in progress.partitions):
         return progress
-    known: set[TableName] = {(table.schema, table.name) for table in progress.tables}
+    known: dict[TableName, TableState] = {(table.schema, table.name): table for table in progress.tables}
     dropped = {one.schema: one.gone for one in progress.past if not one.name}
     missing = [
         TableState(
@@ -73,10 +73,18 @@ def mark_missing(progress: Progress, wanted: Callable[[str, str], bool]) -> Prog
         for one in progress.past
         if one.name
         and one.born >= max(one.gone, dropped.get(one.schema, 0), 1)
-        and (one.schema, one.name) not in known
+        and not _is_known(known.get((one.schema, one.name)), one)
         and wanted(one.schema, one.name)
     ]
-    return msgspec.structs.replace(progress, tables=(*progress.tables, *missing)) if missing else progress
+    if not missing:
+        return progress
+    tables = known | {(table.schema, table.name): table for table in missing}
+    return msgspec.structs.replace(progress, tables=tuple(tables.values()))
+
+
+def _is_known(state: TableState | None, one: PastName) -> bool:
+    """Whether a table is the one that has the name last: one that is gone may have had it before."""
+    return state is not None and not (state.dropped and not state.kept and state.ddl_ts < one.born)
 
 
 __all__ = ["mark_missing", "with_past"]
