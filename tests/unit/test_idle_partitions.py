@@ -73,3 +73,14 @@ def test_a_message_of_a_partition_begins_the_time_anew() -> None:
 def test_without_any_watermark_nothing_is_resolved_and_that_is_reported() -> None:
     nothing = _step(Progress(job="j"), 0.0)
     assert nothing.resolved == 0 and "no partition has had a watermark" in nothing.progress.hold.what
+
+
+def test_a_partition_to_which_older_messages_are_sent_again_is_not_idle_while_its_watermarks_come() -> None:
+    """Its rows between its own watermark and the others' are still to come: they would be late."""
+    progress = _step(Progress(job="j"), 0.0, _watermark(13, 0), _watermark(10, 1)).progress
+    for second in range(30, 300, 30):
+        again = _step(progress, second, _watermark(second // 30, 0), _watermark(second // 30, 1))
+        assert again.resolved == 9 and not any(one.idle for one in again.progress.partitions)
+        progress = again.progress
+    assert _step(progress, 299.0).resolved == 9
+    assert _step(_step(progress, 300.0).progress, 361.0).resolved == 12, "when nothing comes any more"

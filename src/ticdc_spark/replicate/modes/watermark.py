@@ -126,7 +126,7 @@ def read_partitions(
         if reaches:
             reaches, again = reached(of_cut.get(place, ()), state)
         watermark, end = marks.get(place, state.watermark), end_offsets.get(place, state.offset)
-        rose = watermark > state.watermark
+        heard = place in marks  # also a lower one: what is sent again comes to where it was
         states[place] = msgspec.structs.replace(
             state,
             offset=end,
@@ -135,8 +135,8 @@ def read_partitions(
             again=again,
             # What was read a moment ago may be of a partition that awoke, with its next watermark on the way: once,
             # as what others write there, without watermarks, must not hold everything for ever.
-            behind_since=0.0 if rose or (end > state.offset and not state.stirred) else state.behind_since,
-            stirred=not rose and (state.stirred or (end > state.offset and state.behind_since > 0)),
+            behind_since=0.0 if heard or (end > state.offset and not state.stirred) else state.behind_since,
+            stirred=not heard and (state.stirred or (end > state.offset and state.behind_since > 0)),
         )
     rows = (event.summary.max_ts for event in controls if isinstance(event, RowsRead))
     newest = max((progress.newest, *rows, *(state.watermark for state in states.values())))
