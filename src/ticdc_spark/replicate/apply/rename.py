@@ -12,7 +12,7 @@ from ticdc_spark import failpoints
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
-from ticdc_spark.replicate.state.conditions import diverged
+from ticdc_spark.replicate.state.conditions import diverged, misshapen
 from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 
@@ -34,13 +34,17 @@ def rename(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: i
         # The lake does not have the table that comes; the one that was kept under its name is another.
         set_aside(work, new)
         work.put(TableState(schema=new[0], name=new[1], applied=ts, dropped=True, topics=taken.topics))
-    if NO_MARK < work.mark(new) < (at, step + 1):
-        state = work.state(new)
-        assert state is not None, "it is in the lake"
+    state = work.state(new)
+    if state is not None and work.mark(new) == mark and state.was[-1:] == (old,):
         named = msgspec.structs.replace(state, schema=new[0], name=new[1], was=_names(state, old), ddl_ts=ts)
         named = msgspec.structs.replace(named, applied=max(ts, named.applied))
         work.commit(named, (at, step + 1), at, lambda stamp: work.batch.sink.stamp(new, stamp))
         failpoints.point("stamp")
+    elif state is not None and NO_MARK < work.mark(new) < mark:
+        # The one that has the name in the lake had it before, and what took it away there did not come.
+        why = f"RENAME TABLE at {ts} gave this name to another table, which was `{old[0]}`.`{old[1]}` and is not here"
+        log.warning("`%s`.`%s`: %s", *new, why)
+        work.put(misshapen(state, ts, why))
     elif work.mark(new) == NO_MARK and before is not None and before.table is not None and not before.dropped:
         # A later DDL dropped it, before a restart.
         work.put(msgspec.structs.replace(before, schema=new[0], name=new[1], applied=ts, was=_names(before, old)))

@@ -12,6 +12,7 @@ from ticdc_spark.replicate.apply.rejects import Quarantined
 from ticdc_spark.replicate.apply.rename import was_set_aside
 from ticdc_spark.replicate.plan.evolve import Alter, Drop, DropDatabase, Leave, names
 from ticdc_spark.replicate.plan.timeline import Ddl, Rows, Step
+from ticdc_spark.replicate.state.conditions import diverged
 from ticdc_spark.replicate.state.progress import QueuedDdl, TableState
 from ticdc_spark.sinks.mark import NO_MARK
 
@@ -116,8 +117,23 @@ def _work(
             _quarantine(work, line, str(reason))
             left = tuple(step.queued for step in line[at:] if isinstance(step, Ddl))
             break
+    else:
+        _note_missing(work)
     work.settle()
     return _result(work, left)
+
+
+def _note_missing(work: TimelineWork) -> None:
+    """Mark the tables that the DDLs of a timeline left to the source, and that the lake does not have: the DDLs came
+    in another order, as some of them stood in topics that were read late."""
+    for name, stamp in work.stamps.items():
+        state = work.known.get(name)
+        if stamp is not None or state is None or state.table is None or state.dropped or state.load is not None:
+            continue
+        why = "DDLs came in another order than the source ran them, and the lake does not have the table"
+        lost = TableState(schema=name[0], name=name[1], applied=state.applied, topics=state.topics, rows=state.rows)
+        first = state.applied if state.diverged_since is None else state.diverged_since
+        work.known[name] = diverged(lost, first, state.diverged_why or why)
 
 
 def _doomed(work: TimelineWork, name: TableName, later: Sequence[Step]) -> bool:
@@ -132,7 +148,7 @@ def _doomed(work: TimelineWork, name: TableName, later: Sequence[Step]) -> bool:
                 return was_set_aside(work, name, step.mark)
             case Drop() | DropDatabase() if now in names(step.action, {now: None}):
                 kept = job.drop_table == "keep" or is_skipped(job, step.queued.change)
-                return not kept or was_set_aside(work, name, step.mark)
+                return not kept or was_set_aside(work, name, step.mark) or _is_away(work, name)
             case Alter() if step.action.old == now != (step.action.table.schema, step.action.table.name):
                 if is_skipped(job, step.queued.change):
                     return False
@@ -140,6 +156,13 @@ def _doomed(work: TimelineWork, name: TableName, later: Sequence[Step]) -> bool:
                 if work.mark(name) == NO_MARK and work.mark(now) >= step.mark:
                     return True
     return False
+
+
+def _is_away(work: TimelineWork, name: TableName) -> bool:
+    """Whether the lake had a table before the batch and has it no more: a try that was interrupted dropped it, when
+    the job file did not say yet that it stays."""
+    before = work.promised.get(name)
+    return work.mark(name) == NO_MARK and before is not None and before.mark != NO_MARK and not before.dropped
 
 
 def _quarantine(work: TimelineWork, line: Sequence[Step], reason: str) -> None:

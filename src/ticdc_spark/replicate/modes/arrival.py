@@ -22,6 +22,7 @@ from ticdc_spark.replicate.modes.waiting import describe_missing
 from ticdc_spark.replicate.modes.watermark import read_partitions, seen_tables, waiting_rows
 from ticdc_spark.replicate.plan.evolve import action, names
 from ticdc_spark.replicate.plan.holds import Bounds
+from ticdc_spark.replicate.plan.names import tables_before_and_after
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl, Rows, Step, identity, timelines
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, bound_of_schemas, is_block, known_schemas
 from ticdc_spark.replicate.state.progress import (
@@ -130,7 +131,10 @@ def _ddls(
         if not isinstance(event, DdlRead):
             continue
         change = event.change
-        if change.commit_ts <= last_ddl_ts.get((change.schema, change.name), 0):
+        before, after = tables_before_and_after(change)
+        # A RENAME of a topic that is read late may be older than the last DDL of one of its two names only.
+        named = {(change.schema, change.name), *(before | after if before - after and after - before else ())}
+        if all(change.commit_ts <= last_ddl_ts.get(name, 0) for name in named):
             replays += 1
             continue
         if identity(change) not in queue:
@@ -191,7 +195,8 @@ def committed_arrived(
             last_ddl_ts[name] = max(last_ddl_ts.get(name, 0), change.commit_ts)
     at = batch_ordinal(progress.generation, batch)
     before = {(table.schema, table.name): table.applied for table in progress.tables}
-    done = committed(progress, batch, states, bound, now, keep, left)
+    newest = max([progress.newest, progress.applied, *last_ddl_ts.values()])
+    done = committed(progress, batch, states, bound, now, keep, left, newest=newest)
     tables = []
     for table in done.tables:
         name = (table.schema, table.name)

@@ -29,12 +29,15 @@ def committed(
     now: float,
     keep: float,
     left: Sequence[QueuedDdl] = (),
+    *,
+    newest: int | None = None,
 ) -> Progress:
     """The progress after a batch that brought ``states`` to ``resolved``. ``left``: DDLs that still wait.
 
-    ``keep``: seconds for which the change log is kept.
+    ``keep``: seconds for which the change log is kept; ``newest``: the commit_ts that was reached, unless it is
+    ``resolved``.
     """
-    oldest = tso_physical_ms(resolved) - DROPPED_KEPT_MS
+    oldest = tso_physical_ms(resolved if newest is None else newest) - DROPPED_KEPT_MS
     bounds, _ = bounds_of(states, (), bounds_behind(progress), left)
     tables = tuple(
         _moved(state, min(resolved, bounds.get((state.schema, state.name), resolved)))
