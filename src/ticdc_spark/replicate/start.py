@@ -111,6 +111,8 @@ def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: Pr
         applied,
     )
     unread = {(table.schema, table.name): unread_topics(table, beginning, newest + 1) for table in tables}
+    idle = {topic for table in tables if table.job_applied == applied for topic in table.idle_topics}
+    tables = [_passed_over(table, sorted(idle & {*table.topics})) for table in tables]
     promised = tuple(_promised(table, applied, unread[table.schema, table.name], newest + 1) for table in tables)
     needs = tuple(sorted((topic, partition, applied) for topic, partition in beginning))
     return Progress(
@@ -153,6 +155,15 @@ def _catches_up(table: TableState, generation: int) -> bool:
     if table.dropped or table.quarantined or table.load:
         return False
     return table.behind or not is_arrival(table, generation)
+
+
+def _passed_over(table: TableState, topics: Sequence[str]) -> TableState:
+    """A table after the state was lost. ``topics``: of its topics those with a partition that was passed over, since no
+    watermark had come for long: rows of it that had not come count as replays now."""
+    if not topics:
+        return table
+    why = f"a partition of topic {topics[0]} was passed over when the state was lost: rows of it may be missing"
+    return diverged(table, table.mark[0], why)
 
 
 def _promised(table: TableState, applied: int, unread: Sequence[str], generation: int) -> TableState:

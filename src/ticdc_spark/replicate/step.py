@@ -24,7 +24,7 @@ from ticdc_spark.replicate.modes.choose import MODES, of_job
 from ticdc_spark.replicate.modes.commit import DROPPED_KEPT_MS, counted_off, forget_before, forgotten_by
 from ticdc_spark.replicate.plan.catch_up import behind_before, bounds_behind, with_dropped
 from ticdc_spark.replicate.plan.holds import bounds_of
-from ticdc_spark.replicate.plan.offsets import choose_offsets, first_offsets, lagging, may_advance
+from ticdc_spark.replicate.plan.offsets import choose_offsets, first_offsets, idle_topics, lagging, may_advance
 from ticdc_spark.replicate.plan.reach import with_new_partitions, without_beginning
 from ticdc_spark.replicate.plan.source_check import check_source, source_notes
 from ticdc_spark.replicate.plan.timeline import identity
@@ -263,6 +263,7 @@ class Steps:
             job_applied=0 if decided.mode == "arrival" else self.progress.applied,
             behind=frozenset(still | behind_before(self.progress, decided.ddls)),
             all_behind=decided.resolved < progress.reached and decided.mode != "arrival",
+            idle_topics=() if self.bounded else idle_topics(progress),
             topics=topics_of(progress),
             unread=unread_names(progress.unread, ddls) | doubted_tables(progress),
         )

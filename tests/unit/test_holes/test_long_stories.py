@@ -295,3 +295,17 @@ def test_a_message_that_is_skipped_marks_its_table_whatever_waited_for_it(
     shop.watermark()
     shop.run()
     assert shop.condition("t") == "clean"
+
+
+def test_a_drop_that_was_done_before_the_tables_were_to_stay_does_not_stop_the_job() -> None:
+    """Seed 8816239: the try that was interrupted dropped the table; rows of the same batch were to be applied to it."""
+    shop = table()
+    shop.sql("TRUNCATE TABLE t")
+    shop.insert("t", id="5", v="x")
+    shop.sql("DROP TABLE t")
+    shop.watermark()
+    shop.dies("drop", after=True)
+    assert shop.rows("t") is None
+    shop.configure(drop_table="keep")
+    shop.run()
+    assert shop.condition("t") == "dropped"

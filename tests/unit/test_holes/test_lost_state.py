@@ -345,3 +345,31 @@ def test_a_state_that_is_lost_again_in_the_batch_in_which_a_table_catches_up_los
     shop.run()
     assert shop.rows("late") is None
     assert shop.rows("later") == [(1,), (2,)] or shop.condition("later") == "diverged"
+
+
+def test_a_state_that_is_lost_while_a_partition_is_passed_over_marks_the_tables_of_its_topic() -> None:
+    """Seed 8831544: what comes of the partition later, below what the others had reached, counted as replays."""
+    shop = table(topic_per_table=True)
+    shop.sql("CREATE TABLE u (id INT PRIMARY KEY)")
+    shop.watermark()
+    shop.run()
+    hanging = shop.row("insert", (SCHEMA, "t"), {"id": "9", "v": "late"})
+    shop.insert("u", id="1")
+    shop.watermark("cdc_shop_u")
+    shop.run()
+    shop.clock.advance(3600.0)
+    shop.run()
+    shop.insert("u", id="2")
+    shop.insert("t", id="8", v="x")
+    shop.watermark("cdc_shop_u")
+    shop.run()
+    shop.clock.advance(3600.0)
+    shop.run()
+    assert shop.rows("t") == [(1, "a"), (8, "x")]
+    shop.lose_state()
+    shop.send_row(hanging)
+    for _ in range(2):
+        shop.watermark()
+        shop.run()
+    assert shop.rows("t") == [(1, "a"), (8, "x"), (9, "late")] or shop.condition("t") == "diverged"
+    assert (shop.rows("u"), shop.condition("u")) == ([(1,), (2,)], "clean")

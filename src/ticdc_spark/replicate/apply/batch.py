@@ -56,6 +56,8 @@ class Batch:
     """Tables that catch up with the others: what all tables had applied says nothing of them."""
     all_behind: bool = False
     """The state is an older copy: every table that is written now is behind those that wait to be written again."""
+    idle_topics: tuple[str, ...] = ()
+    """Topics with a partition that is passed over, as it has had no watermark for long."""
     topics: Mapping[TableName, Collection[str]] = field(default_factory=dict)
     """The topics of what waits for tables: one that is new has not noted them yet."""
 
@@ -122,7 +124,8 @@ class Batch:
         """A stamp of this job: ``mark``, and what the table is then."""
         name = (state.schema, state.name)
         topics = tuple(sorted({*state.topics, *self.topics.get(name, ())}))
-        held = msgspec.structs.replace(state, **_VOLATILE, topics=topics, behind=self.all_behind or name in self.behind)
+        behind = self.all_behind or name in self.behind
+        held = msgspec.structs.replace(state, **_VOLATILE, topics=topics, behind=behind, idle_topics=self.idle_topics)
         about = msgspec.json.encode(held).decode()
         return Stamp(self.job.name, mark, applied_before, about, self.job_applied)
 

@@ -53,4 +53,10 @@ def may_advance(job: Job, progress: Progress, *, bounded: bool, mode_known: bool
     return any(not state.behind_since or now - state.behind_since >= timeout for state in behind)
 
 
-__all__ = ["choose_offsets", "first_offsets", "lagging", "may_advance"]
+def idle_topics(progress: Progress) -> tuple[str, ...]:
+    """The topics with a partition that had watermarks, and is passed over since it has had none for long: if it has
+    rows yet below what the others had reached, they are late."""
+    return tuple(sorted({state.topic for state in progress.partitions if state.idle and state.watermark}))
+
+
+__all__ = ["choose_offsets", "first_offsets", "idle_topics", "lagging", "may_advance"]

@@ -115,6 +115,8 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
     """In the midst of a DDL of a misshapen or an adopted table: the lake's columns before it, name and type."""
     behind: bool = False
     """At its last commit it was behind the others (see ``CatchUp``): it may lack what all tables had applied then."""
+    idle_topics: tuple[str, ...] = ()
+    """At its last commit the job went on without watermarks of partitions of these topics."""
     load: Load | None = None
     """The full read that is under way."""
     settles: int = 0
