@@ -10,7 +10,7 @@ from ticdc_spark.replicate.plan.catch_up import bounds_behind
 from ticdc_spark.replicate.plan.holds import Bounds, bounds_of
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.schemas.history import forget_schemas
-from ticdc_spark.replicate.schemas.sql_ddl import is_like
+from ticdc_spark.replicate.schemas.sql_ddl import model_of
 from ticdc_spark.replicate.state.progress import BatchTime, PendingRows, Progress, QueuedDdl, TableState
 
 DROPPED_KEPT_MS = 30 * 86_400_000
@@ -50,7 +50,7 @@ def committed(
         applied=resolved,
         tables=tables,
         pending=_still_waiting(progress.pending, bounds, resolved),
-        ddls=_still_queued(progress.ddls, left, resolved),
+        ddls=_still_queued(progress.ddls, left, resolved, bounds_behind(progress)),
         batch_times=_times(progress.batch_times, batch, now, keep, progress.newest),
         committed_at=now,
     )
@@ -107,12 +107,19 @@ def _still_waiting(pending: Sequence[PendingRows], bounds: Bounds, resolved: int
     return tuple(kept)
 
 
-def _still_queued(ddls: Sequence[QueuedDdl], left: Sequence[QueuedDdl], resolved: int) -> tuple[QueuedDdl, ...]:
-    waits = {identity(ddl.change): ddl for ddl in left}
-    queued = (ddl for ddl in ddls if ddl.change.commit_ts > resolved or identity(ddl.change) in waits)
-    return tuple(
-        waits[identity(ddl.change)] if identity(ddl.change) in waits and is_like(ddl.change) else ddl for ddl in queued
-    )
+def _still_queued(
+    ddls: Sequence[QueuedDdl], left: Sequence[QueuedDdl], resolved: int, behind: Bounds
+) -> tuple[QueuedDdl, ...]:
+    """``behind``: tables that catch up, of which DDLs may be to come that are older than one that waits."""
+    held = {identity(ddl.change) for ddl in left}
+    # What it is made like may be dropped, or another table, while it waits.
+    filled = {
+        identity(ddl.change): ddl
+        for ddl in left
+        if (model := model_of(ddl.change)) is not None and behind.get(model, resolved) >= ddl.change.commit_ts
+    }
+    queued = (ddl for ddl in ddls if ddl.change.commit_ts > resolved or identity(ddl.change) in held)
+    return tuple(filled.get(identity(ddl.change), ddl) for ddl in queued)
 
 
 def _times(times: Sequence[BatchTime], batch: int, now: float, keep: float, newest: int) -> tuple[BatchTime, ...]:

@@ -50,7 +50,7 @@ def with_schemas(
     filled = []
     for ddl in ddls:
         change = ddl.change
-        model = _model(change)
+        model = model_of(change)
         before, after = tables_before_and_after(change)
         sources = before if model is None else {*before, model}
         doubted = {name for name in sources if name in unsure or not is_included(*name)}
@@ -90,8 +90,8 @@ def _goes_on_from(change: SchemaChange) -> TableName | None:
     return names[0] if goes_on and names else None
 
 
-def _model(change: SchemaChange) -> TableName | None:
-    """The table that a CREATE TABLE … LIKE names."""
+def model_of(change: SchemaChange) -> TableName | None:
+    """The table that a CREATE TABLE … LIKE names; ``None`` of another DDL."""
     try:
         statement = parse(change.query)
     except MessageError:
@@ -100,11 +100,6 @@ def _model(change: SchemaChange) -> TableName | None:
         return None
     schema, name = statement.like
     return schema or change.schema, name
-
-
-def is_like(change: SchemaChange) -> bool:
-    """Whether a DDL makes a table like another: that one may be dropped, or another table, while the DDL waits."""
-    return _model(change) is not None
 
 
 def _names(change: SchemaChange) -> set[str]:
