@@ -16,6 +16,12 @@ class PlainStore:
         """Whether conditions of writes are ignored."""
         self.lost_answers = 0
         """How many of the next writes are done but answered with an error."""
+        self.refusals = 0
+        """How many of the next conditional writes are refused, whatever there is."""
+        self.has_bucket = True
+        self.failing = False
+        self.goes_away = False
+        """Whether nothing is answered any more after an answer that is lost."""
         self.requests: list[str] = []
         self.lock = threading.Lock()
         self.url = ""
@@ -58,8 +64,11 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         with self.server.store.lock:
             data = self.server.store.objects.get(self.path)
-        if data is None:
-            return self._answer(404)
+        if self.server.store.failing:
+            return self._answer(500)
+        if data is None or not self.server.store.has_bucket:
+            code = "NoSuchKey" if self.server.store.has_bucket else "NoSuchBucket"
+            return self._answer(404, f"<Error><Code>{code}</Code></Error>".encode())
         return self._answer(200, data, _etag(data))
 
     def do_PUT(self) -> None:
@@ -67,11 +76,17 @@ class _Handler(BaseHTTPRequestHandler):
         with self.server.store.lock:
             self.server.store.requests.append(f"PUT {self.path}")
             there = self.server.store.objects.get(self.path)
+            if self.server.store.failing:
+                return self._answer(500)
+            if self.server.store.refusals and (self.headers["If-Match"] or self.headers["If-None-Match"]):
+                self.server.store.refusals -= 1
+                return self._answer(412)
             if not self.server.store.careless and not self._may(there):
                 return self._answer(412)
             self.server.store.objects[self.path] = data
             if self.server.store.lost_answers:
                 self.server.store.lost_answers -= 1
+                self.server.store.failing = self.server.store.goes_away
                 return self._answer(500)
         return self._answer(200, b"", _etag(data))
 

@@ -12,6 +12,7 @@ from ticdc_spark.config.load import load_identity, load_job
 from ticdc_spark.config.state import StateUri
 from ticdc_spark.errors import EnvironmentFault, LeaseHeld, SinkFault, StateFault, UsageError
 from ticdc_spark.operate.status import job_status
+from ticdc_spark.replicate.run import heart
 from ticdc_spark.replicate.run.heart import Heart
 from ticdc_spark.replicate.run.preflight import checks
 from ticdc_spark.replicate.run.retry import Patience
@@ -78,8 +79,8 @@ def test_a_store_that_does_not_answer_is_waited_for(state: StateUri) -> None:
     assert patience.pause_after(raised.value) is None, "wrong from the start"
     patience.worked()
     assert patience.pause_after(raised.value)
-    with pytest.raises(StateFault, match=r"progress\.json cannot be written"):
-        Store(silent).save(Progress(job="shop"))
+    with pytest.raises(StateFault, match=r"status\.json cannot be written"):
+        Store(silent).save_status(Status(state="normal", at=1.0, started_at=1.0, pid=1))
     Heart(Store(silent)).trouble("the lake is away")  # what cannot be written down is no further error
 
 
@@ -152,9 +153,12 @@ def test_the_job_file_names_it(tmp_path: Path) -> None:
     more = 'state = "s3://bucket/state/shop/"\n"state.endpoint" = "http://one:9000"\n"state.region" = "eu-west-1"'
     sink = '"catalog.s3.endpoint" = "http://other:9000"\n"catalog.s3.secret-access-key" = "shop-secret-31"\n'
     file = job_file(tmp_path, more, sink)
-    options = {"endpoint": "http://one:9000", "region": "eu-west-1", "secret_access_key": "shop-secret-31"}
     for found in (load_job(file).state, load_identity(file).state):
-        assert found == StateUri(URI, tuple(sorted(options.items())))
+        assert found == StateUri(URI, (("endpoint", "http://one:9000"), ("region", "eu-west-1")))
+    of_lake = (("endpoint", "http://other:9000"), ("secret_access_key", "shop-secret-31"))
+    file = job_file(tmp_path, 'state = "s3://bucket/state/shop/"', sink)
+    for found in (load_job(file).state, load_identity(file).state):
+        assert found == StateUri(URI, of_lake)
         assert str(found) == URI and "shop-secret-31" not in repr(found)
     gcs = load_job(job_file(tmp_path, 'state = "gs://bucket/state"', sink)).state
     assert gcs == StateUri("gs://bucket/state"), "the options of S3 are no concern of another store"
@@ -169,6 +173,13 @@ def test_the_job_file_names_it(tmp_path: Path) -> None:
         ),
         ('state = "s3://"', r"\[job\] state: found 's3://'; allowed: a path, or a URI with a bucket: s3, "),
         ('state = "here"\n"state.region" = "x"', r"\[job\] state.region: is an option of an object store"),
+        ('state = "s3:/bucket/state"', "found 's3:/bucket/state'; allowed: a path, or a URI"),
+        ('state = "s3://bucket/a?job=1"', "allowed: a path, or a URI"),
+        ('state = "s3://bucket/a#1"', "allowed: a path, or a URI"),
+        ('state = "s3://bucket/a/../b"', "allowed: a path, or a URI"),
+        ('state = "s3://bucket//b"', "allowed: a path, or a URI"),
+        ('state = "s3://bucket/b%2Fc"', "allowed: a path, or a URI"),
+        ('state = "s3://user:word@bucket/b"', "allowed: a path, or a URI"),
     ],
 )
 def test_what_cannot_be_is_an_error_of_the_job_file(tmp_path: Path, more: str, says: str) -> None:
@@ -188,10 +199,87 @@ def test_status_and_check_look_there(tmp_path: Path, server: PlainStore) -> None
     identity, job = load_identity(file), load_job(file)
     assert job_status(identity).state == "pending"
     with acquire(lease_of(identity.state), this_process("shop")):  # type: ignore[arg-type]
-        heart = Heart(Store(identity.state))
-        heart.beat("land", 1)
+        Heart(Store(identity.state)).beat("land", 1)
         assert job_status(identity).state == "normal"
         found = {checked.what: checked for checked in checks(job)}
         assert isinstance(found["lease"].error, LeaseHeld)
     found = {checked.what: checked for checked in checks(job)}
     assert found["state"].found == f"{URI}, which answers" and found["lease"].error is None
+
+
+def test_a_warehouse_on_a_disk_keeps_the_state_there(tmp_path: Path) -> None:
+    file = job_file(tmp_path, f'state = "{URI}"')
+    file.write_text(file.read_text().replace('"s3://bucket/lake"', '"lake"'))
+    with pytest.raises(UsageError, match=r"\[job\] state: found 's3://.*', and the warehouse is on a disk"):
+        load_job(file)
+
+
+@pytest.mark.parametrize("option", ["timeout", "aws_endpoint_urls", "proxy_url"])
+def test_an_option_that_the_store_does_not_take_is_a_usage_error(option: str) -> None:
+    with pytest.raises(UsageError, match=rf"cannot be opened: .*state\.{option}"):
+        Store(StateUri(URI, ((option, "5"), ("region", "x"))))
+
+
+def test_an_endpoint_of_the_environment(server: PlainStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in server.options().items():
+        monkeypatch.setenv(f"AWS_{name.upper()}", text)
+    state = StateUri("s3://bucket/state/by-environment")
+    Store(state).save(Progress(job="shop", batch=3))
+    assert "/bucket/state/by-environment/progress.json" in server.objects
+
+
+def test_a_renewal_that_was_done_while_the_store_seemed_away(state: StateUri, server: PlainStore) -> None:
+    with acquire(lease_of(state), ME) as lease:
+        server.lost_answers, server.goes_away = 1, True
+        with pytest.raises(SinkFault, match="cannot be"):
+            lease.set_jvm(1)
+        server.failing = False
+        lease.check()
+        lease.set_jvm(1)
+        record, _ = lease_of(state).read()
+        assert record is not None and record.owner.jvm is not None
+        server.refusals = 9
+        with pytest.raises(SinkFault, match="refused, though it is still ours"):
+            lease.set_jvm(1)
+        server.refusals = 0
+        lease.check()
+    record, _ = lease_of(state).read()
+    assert record is not None and record.released
+
+
+def test_a_progress_is_replaced_only_as_it_was_read(state: StateUri, server: PlainStore) -> None:
+    ours, theirs = Store(state), Store(state)
+    ours.load()
+    theirs.load()
+    theirs.save(Progress(job="shop", batch=3))
+    with pytest.raises(StateFault, match=r"progress\.json was replaced by somebody else"):
+        ours.save(Progress(job="shop", batch=2))
+    found = Store(state).load()
+    assert found is not None and found.batch == 3
+    server.lost_answers, server.goes_away = 1, True
+    with pytest.raises(StateFault, match="cannot be"):
+        theirs.save(Progress(job="shop", batch=4))
+    server.failing = False
+    theirs.save(Progress(job="shop", batch=5))
+    theirs.save(Progress(job="shop", batch=6))
+    found = Store(state).load()
+    assert found is not None and found.batch == 6
+
+
+def test_a_bucket_that_is_not_there_is_named(state: StateUri, server: PlainStore) -> None:
+    server.has_bucket = False
+    for look in (lambda: Store(state).load(), lambda: acquire(lease_of(state), ME)):
+        with pytest.raises(EnvironmentFault, match=rf"{URI}: there is no such bucket"):
+            look()
+
+
+def test_a_run_that_is_over_does_not_fail_as_that_cannot_be_written_down(
+    state: StateUri, server: PlainStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heart, "_END_PAUSES", (0.0, 0.0))
+    server.failing = True
+    Heart(Store(state)).end("finished")
+    server.failing = False
+    Heart(Store(state)).end("finished")
+    found = Store(state).load_status()
+    assert found is not None and found.state == "finished"

@@ -36,8 +36,9 @@ _WATCH_SECONDS = 2.0
 def command(job_file: Path, as_json: bool, tables: tuple[str, ...], watch: bool) -> None:
     """Tell how a job stands, also while it does not run.
 
-    Reads only the job file and what the job has written; starts no Spark and needs no secret. Exits 0 whatever the
-    state is. Of more than 20 tables those are shown that are quarantined or diverged; --table shows others.
+    Reads only the job file and what the job has written; starts no Spark and needs no secret, but for a state in an
+    object store. Exits 0 whatever the state is. Of more than 20 tables those are shown that are quarantined or
+    diverged; --table shows others.
     """
     identity = load_identity(job_file)
     console = Console(highlight=False, soft_wrap=True, emoji=False, markup=False)

@@ -21,7 +21,7 @@ from ticdc_spark.config.job import (
     UpkeepKeys,
 )
 from ticdc_spark.config.kafka_options import read_kafka_options
-from ticdc_spark.config.paths import absolute, existing, location, registry_files
+from ticdc_spark.config.paths import absolute, existing, local_folder, location, registry_files
 from ticdc_spark.config.placement import hint
 from ticdc_spark.config.state import StateUri, with_catalog
 from ticdc_spark.config.toml import Mistakes, Section
@@ -52,6 +52,9 @@ def load_job(path: Path | str) -> Job:
     upkeep = UpkeepKeys(**job_file.read_section(sections["upkeep"], UpkeepKeys, "upkeep", mistakes, hint))
     spark = _spark(sections["spark"], mistakes)
     check_places(spark, source, sink, snapshot, mistakes)
+    if isinstance(keys.get("state"), StateUri) and sink is not None and local_folder(sink.warehouse) is not None:
+        what = f"found {str(keys['state'])!r}, and the warehouse is on a disk; keep the state on it, too"
+        mistakes.add("[job] state", what)
     mistakes.stop_if_any()
     assert source is not None and sink is not None, "a section that could not be read is a mistake"
     keys["state"] = _as_the_lake(keys["state"], sink)
@@ -60,7 +63,8 @@ def load_job(path: Path | str) -> Job:
 
 
 def load_identity(path: Path | str) -> Identity:
-    """Read only a job's name and state folder, so that ``status`` needs neither the source nor its secrets.
+    """Read only a job's name and state, so that ``status`` needs neither the source nor its secrets, nor those of the
+    lake unless the state is reached by them.
 
     Raises: UsageError
     """
@@ -71,7 +75,10 @@ def load_identity(path: Path | str) -> Identity:
     needed = {key: value for key, value in section.items() if key.partition(".")[0] in ("name", "state")}
     keys = _job_keys(needed, mistakes)
     mistakes.stop_if_any()
-    sink = _sink(_table(raw, "sink", Mistakes(file)), Mistakes(file))
+    of_sink = Mistakes(file)
+    sink = _sink(_table(raw, "sink", of_sink), of_sink)
+    if isinstance(keys["state"], StateUri) and not keys["state"].options:
+        of_sink.stop_if_any()  # the store of the state is reached as the lake is
     target = (sink.warehouse, sink.catalog) if sink else (None, "lake")
     return Identity(file, keys["name"], _as_the_lake(keys["state"], sink), *target)
 

@@ -1,5 +1,6 @@
 """Where a job keeps its state: a folder, or a prefix of an object store."""
 
+import re
 from collections.abc import Mapping
 
 import msgspec
@@ -33,19 +34,24 @@ class StateUri(msgspec.Struct, frozen=True):
 
 
 def state_uri(text: str) -> StateUri:
-    """Raises: ValueError for a scheme that cannot hold a state, and where there is no bucket"""
+    """Raises: ValueError for a scheme that cannot hold a state, without a bucket, and for what would not be part of
+    the objects' names as it is written: ``?``, ``#``, ``%``, spaces, and segments such as ``..``"""
     scheme, _, rest = text.partition("://")
-    if scheme not in SCHEMES or not rest.strip("/"):
+    bucket, *segments = rest.rstrip("/").split("/")
+    account = "@" if scheme.startswith("abfs") else ""
+    if scheme not in SCHEMES or not re.fullmatch(rf"[\w.:{account}-]+", bucket):
         raise ValueError
-    return StateUri(f"{scheme}://{rest.rstrip('/')}")
+    if any(segment in ("", ".", "..") or re.search(r"[?#%\\\s]", segment) for segment in segments):
+        raise ValueError
+    return StateUri("/".join([f"{scheme}://{bucket}", *segments]))
 
 
 def with_catalog(state: StateUri, catalog: Mapping[str, str]) -> StateUri:
-    """The state with what the lake's catalog is given for S3, where it has no option of its own."""
-    if not state.uri.startswith("s3"):
+    """The state with what the lake's catalog is given for S3, unless it has options of its own."""
+    if state.options or not state.uri.startswith("s3"):
         return state
     found = {name: catalog[key] for key, name in _CATALOG.items() if catalog.get(key)}
-    return StateUri(state.uri, tuple(sorted((found | dict(state.options)).items())))
+    return StateUri(state.uri, tuple(sorted(found.items())))
 
 
 __all__ = ["SCHEMES", "StateUri", "state_uri", "with_catalog"]

@@ -105,7 +105,8 @@ def _paths(value: object) -> tuple[Path, ...]:
 
 def _state(value: object) -> Path | StateUri:
     text = _text(value)
-    return state_uri(text) if "://" in text else Path(text)
+    # One slash may be missing: a folder of that name on the disk is hardly meant.
+    return state_uri(text) if re.match(rf"({'|'.join(SCHEMES)}):|[^/]+://", text) else Path(text)
 
 
 def _servers(value: object) -> str:

@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from ticdc_spark.config.job import Job
-from ticdc_spark.errors import DecisionNeeded
+from ticdc_spark.errors import DecisionNeeded, UsageError
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.columns import columns_gone
 from ticdc_spark.replicate.apply.look import Looked, look_at
@@ -41,6 +41,9 @@ def begin(
     Raises: DecisionNeeded with the ways out; SinkFault, SourceFault, UsageError
     """
     found = store.load()
+    if found is not None and found.job != job.name:
+        message = f"{job.file}: [job] state: {job.state} is of job {found.job!r}; each job needs a state of its own"
+        raise UsageError(message)
     is_first = found is None
     if found is None:
         found = _first(job, source, sink, changelog, store)

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from ticdc_spark.errors import EnvironmentFault, TicdcSparkError
+from ticdc_spark.errors import EnvironmentFault, StateFault, TicdcSparkError
 from ticdc_spark.replicate.state.progress import Status
 from ticdc_spark.replicate.state.store import Store
 
@@ -19,6 +19,8 @@ HEARTBEAT = 15.0
 SUSPICIOUS = 10.0
 """Seconds in one phase that reads the source, after which the source itself is probed."""
 _READS = ("source", "land")
+_END_PAUSES = (1.0, 2.0, 4.0, 0.0)
+"""Seconds between tries to write down how a run ended, where an object store does not answer."""
 
 
 class Heart:
@@ -68,13 +70,14 @@ class Heart:
         self._thread.start()
 
     def beat(self, phase: str, batch: int) -> None:
-        """Note what the job is doing. It is written at most once a second; a wait, the phase that lasts, at once."""
+        """Note what the job is doing. It is written once in the store's ``pause``; on a disk a wait, the phase that
+        lasts, at once."""
         with self._lock:
             before = self.status
             self.status = msgspec.structs.replace(before, state="normal", phase=phase, batch=batch, error=None)
             self._since = time.monotonic()
-        waits = phase == "waiting" != self._written
-        if waits or before.state != "normal" or time.time() - before.at >= 1.0:
+        waits = phase == "waiting" != self._written and self.store.pause <= 1.0
+        if waits or before.state != "normal" or time.time() - before.at >= self.store.pause:
             self._write()
 
     def trouble(self, error: str) -> None:
@@ -93,7 +96,14 @@ class Heart:
         with self._lock:
             last = {"state": state, "exit_code": 0, "error": None}
             self.status = msgspec.convert(msgspec.structs.asdict(self.status) | last | more, Status)
-        self._write()
+        for pause in _END_PAUSES:
+            try:
+                self._write()
+                return
+            except StateFault as fault:
+                # What was done stays done, whether it can be written down or not.
+                log.warning("the end of the run is not written down: %s", fault)
+            time.sleep(pause)
 
     def _is_over(self) -> bool:
         """Whether the stored status is of a run that has ended; that of a living run is not overwritten."""

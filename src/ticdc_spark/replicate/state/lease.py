@@ -108,6 +108,8 @@ class Lease:
             if self._lost is None:
                 # A process that was suspended cannot trust its own clock: the record itself counts.
                 found, version = self._store.read()
+                if version != self._version and self._is_ours(found):
+                    self._version = version  # the answer to a renewal of ours was lost
                 if version != self._version:
                     self._lost = self._taken(found)
                 elif time.monotonic() - self._beat_at > self._record.ttl:
@@ -157,9 +159,21 @@ class Lease:
         record = msgspec.structs.replace(record, heartbeat_at=time.time())
         version = self._store.swap(self._version, record)
         if version is None:
-            self._lost = self._taken(self._store.read()[0])
-            return
+            found, there = self._store.read()
+            if not self._is_ours(found):
+                self._lost = self._taken(found)
+                return
+            version = self._store.swap(there, record)
+        if version is None:
+            raise SinkFault(f"the lease {self._store.where} cannot be renewed: it is refused, though it is still ours")
         self._record, self._version, self._beat_at = record, version, time.monotonic()
+
+    def _is_ours(self, found: LeaseRecord | None) -> bool:
+        """Whether a record is of this taking of the lease, whatever became of the answer to the write."""
+        if found is None or found.released or found.epoch != self._record.epoch:
+            return False
+        mine, owner = (msgspec.structs.replace(one.owner, jvm=None) for one in (self._record, found))
+        return mine == owner
 
     def _taken(self, found: LeaseRecord | None) -> str:
         taken = f"by {describe(found)}" if found else "away: its record is gone"

@@ -158,11 +158,8 @@ def lease_store(warehouse: str, catalog: str, job: str, state: Path | StateUri) 
 
     Raises: UsageError for an object store whose options do not fit, and without obstore
     """
-    folder = local_folder(warehouse)
-    if folder is not None:
-        return FileLeaseStore(folder, catalog, job)
     if isinstance(state, Path):
-        return FileLeaseStore(state, catalog, job)
+        return FileLeaseStore(local_folder(warehouse) or state, catalog, job)
     need_obstore(state)
     from ticdc_spark.replicate.state.objects import ObjectLeaseStore, ObjectPlace
 

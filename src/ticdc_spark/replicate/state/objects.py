@@ -1,5 +1,6 @@
 """A state in an object store: its files, and the lease beside them, by conditional writes."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -18,6 +19,7 @@ from ticdc_spark.replicate.state.lease_store import LeaseRecord, LeaseStore
 
 if TYPE_CHECKING:
     from obstore import UpdateVersion
+    from obstore.store import ClientConfig
 
 Version: TypeAlias = str
 """Of an object: its ETag; on Google's store its generation."""
@@ -36,6 +38,8 @@ class ObjectPlace:
         self._uri = state.uri
         self._by: Literal["e_tag", "version"] = "version" if state.uri.startswith("gs:") else "e_tag"
         self._store = _open(state)
+        self._last: dict[str, tuple[Version | None, bytes | None]] = {}
+        """Of what was read or replaced here: its version, and what a write whose answer is not known was to bring."""
 
     def where(self, name: str) -> str:
         """See ``Place``."""
@@ -44,9 +48,26 @@ class ObjectPlace:
     def read(self, name: str) -> bytes | None:
         """See ``Place``."""
         found = self.read_version(name)
+        self._last[name] = (None if found is None else found[1]), None
         return None if found is None else found[0]
 
     def replace(self, name: str, data: bytes) -> None:
+        """See ``Place``. Raises: StateFault also where somebody else, or an older write of this process that the store
+        was slow to do, has replaced it since it was read or replaced here"""
+        if name not in self._last:
+            self.read(name)
+        version, tried = self._last[name]
+        self._last[name] = version, data
+        new = self.swap(name, version, data)
+        if new is None:
+            there = self.read_version(name)
+            if there is not None and tried is not None and there[0] == tried:
+                new = self.swap(name, there[1], data)
+        if new is None:
+            raise StateFault(f"{self.where(name)} was replaced by somebody else meanwhile")
+        self._last[name] = new, None
+
+    def overwrite(self, name: str, data: bytes) -> None:
         """See ``Place``."""
         try:
             obstore.put(self._store, name, data)
@@ -57,11 +78,16 @@ class ObjectPlace:
         """An object and its version; ``None`` when it is not there. Raises: StateFault"""
         try:
             found = obstore.get(self._store, name)
-            return bytes(found.bytes()), found.meta[self._by] or ""
-        except FileNotFoundError:
+            data, version = bytes(found.bytes()), found.meta[self._by]
+        except FileNotFoundError as error:
+            if "NoSuchBucket" in str(error):
+                raise StateFault(f"{self._uri}: there is no such bucket") from error
             return None
         except (BaseError, OSError) as error:
             raise self._fault(name, "read", error) from error
+        if not version:
+            raise StateFault(f"{self.where(name)} has no version (ETag): keep `state` under [job] on a disk")
+        return data, version
 
     def swap(self, name: str, version: Version | None, data: bytes) -> Version | None:
         """Replace an object if it still has this version (``None``: if there is none); return the new version, or
@@ -72,7 +98,11 @@ class ObjectPlace:
             else:
                 wanted: UpdateVersion = {"version": version} if self._by == "version" else {"e_tag": version}
                 put = obstore.put(self._store, name, data, mode=wanted)
-        except (AlreadyExistsError, PreconditionError, FileNotFoundError):
+        except FileNotFoundError as error:
+            if version is None:
+                raise self._fault(name, "written", error) from error
+            return None
+        except (AlreadyExistsError, PreconditionError):
             # A request whose answer was lost is sent again, and then finds its own object.
             there = self.read_version(name)
             return there[1] if there is not None and there[0] == data else None
@@ -94,21 +124,29 @@ class ObjectPlace:
 @lru_cache(maxsize=16)
 def _open(state: StateUri) -> ObjectStore:
     options = dict(state.options)
-    insecure = any(text.startswith("http://") for name, text in options.items() if "endpoint" in name)
+    client: ClientConfig = {"timeout": TIMEOUT, "connect_timeout": TIMEOUT}
+    named = [text for name, text in (*os.environ.items(), *options.items()) if "endpoint" in name.lower()]
+    allowed = (options.pop("allow_http", ""), os.environ.get("AWS_ALLOW_HTTP", ""))
+    if "true" in allowed or any(text.startswith("http://") for text in named):
+        client["allow_http"] = True
     try:
         opened: ObjectStore = from_url(
             state.uri,
             config=options,  # type: ignore[call-overload]  # names by the job file; obstore refuses unknown ones
-            client_options={"timeout": TIMEOUT, "connect_timeout": TIMEOUT, "allow_http": insecure},
+            client_options=client,
             retry_config={"max_retries": _RETRIES, "retry_timeout": _RETRY_FOR},
         )
         return opened
-    except (BaseError, ValueError, TypeError) as error:
-        message = f"[job] state: {state} cannot be opened: {_first_line(error)}"
+    except BaseException as error:
+        # Some options of others than the store, such as `timeout`, end in a panic there.
+        if not isinstance(error, BaseError | ValueError | TypeError) and type(error).__name__ != "PanicException":
+            raise
+        names = ", ".join(f"state.{name}" for name in sorted(options))
+        message = f"[job] state: {state} cannot be opened: {_first_line(error)} (options: {names or 'none'})"
         raise UsageError(message) from error
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0].strip()
 
 
@@ -157,11 +195,9 @@ class ObjectLeaseStore:
         first = self._place.swap(name, None, b"1")
         try:
             second = None if first is None else self._place.swap(name, first, b"2")
-            if (
-                second is None
-                or self._place.swap(name, None, b"3") is not None
-                or self._place.swap(name, first, b"4") is not None
-            ):
+            if first is None or second is None:
+                raise StateFault(f"{self._place.where(name)}, which nobody else knows, cannot be replaced")
+            if self._place.swap(name, None, b"3") is not None or self._place.swap(name, first, b"4") is not None:
                 message = (
                     f"{self._place.where('')} ignores conditions of writes (If-Match, If-None-Match), so a second run "
                     "of the job could not be kept out; keep `state` under [job] on a disk, or in another store"

@@ -21,6 +21,9 @@ class Place(Protocol):
     def replace(self, name: str, data: bytes) -> None:
         """Write a file whole, or leave it as it was. Raises: EnvironmentFault"""
 
+    def overwrite(self, name: str, data: bytes) -> None:
+        """The same, whatever became of the file since it was read or written here. Raises: EnvironmentFault"""
+
 
 class FolderPlace:
     """See ``Place``: a folder, which is made when it is first written to."""
@@ -50,6 +53,8 @@ class FolderPlace:
         except OSError as error:
             message = f"{self.where(name)} cannot be written: {error}"
             raise EnvironmentFault(message) from error
+
+    overwrite = replace
 
 
 def open_place(state: Path | StateUri) -> Place:

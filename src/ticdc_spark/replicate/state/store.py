@@ -38,6 +38,8 @@ class Store:
     def __init__(self, state: Path | StateUri) -> None:
         """Raises: UsageError for an object store whose options do not fit"""
         self._place = open_place(state)
+        self.pause = 1.0 if isinstance(state, Path) else 5.0
+        """Seconds that should lie between two heartbeats."""
 
     def load(self) -> Progress | None:
         """Return the committed progress; ``None`` when there is none yet.
@@ -64,7 +66,7 @@ class Store:
 
     def save_status(self, status: Status) -> None:
         """Write a heartbeat."""
-        self._write("status.json", status)
+        self._place.overwrite("status.json", msgspec.json.encode(status))
 
     def _read(self, name: str, kind: type[T]) -> T | None:
         data = self._place.read(name)
