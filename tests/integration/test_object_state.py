@@ -106,7 +106,7 @@ def test_the_server_of_the_tests_honours_conditions(store: S3Server, tmp_path: P
         _, version = second.read()
         record, _ = first.read()
         assert record is not None
-        other = msgspec.structs.replace(record, heartbeat_at=record.heartbeat_at + 1)
+        other = msgspec.structs.replace(record, epoch=record.epoch + 1)
         assert second.swap(b"", other) is None, "there is one"
         assert second.swap(version, other) is not None
         with pytest.raises(LeaseHeld):
