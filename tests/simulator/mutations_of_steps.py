@@ -11,6 +11,7 @@ _TOPICS = "tests/unit/test_holes/test_topics.py"
 _SET_BACK = "tests/unit/test_holes/test_set_back.py"
 _SKIP_DDL = "tests/unit/test_holes/test_skip_ddl.py"
 _LOST_TOPICS = "tests/unit/test_holes/test_lost_topics.py"
+_LATE_NAMES = "tests/unit/test_holes/test_late_names.py"
 _LOST_STATE = "tests/unit/test_holes/test_lost_state.py"
 _OLDER = "tests/unit/test_holes/test_older_start.py"
 _UNREAD = "tests/unit/test_holes/test_unread.py"
@@ -176,12 +177,34 @@ STEPS = (
         found_by=f"{_SET_BACK}::test_a_lake_from_before_an_older_state_landed_its_batch_anew_stops_the_job",
     ),
     one(
-        "a table that is written while an older state catches up counts as being as far as the others",
-        f"{_APPLY}.batch:Batch.stamp",
-        "behind=self.all_behind or name in self.behind",
-        "behind=name in self.behind",
-        found_by="tests/unit/test_holes/test_lost_state.py"
-        "::test_a_state_that_is_lost_while_an_older_copy_of_it_catches_up",
+        "a DDL at the very mark of a table counts as applied after the state was lost",
+        "replicate.modes.watermark:_may_lack",
+        "state.applied == ts == state.mark[0]",
+        "False",
+        found_by=f"{_LOST_STATE}"
+        "::test_a_state_that_is_lost_again_in_the_batch_in_which_a_table_catches_up_loses_no_rename",
+    ),
+    one(
+        "a partition that is passed over is not noted",
+        f"{_PLAN}.offsets:idle_topics",
+        "if state.idle and state.watermark",
+        "if False",
+        found_by=f"{_LOST_STATE}"
+        "::test_a_state_that_is_lost_while_a_partition_is_passed_over_marks_the_tables_of_its_topic",
+    ),
+    one(
+        "a table that takes a name late is the source's",
+        f"{_APPLY}.rename:passed_by",
+        "state.ddl_ts <= ts",
+        "True",
+        found_by=f"{_LATE_NAMES}::test_a_table_that_takes_a_name_late_which_the_source_gave_up_since_is_marked",
+    ),
+    one(
+        "DDLs leave tables without a copy",
+        f"{_APPLY}.timelines:_note_missing",
+        "for name, stamp in work.stamps.items():",
+        "for name, stamp in dict(work.stamps).items() if False else ():",
+        found_by=f"{_LATE_NAMES}::test_a_swap_that_is_read_in_parts_leaves_no_clean_table_without_a_copy",
     ),
     one(
         "a change log from between two tries of a batch is taken for that of the second",

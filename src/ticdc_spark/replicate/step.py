@@ -22,7 +22,7 @@ from ticdc_spark.replicate.modes.arrival import batch_ordinal
 from ticdc_spark.replicate.modes.base import Advanced, LandedBatch, ModeName
 from ticdc_spark.replicate.modes.choose import MODES, of_job
 from ticdc_spark.replicate.modes.commit import DROPPED_KEPT_MS, counted_off, forget_before, forgotten_by
-from ticdc_spark.replicate.plan.catch_up import behind_before, bounds_behind, with_dropped
+from ticdc_spark.replicate.plan.catch_up import bounds_behind, with_dropped
 from ticdc_spark.replicate.plan.holds import bounds_of
 from ticdc_spark.replicate.plan.offsets import choose_offsets, first_offsets, idle_topics, lagging, may_advance
 from ticdc_spark.replicate.plan.reach import with_new_partitions, without_beginning
@@ -261,7 +261,7 @@ class Steps:
             schemas=_schemas(progress, decided.ddls),
             now=self.clock(),
             job_applied=0 if decided.mode == "arrival" else self.progress.applied,
-            behind=frozenset(still | behind_before(self.progress, decided.ddls)),
+            behind=frozenset(still),
             all_behind=decided.resolved < progress.reached and decided.mode != "arrival",
             idle_topics=() if self.bounded else idle_topics(progress),
             topics=topics_of(progress),

@@ -4,7 +4,7 @@ The job's resolved ts does not bound them: it had passed them before their first
 do, and in a partition that had passed such messages, too, only a watermark higher than that.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ticdc_spark.model import SchemaChange, TableName
 from ticdc_spark.mysql import tso_physical_ms
@@ -172,19 +172,6 @@ def bounds_behind(progress: Progress) -> Bounds:
     return bounds
 
 
-def behind_before(progress: Progress, ddls: Iterable[QueuedDdl]) -> set[TableName]:
-    """The tables that were behind before a batch, and those that its DDLs may make of them. ``progress``: before it.
-
-    They are behind until the batch is done, even if it is the one in which they catch up: what all tables had applied
-    says nothing of them if it is interrupted.
-    """
-    found = {(one.schema, one.name) for one in progress.catching_up}
-    for ddl in ddls:
-        if found and found & (named := tables_of(ddl.change)):
-            found |= named
-    return found
-
-
 def _bound(one: CatchUp, reached: Mapping[Place, PartitionState]) -> int:
     highest = max((state.watermark for state in reached.values()), default=0)
     marks = []
@@ -201,4 +188,4 @@ def _bound(one: CatchUp, reached: Mapping[Place, PartitionState]) -> int:
     return min(one.until, bound) if marks else one.until
 
 
-__all__ = ["behind_before", "bounds_behind", "catching_up", "with_dropped", "with_drops"]
+__all__ = ["bounds_behind", "catching_up", "with_dropped", "with_drops"]
