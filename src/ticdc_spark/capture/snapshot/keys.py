@@ -12,7 +12,7 @@ import msgspec
 
 from ticdc_spark.clients.mysql import quoted, selected
 from ticdc_spark.clients.mysql_texts import is_raw, raw_literal
-from ticdc_spark.errors import SourceFault
+from ticdc_spark.errors import DecisionNeeded, SourceFault
 from ticdc_spark.model import ColumnType, Value
 from ticdc_spark.mysql import is_integer
 
@@ -78,7 +78,13 @@ def next_ranges(
     ``select``: what is selected for a column of the key.
 
     Raises: SourceFault for a key that comes back as its own successor: some of its characters are none in utf8mb4.
+    DecisionNeeded for a table without a key.
     """
+    if not names:
+        raise DecisionNeeded(
+            f"{source} has no primary key and no unique key that is not null: its rows cannot be distinguished; leave "
+            "it out with `tables` under [snapshot] or [job]"
+        )
     chosen = ", ".join(select(name, kind) for name, kind in zip(names, types, strict=True))
     ordered = ", ".join(map(quoted, names))
     above, found = read_key(upto), list[Range]()

@@ -1,0 +1,11 @@
+"""A full read of a table that has no key."""
+
+import pytest
+
+from ticdc_spark.capture.snapshot.keys import next_ranges
+from ticdc_spark.errors import DecisionNeeded
+
+
+def test_a_table_without_a_key_is_refused_and_not_asked_for() -> None:
+    with pytest.raises(DecisionNeeded, match=r"^`shop`\.`nokey` has no primary key .*; leave it out with `tables`"):
+        next_ranges("`shop`.`nokey`", (), (), "", 100, 1, lambda _sql: pytest.fail("asked"), str)
