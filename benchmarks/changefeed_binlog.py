@@ -130,7 +130,10 @@ def changefeed(folder: Path, server: Server, broker: Broker, protocol: str, stat
     file.write_text(
         FEED.format(topic=folder.name, servers=broker.servers, protocol=protocol, registry=registry, source=server.uri)
     )
-    with StateFolder(folder / "state", changefeed="bench", target=folder.name, source="binlog") as opened:
+    name = protocol.partition("&")[0]
+    with StateFolder(
+        folder / "state", changefeed="bench", target=folder.name, protocol=name, source="binlog"
+    ) as opened:
         opened.save(state, {}, 0)
     command = [sys.executable, "-c", "from ticdc_spark.cli import main; main()", "changefeed", str(file)]
     with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:

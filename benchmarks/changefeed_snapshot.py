@@ -98,7 +98,9 @@ class Bench:
         feed = replace(feed, snapshot=replace(feed.snapshot, parallelism=tasks, chunk_rows=chunk))
         topics = Topics(feed.kafka)
         reads = TableReads(feed, self.server.uri, sender)
-        with StateFolder(folder / "state", changefeed="bench", target=folder.name, source="binlog") as state:
+        with StateFolder(
+            folder / "state", changefeed="bench", target=folder.name, protocol=protocol, source="binlog"
+        ) as state:
             begin(BinlogCapture(self.server.uri), state, None, reads)
             topics.facts(folder.name)
             cpu, began = self._cpu(), time.perf_counter()

@@ -117,7 +117,9 @@ class Reading:
         for _ in range(40):
             self.life += 1
             try:
-                with StateFolder(self._state, changefeed="feed", target="main", source="binlog") as folder:
+                with StateFolder(
+                    self._state, changefeed="feed", target="main", protocol="simple", source="binlog"
+                ) as folder:
                     self._live(folder)
                 return
             except Death:

@@ -204,7 +204,8 @@ def test_a_second_owner_is_refused_and_a_dead_one_is_not(broker: Broker, topic_n
     source, feed = recorded(tmp_path / "recorded"), changefeed(broker, topic_name, "simple")
     holder = (
         "import sys, time; from pathlib import Path; from ticdc_spark.changefeed.progress import StateFolder\n"
-        f"with StateFolder(Path({str(tmp_path / 'state')!r}), changefeed={feed.id!r}, target='t', source='s'):\n"
+        f"with StateFolder(Path({str(tmp_path / 'state')!r}), changefeed={feed.id!r}, target='t', protocol='simple', "
+        "source='s'):\n"
         "    print('held', flush=True); time.sleep(600)"
     )
     process = subprocess.Popen([sys.executable, "-c", holder], stdout=subprocess.PIPE)
@@ -216,6 +217,8 @@ def test_a_second_owner_is_refused_and_a_dead_one_is_not(broker: Broker, topic_n
     assert send(feed, source, tmp_path / "state").finished
     with pytest.raises(DecisionNeeded, match=f"belongs to topic '{topic_name}', and this is 'other'"):
         send(changefeed(broker, "other", "simple"), source, tmp_path / "state")
+    with pytest.raises(DecisionNeeded, match="belongs to protocol 'simple', and this is 'canal-json'"):
+        send(changefeed(broker, topic_name, "canal-json"), source, tmp_path / "state")
 
 
 def test_a_restart_after_the_end_sends_nothing_more(broker: Broker, topic_name: str, tmp_path: Path) -> None:

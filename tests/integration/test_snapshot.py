@@ -16,8 +16,9 @@ from tests.live_tables import LiveTables
 from tests.mariadb_server import Server, running
 from tests.spark.lake import lake, read_table
 from ticdc_spark import failpoints
+from ticdc_spark.capture.snapshot.database import DatabaseReader
 from ticdc_spark.config.load import load_identity, load_job
-from ticdc_spark.errors import DecisionNeeded
+from ticdc_spark.errors import DecisionNeeded, EnvironmentFault, SourceFault
 from ticdc_spark.operate.status import job_status
 from ticdc_spark.replicate import loop
 from ticdc_spark.replicate.report import Summary
@@ -184,3 +185,16 @@ def test_a_text_that_is_no_unicode_ends_the_read_and_others_are_the_servers(
     ]
     truth[6]["h"] = "A"
     assert lake_rows(spark, tmp_path, live, "texts") == truth
+
+
+def test_a_missing_grant_is_not_waited_for(server: Server) -> None:
+    server.execute(
+        "CREATE DATABASE granted", "CREATE TABLE granted.t (id INT PRIMARY KEY)", "CREATE USER reader@'127.0.0.1'"
+    )
+    reader = DatabaseReader(server.uri.replace("root@", "reader@"))
+    with pytest.raises(EnvironmentFault, match="denied") as raised:
+        reader.schema(("granted", "t"), None)
+    assert not isinstance(raised.value, SourceFault), "a fault of the source is tried again"
+    server.execute("GRANT SELECT ON granted.* TO reader@'127.0.0.1'")
+    assert reader.schema(("granted", "t"), None) is not None
+    reader.close()

@@ -165,3 +165,27 @@ def test_a_folder_that_may_not_be_written_to_is_named(tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir(mode=0o500)
     code, text = check(job_file(tmp_path, 'kind = "files"\npath = "topic"\n', warehouse="closed/lake"))
     assert (code, "cannot be written to" in text["warehouse"]) == (1, True)
+
+
+def test_tables_to_read_in_full_need_a_key_and_those_without_are_named(tmp_path: Path) -> None:
+    dump = tmp_path / "dump"
+    dump.mkdir()
+    (dump / "metadata").write_text(
+        "Started dump at: 2024-05-05 10:00:00\nSHOW MASTER STATUS:\n\tLog: tidb-binlog\n\tPos: 449576018944000001\n"
+        "\tGTID:\n\nFinished dump at: 2024-05-05 10:00:01\n"
+    )
+    for name, key in (("shop.a", " PRIMARY KEY"), ("shop.log", ""), ("shop.log2", "")):
+        create = f"CREATE TABLE `{name.partition('.')[2]}` (`id` int NOT NULL{key});\n"
+        (dump / f"{name}-schema.sql").write_text(create)
+    write_topic(SENT, tmp_path / "topic", "jsonl")
+    file = job_file(tmp_path, 'kind = "files"\npath = "topic"\n')
+    of_job, snapshot = file.read_text(), '[snapshot]\npath = "dump"\n'
+    file.write_text(of_job + snapshot)
+    code, text = check(file)
+    assert code == 4
+    assert text["snapshot"].startswith("FAILED `shop`.`log` (and 1 more tables) has no primary key")
+    assert "leave it out with `tables` under [snapshot] or [job]" in text["snapshot"]
+    file.write_text(of_job + snapshot + 'tables = ["*.*", "!shop.log*"]\n')
+    assert check(file)[1]["snapshot"] == "ok 1 tables to read"
+    file.write_text(of_job + snapshot + 'tables = ["shopp.*"]\n')
+    assert "has no table that `tables`" in check(file)[1]["snapshot"]

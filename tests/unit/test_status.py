@@ -173,6 +173,22 @@ def test_what_holds_a_table_back_is_named_where_nothing_holds_all() -> None:
     assert "resume shop.toml" in status.next
 
 
+def test_a_full_read_that_waits_needs_the_changefeed_and_not_a_person() -> None:
+    read = msgspec.structs.replace(WELL.tables[0], settles=WELL.applied + 1, clean=False, origin="snapshot")
+    progress = msgspec.structs.replace(WELL, tables=(read,))
+    status = describe(IDENTITY, progress, beat("finished"), None, NOW)
+    assert (status.state, status.held_back_by.kind) == ("warning", "snapshot")
+    assert "see that the changefeed runs" in status.next and "replicate shop.toml" in status.next
+    assert "resume" not in status.next and not status.tables[0].resnapshot
+
+
+def test_what_a_full_read_would_cure_is_said() -> None:
+    status = said(beat("finished"))
+    assert "dead-letters shop.toml" in status.next and "resnapshot shop.toml" in status.next
+    assert {table.condition for table in status.tables if table.resnapshot} >= {"quarantined", "diverged"}
+    assert not any(table.resnapshot for table in status.tables if table.condition in ("clean", "snapshot"))
+
+
 def test_a_run_that_finished_while_rows_wait_for_a_schema_reports_it() -> None:
     hold = Hold(kind="schema", what="`s`.`t` waits for the schema of version 3")
     progress = msgspec.structs.replace(WELL, hold=hold, pending=PROGRESS.pending[:1])
@@ -313,7 +329,7 @@ def test_a_thousand_tables_that_need_a_look_do_not_fill_the_screen(job_file: Pat
     bad = tuple(msgspec.structs.replace(table, quarantined="bad") for table in MANY)
     text = print_status(job_file, msgspec.structs.replace(PROGRESS, tables=bad, pending=()))
     assert "and 980 more that need a look: --table '*.*' shows all\n" in text
-    assert text.count("shop.t0") == 40
+    assert text.count("shop.t0") == 40 + 5, "a line of the grid and a reason each; five in the command"
 
 
 def test_tables_are_chosen_by_rules(job_file: Path) -> None:

@@ -10,6 +10,7 @@ from ticdc_spark.capture.stream import StreamCapture
 from ticdc_spark.changefeed.config.settings import Changefeed
 from ticdc_spark.changefeed.dispatch.partitions import dispatch_columns
 from ticdc_spark.changefeed.dispatch.router import Route, Router
+from ticdc_spark.changefeed.notices import notices
 from ticdc_spark.changefeed.snapshot.plan import why_never
 from ticdc_spark.changefeed.topics import Topics
 from ticdc_spark.model import Table
@@ -37,6 +38,9 @@ def lines(changefeed: Changefeed, capture: Capture, present: PresentTables | Non
         yield f"  {name}: topic {route.topic}, partition by {_rule(route)}, columns {', '.join(route.columns)}"
     if present is not None:
         yield from _reads(changefeed, router, tables, present)
+    all_known = not isinstance(capture, StreamCapture) or capture.is_bounded
+    for notice in notices(changefeed, tables, all_known=all_known):
+        yield f"  {notice}"
     if not tables:
         yield "  no tables: the source has none yet, or shows them only as they come"
     for topic in used:

@@ -20,6 +20,7 @@ from ticdc_spark.changefeed.backlog.source import BacklogCapture
 from ticdc_spark.changefeed.config.settings import Changefeed
 from ticdc_spark.changefeed.encoders import cadence, encoders
 from ticdc_spark.changefeed.feed import Element, End, Feed, Source
+from ticdc_spark.changefeed.notices import notices
 from ticdc_spark.changefeed.outbox import Outbox
 from ticdc_spark.changefeed.producer import KafkaProducer, ProducerLost
 from ticdc_spark.changefeed.progress import StateFolder
@@ -62,8 +63,10 @@ def run(
     """
     totals = _Totals()
     target = changefeed.kafka.topic
-    with StateFolder(state, changefeed=changefeed.id, target=target, source=source) as folder:
-        failures = 0
+    with StateFolder(
+        state, changefeed=changefeed.id, target=target, protocol=changefeed.protocol, source=source
+    ) as folder:
+        failures, first = 0, True
         if backlog is not None and not backlog.take_over(folder.path, stop.is_set):
             stored = folder.load()
             return totals.report(0 if stored is None else stored[0].commit_ts)
@@ -73,6 +76,10 @@ def run(
                 # before anything is stored: a target that cannot be used is no beginning
                 topics.facts(target)
                 begun = begin(capture, folder, changefeed.start_ts, reads)
+                if first:
+                    first = False
+                    for notice in notices(changefeed, begun.tables, all_known=reads is not None):
+                        _LOG.warning("%s", notice)
                 if reads is not None:
                     totals.add(*reads.finish_round(folder, topics, stop, lambda one: show(totals.added_to(one))))
                 if folder.reading.base:  # stopped within a round, to go on with it

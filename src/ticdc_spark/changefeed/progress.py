@@ -37,6 +37,8 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
     changefeed: str
     target: str
     """Servers' topic of the sink URI: another one is another changefeed."""
+    protocol: str = ""
+    """Of the topic's messages; ``""`` where a version that did not store it has."""
     source: str
     position: str
     commit_ts: int
@@ -65,9 +67,9 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
 class StateFolder:
     """The folder; to be entered before anything is sent."""
 
-    def __init__(self, path: Path, *, changefeed: str, target: str, source: str) -> None:
+    def __init__(self, path: Path, *, changefeed: str, target: str, protocol: str, source: str) -> None:
         self.path = path
-        self._changefeed, self._target, self._source = changefeed, target, source
+        self._changefeed, self._target, self._protocol, self._source = changefeed, target, protocol, source
         self._lock: IO[bytes] | None = None
         self._tables: tuple[Table, ...] | None = None
         self._schemas = ""
@@ -106,8 +108,8 @@ class StateFolder:
     def load(self) -> tuple[CaptureState, Stored] | None:
         """What is stored; ``None`` for a new changefeed.
 
-        Raises: DecisionNeeded for the folder of another changefeed, source or topic; EnvironmentFault for files that
-        cannot be read.
+        Raises: DecisionNeeded for the folder of another changefeed, source, topic or protocol; EnvironmentFault for
+        files that cannot be read.
         """
         stored = read_stored(self.path)
         if stored is None:
@@ -115,6 +117,7 @@ class StateFolder:
         for what, was, now in (
             ("changefeed", stored.changefeed, self._changefeed),
             ("topic", stored.target, self._target),
+            ("protocol", stored.protocol or self._protocol, self._protocol),
             ("source", stored.source, self._source),
         ):
             if was != now:
@@ -150,6 +153,7 @@ class StateFolder:
             stored = Stored(
                 changefeed=self._changefeed,
                 target=self._target,
+                protocol=self._protocol,
                 source=self._source,
                 position=state.position,
                 commit_ts=state.commit_ts,

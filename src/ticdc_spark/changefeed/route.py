@@ -59,7 +59,11 @@ class Placer:
         """Warn where a table loses or gets the key without which it is not followed, and of values that none sends."""
         for change in captured.changes:
             before, after, rules = change.pre_table, change.table, self.rules.tables
-            if before is None or after is None or rules.why_not_named(after.schema, after.name):
+            if after is None or rules.why_not_named(after.schema, after.name):
+                continue
+            if before is None:
+                if why := rules.why_ineligible(after):
+                    _LOG.warning("`%s`.`%s` is left out: %s", after.schema, after.name, why)
                 continue
             old = {column.name for column in before.columns}
             for column in after.columns:

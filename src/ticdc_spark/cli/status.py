@@ -16,13 +16,16 @@ from ticdc_spark.cli.options.tables import table_rules
 from ticdc_spark.cli.output.text import count, duration, noun
 from ticdc_spark.config.load import load_identity
 from ticdc_spark.config.table_filter import table_filter
-from ticdc_spark.operate.status import JobStatus, TableStatus, job_status
+from ticdc_spark.operate.status import JobStatus, job_status
+from ticdc_spark.operate.table_status import TableStatus
 
 _COLOURS = {"normal": "green", "finished": "green", "warning": "yellow", "pending": "yellow", "failed": "red"}
 
 
 _WHOLE = 20
 """Up to so many tables are all shown; of more, those that need a look."""
+_NAMED = 5
+"""Tables that a full read would cure, in the command that does it."""
 _WATCH_SECONDS = 2.0
 
 
@@ -46,7 +49,7 @@ def command(job_file: Path, as_json: bool, tables: tuple[str, ...], watch: bool)
         console.width = 1000  # where nobody looks at it, no line is broken
     try:
         while True:
-            _show(console, _of_tables(job_status(identity), tables), as_json, watch, whole=bool(tables))
+            _show(console, identity.file.name, _of_tables(job_status(identity), tables), as_json, watch, bool(tables))
             if not watch:
                 return
             time.sleep(_WATCH_SECONDS)
@@ -55,14 +58,14 @@ def command(job_file: Path, as_json: bool, tables: tuple[str, ...], watch: bool)
             raise
 
 
-def _show(console: Console, status: JobStatus, as_json: bool, watch: bool, *, whole: bool) -> None:
+def _show(console: Console, file: str, status: JobStatus, as_json: bool, watch: bool, whole: bool) -> None:
     if as_json:
         encoded = msgspec.json.encode(status)
         click.echo(encoded if watch else msgspec.json.format(encoded, indent=2))
     else:
         if watch and console.is_terminal:
             console.clear()
-        _print(console, status, whole=whole)
+        _print(console, file, status, whole=whole)
     sys.stdout.flush()
 
 
@@ -74,7 +77,7 @@ def _of_tables(status: JobStatus, rules: tuple[str, ...]) -> JobStatus:
     return msgspec.structs.replace(status, tables=found)
 
 
-def _print(console: Console, status: JobStatus, *, whole: bool) -> None:
+def _print(console: Console, file: str, status: JobStatus, *, whole: bool) -> None:
     """Print a status; ``whole``: with all tables that it has."""
     for name, value, style in _facts(status):
         console.print(Text.assemble(f"{name:<19}", (value, style)))
@@ -88,6 +91,11 @@ def _print(console: Console, status: JobStatus, *, whole: bool) -> None:
         # below the grid: one long reason would make every row as wide
         for table in (table for table in listed if table.detail):
             console.print(Text(f"{table.name} is {table.condition}: {table.detail}"))
+        curable = [table.name for table in listed if table.resnapshot]
+        if curable:
+            names = " ".join(curable[:_NAMED]) + (" …" if len(curable) > _NAMED else "")
+            needs = "the database, or a dump, is named under [snapshot]"
+            console.print(Text(f"a full read makes them clean ({needs}): ticdc-spark resnapshot {file} {names}"))
     if len(shown) > len(listed):
         console.print(Text(f"and {count(len(shown) - len(listed))} more that need a look: --table '*.*' shows all"))
 

@@ -21,6 +21,7 @@ from ticdc_spark.mysql.types import (
     is_bytes,
     is_integer,
     is_text,
+    no_key,
     parse_type,
 )
 from ticdc_spark.mysql.values import (
@@ -65,6 +66,7 @@ __all__ = [
     "is_text",
     "is_utc",
     "local_timestamp",
+    "no_key",
     "parse_type",
     "set_mask",
     "set_names",

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import msgspec
 
-from ticdc_spark.errors import MessageError
+from ticdc_spark.errors import DecisionNeeded, MessageError
 from ticdc_spark.model import ColumnType, Table
 
 BYTES_TYPES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
@@ -213,6 +213,17 @@ def handle_key(table: Table) -> tuple[str, ...]:
     usable = {column.name for column in table.columns if not column.nullable and not column.virtual}
     unique = [index.columns for index in table.indexes if index.unique and index.columns and usable >= {*index.columns}]
     return min(unique, key=len, default=())
+
+
+def no_key(table: str, where: str) -> DecisionNeeded:
+    """The error for a table without a handle key.
+
+    ``table``: its quoted name. ``where``: the sections of the job file whose ``tables`` can leave it out.
+    """
+    return DecisionNeeded(
+        f"{table} has no primary key and no unique key that is not null: its rows cannot be distinguished; leave it "
+        f"out with `tables` under {where}"
+    )
 
 
 def _members(text: str, at: int, backslash_escapes: bool) -> tuple[tuple[str, ...], int]:

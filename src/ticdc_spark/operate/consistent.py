@@ -9,7 +9,7 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.config.load import load_job
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import TableName
-from ticdc_spark.operate.status import TableStatus, table_status
+from ticdc_spark.operate.table_status import TableStatus, table_status
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.store import Store
 from ticdc_spark.sinks.mark import NO_MARK

@@ -10,11 +10,11 @@ from ticdc_spark.config.secrets import redact
 from ticdc_spark.config.values import ModeName
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.mysql import tso_time
-from ticdc_spark.replicate.plan.names import tables_of
-from ticdc_spark.replicate.report import held, needs_a_look
+from ticdc_spark.operate.table_status import TableStatus, tables_status
+from ticdc_spark.replicate.report import held, needs_a_look, reading
 from ticdc_spark.replicate.state.lease_store import LeaseRecord, lease_store
 from ticdc_spark.replicate.state.processes import machine, process, runs
-from ticdc_spark.replicate.state.progress import Hold, Progress, Status, TableState
+from ticdc_spark.replicate.state.progress import Progress, Status
 from ticdc_spark.replicate.state.store import Store
 
 State: TypeAlias = Literal["normal", "warning", "pending", "failed", "stopped", "finished"]
@@ -22,32 +22,6 @@ State: TypeAlias = Literal["normal", "warning", "pending", "failed", "stopped", 
 
 _SILENT = 120.0
 """Seconds without a heartbeat after which a living process is suspicious, and an unseen one counts as gone."""
-
-
-class TableStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One table."""
-
-    name: str
-    """``schema.table``; as either may have dots, both stand apart too."""
-    schema: str
-    table: str
-    applied_ts: int
-    applied_ts_text: str
-    applied_time: str
-    condition: Literal["clean", "unverified", "diverged", "quarantined", "snapshot", "dropped", "kept"]
-    """clean: known to equal the source. unverified: up to date, but from a start that this job did not make.
-    diverged: a message or a DDL was left out. quarantined: it does not advance. snapshot: a full read of it is under
-    way."""
-    detail: str = ""
-    rows: int = 0
-    rows_waiting: int = 0
-    snapshot_id: int | None = None
-    snapshot_id_text: str | None = None
-
-    @property
-    def needs_a_look(self) -> bool:
-        """Whether it does not equal the source and will not by itself."""
-        return self.condition in ("diverged", "quarantined")
 
 
 class PartitionStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,9 +37,10 @@ class PartitionStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HeldBack(msgspec.Struct, frozen=True, kw_only=True):
-    """What keeps the resolved ts from rising; ``kind`` none: nothing does."""
+    """What keeps the resolved ts from rising, or, ``reject`` and ``snapshot``, single tables; ``kind`` none: nothing
+    does."""
 
-    kind: Literal["partition", "schema", "ddl", "reject", "none"]
+    kind: Literal["partition", "schema", "ddl", "reject", "snapshot", "none"]
     what: str
     seconds: float | None = None
 
@@ -141,8 +116,12 @@ def describe(
     slowest = min(progress.partitions, key=lambda one: one.watermark, default=None)
     received = slowest.watermark if slowest else 0
     hold, still = progress.hold, held(progress)
+    held_back = HeldBack(
+        kind=hold.kind, what=redact(hold.what), seconds=max(0.0, now - hold.since) if hold.since else None
+    )
     if hold.kind == "none" and still:
-        hold = Hold(kind="reject", what=still)
+        kind: Literal["snapshot", "reject"] = "snapshot" if still == reading(progress) else "reject"
+        held_back = HeldBack(kind=kind, what=redact(still))
     return JobStatus(
         job=identity.name,
         state=state,
@@ -160,9 +139,7 @@ def describe(
         lag=tso_time.lag(progress.applied, now),
         upstream_lag=tso_time.lag(received, now),
         own_lag=tso_time.lag(progress.applied, tso_time.seconds(received)) if received else None,
-        held_back_by=HeldBack(
-            kind=hold.kind, what=redact(hold.what), seconds=max(0.0, now - hold.since) if hold.since else None
-        ),
+        held_back_by=held_back,
         slowest_partition=f"{slowest.topic}-{slowest.partition}" if slowest else None,
         rows=progress.rows,
         rows_waiting=sum(one.waiting for one in progress.pending),
@@ -174,7 +151,7 @@ def describe(
         late=progress.late,
         zero_dates=progress.zero_dates,
         regressions=progress.regressions,
-        tables=_tables(progress),
+        tables=tables_status(progress),
         partitions=tuple(
             PartitionStatus(
                 topic=one.topic,
@@ -237,14 +214,24 @@ def _state(
 def _troubled(identity: Identity, progress: Progress, state: State, reason: str) -> tuple[State, str, str]:
     """The state, reason and next step of a job that runs, or has finished, in the light of its tables."""
     still, look = held(progress), needs_a_look(progress)
-    file = identity.file.name
+    todo = _ways_out(identity.file.name, progress) if look else ""
     if state == "finished" and still:
-        todo = f"ticdc-spark resume {file} --table …, once what holds them is mended" if look else ""
+        if still == reading(progress) and not todo:
+            todo = "see that the changefeed runs: the read is over once newer messages are applied. Then: "
+            todo += f"ticdc-spark replicate {identity.file.name}"
         return "warning", f"it finished, but not all is applied: {redact(still)}", todo
     if look:
         done = "it finished, but " if state == "finished" else ""
-        return "warning", f"{done}{look}", "look at the tables below, and at what was left out"
+        return "warning", f"{done}{look}", todo
     return state, reason, ""
+
+
+def _ways_out(file: str, progress: Progress) -> str:
+    """What to do about tables that stand still or have diverged."""
+    stand = any(table.quarantined is not None and not table.dropped for table in progress.tables)
+    mend = f"once what holds them is mended: ticdc-spark resume {file} --table …; or " if stand else ""
+    look = f"look at what was left out (ticdc-spark dead-letters {file}); " if progress.rejected else ""
+    return f"{look}{mend}read the tables below anew: ticdc-spark resnapshot {file} …"
 
 
 def _lives(beat: Status, lease: LeaseRecord | None, age: float) -> bool:
@@ -258,132 +245,3 @@ def _lives(beat: Status, lease: LeaseRecord | None, age: float) -> bool:
 
 
 _PHASES = {"source": "asking the source for new messages", "waiting": "waiting for new messages"}
-
-
-def _tables(progress: Progress) -> tuple[TableStatus, ...]:
-    waiting: dict[tuple[str, str], int] = {}
-    for one in progress.pending:
-        waiting[one.schema, one.name] = waiting.get((one.schema, one.name), 0) + one.waiting
-    read = {state.topic for state in progress.partitions}
-    behind = {
-        (one.schema, one.name): next((topic for topic, _, _ in one.needs if topic not in read), "")
-        for one in progress.catching_up
-    }
-    if progress.mode != "arrival":
-        for table in progress.tables:
-            if table.applied < progress.applied:
-                behind.setdefault((table.schema, table.name), "")
-    queued = {
-        name for ddl in progress.ddls if ddl.change.commit_ts <= progress.applied for name in tables_of(ddl.change)
-    }
-    known = [
-        table_status(
-            table if name not in queued or table.kept else msgspec.structs.replace(table, dropped=False),
-            waiting.pop(name, 0),
-            behind=behind.get(name),
-            replaced=name in queued,
-        )
-        for table in progress.tables
-        for name in ((table.schema, table.name),)
-    ]
-    seen = {(table.schema, table.name) for table in progress.tables}
-    unknown = [
-        table_status(TableState(schema=name[0], name=name[1]), waiting.get(name, 0), behind=behind.get(name))
-        for name in waiting.keys() | (behind.keys() - seen)
-    ]
-    wanted = {(one.schema, one.name) for one in progress.wanted}
-    listed = {(table.schema, table.table) for table in (*known, *unknown)}
-    unknown += [table_status(TableState(schema=schema, name=name)) for schema, name in wanted - listed]
-    every = [_wanted(table) if (table.schema, table.table) in wanted else table for table in (*known, *unknown)]
-    return tuple(sorted(every, key=lambda table: table.name))
-
-
-def _wanted(table: TableStatus) -> TableStatus:
-    """The status of a table that is to be read in full."""
-    if table.condition != "unverified":
-        return table
-    return msgspec.structs.replace(
-        table, condition="snapshot", detail="it is to be read in full, and that has not begun"
-    )
-
-
-_UNVERIFIED = {
-    "create": "rows came late, or were applied again, so that it is no longer known to equal the source",
-    "bootstrap": "the job did not see it created, or its topics lost their first messages: older rows may be missing",
-    "adopted": "the lake had it before this job",
-    "snapshot": "rows came late since its full read, so that it is no longer known to equal the source",
-}
-"""What makes a table unverified, by its origin."""
-_UNCERTAIN = "its columns are those of `[schema] file`, or of a table that may lack a DDL, and may not be the source's"
-
-
-def _why_unverified(table: TableState) -> str:
-    why = _UNVERIFIED[table.origin]
-    if not table.misshapen or table.origin == "adopted":
-        return why
-    return _UNCERTAIN if table.emptied else f"{_UNCERTAIN}; {why}"
-
-
-_KEPT = "dropped at the source, kept in the lake"
-_KEPT_AND_REPLACED = f"{_KEPT}; a newer one of its name waits for a table that stands still, with which it shares a DDL"
-
-
-def _gathered(table: TableState) -> str:
-    assert table.load is not None, "its read is under way"
-    share = (
-        f" of about {table.expected:,} ({min(99, 100 * table.gathered // table.expected)}%)" if table.expected else ""
-    )
-    return f"a full read of it is under way, at {table.load.base}: {table.gathered:,} rows{share}"
-
-
-def table_status(
-    table: TableState, waiting: int = 0, *, behind: str | None = None, replaced: bool = False
-) -> TableStatus:
-    """The status of one table. ``waiting``: its rows that were received and are not applied; ``behind``: it is behind
-    the others; the topic that it came from and that is not read, or ``""``; ``None``: it is not behind. ``replaced``:
-    DDLs of its name wait."""
-    condition: Literal["clean", "unverified", "diverged", "quarantined", "snapshot", "dropped", "kept"] = "unverified"
-    detail = ""
-    if table.quarantined is not None:
-        condition, detail = "quarantined", redact(table.quarantined)
-    elif table.diverged_since is not None:
-        why = f": {redact(table.diverged_why)}" if table.diverged_why else ""
-        condition, detail = "diverged", f"since {table.diverged_since} ({tso_time.utc(table.diverged_since)}){why}"
-    elif table.kept:
-        condition, detail = "kept", _KEPT_AND_REPLACED if replaced else _KEPT
-    elif table.dropped:
-        condition = "dropped"
-    elif table.load is not None:
-        condition, detail = "snapshot", _gathered(table)
-    elif table.settles:
-        detail = f"it was read in full while it changed: it equals the source from {table.settles} "
-        detail += f"({tso_time.utc(table.settles)}) on"
-    elif behind:
-        detail = f"it is behind the others: topic {behind}, which it came from, is not read"
-    elif behind is not None:
-        detail = (
-            "it is behind the others: it came late, or the state was lost, and it catches up; or it shares a DDL with "
-            "a table that stands still"
-        )
-    elif table.clean and table.origin == "snapshot" and not table.topics:
-        detail = "it was read in full, and no message of it has come since: does the changefeed send it?"
-    elif table.clean:
-        condition = "clean"
-    elif table.cleared is not None:
-        detail = f"it had diverged since {table.cleared}, which a person has looked at and cleared"
-    else:
-        detail = _why_unverified(table)
-    return TableStatus(
-        name=f"{table.schema}.{table.name}",
-        schema=table.schema,
-        table=table.name,
-        applied_ts=table.applied,
-        applied_ts_text=str(table.applied),
-        applied_time=tso_time.utc(table.applied),
-        condition=condition,
-        detail=detail,
-        rows=table.rows,
-        rows_waiting=waiting,
-        snapshot_id=table.snapshot_id,
-        snapshot_id_text=None if table.snapshot_id is None else str(table.snapshot_id),
-    )

@@ -222,9 +222,9 @@ class Steps:
                 if not isinstance(found, Parts) or self.source.is_recorded:
                     raise
                 # An executor may lack the client or a file of the login, or reach no broker, where Spark's does.
-                log.warning("landing tasks cannot read the topic themselves, Spark's source reads it: %s", fault)
-                self._by_parts = False
+                log.warning("tasks that read the topic themselves failed, Spark's source reads it now: %s", fault)
                 controls = self.changelog.land(self.source.read(starts, end_offsets), plan)
+                self._by_parts = False  # only now: what fails both ways, an outage, says nothing of the tasks
             if self.registry is None or not self.registry.learn(controls):  # seldom: a schema that is new
                 return controls
 

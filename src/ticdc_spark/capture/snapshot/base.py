@@ -41,7 +41,10 @@ class TooOld(Exception):
 
 
 class SnapshotReader(Protocol):
-    """A source of whole tables. For one thread, but for what tasks do."""
+    """A source of whole tables. For one thread, but for what tasks do.
+
+    Where a SourceFault is named, an EnvironmentFault of no kind is one that does not pass by itself: a missing grant.
+    """
 
     fixed: int | None
     """The commit_ts of all that it holds (a dump); ``None``: it is a database."""

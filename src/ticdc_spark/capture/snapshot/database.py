@@ -30,7 +30,7 @@ from ticdc_spark.clients.mysql_rows import RowStream
 from ticdc_spark.clients.mysql_texts import asks, raw_readers, selected_raw
 from ticdc_spark.clients.upstream import CellReader
 from ticdc_spark.ddl import parse_create
-from ticdc_spark.errors import MessageError, SourceFault
+from ticdc_spark.errors import EnvironmentFault, MessageError, SourceFault
 from ticdc_spark.model import ColumnType, Table, TableName
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.spark.decode.rows import UNREADABLE
@@ -39,6 +39,9 @@ from ticdc_spark.spark.types import lake_columns
 
 _SYSTEM = ("information_schema", "mysql", "performance_schema", "sys", "metrics_schema", "INFORMATION_SCHEMA")
 _BATCH = 20_000
+_REFUSED = frozenset({(1044,), (1045,), (1064,), (1142,), (1143,), (1227,), (1698,)})
+"""Codes of errors that do not pass by themselves: a missing grant, a wrong password, SQL that the server does not
+know. Only a person can mend them, so they are not tried again."""
 
 
 class DatabaseReader:
@@ -166,7 +169,8 @@ class DatabaseReader:
             self.close()
             if error.args and error.args[0] in TOO_OLD:
                 raise TooOld(str(error.args[-1])) from error
-            raise _fault(self._where, error) from error
+            fault = _fault(self._where, error)
+            raise (EnvironmentFault(str(fault)) if error.args[:1] in _REFUSED else fault) from error
 
 
 class _Read:

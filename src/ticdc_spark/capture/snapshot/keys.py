@@ -12,9 +12,9 @@ import msgspec
 
 from ticdc_spark.clients.mysql import quoted, selected
 from ticdc_spark.clients.mysql_texts import is_raw, raw_literal
-from ticdc_spark.errors import DecisionNeeded, SourceFault
+from ticdc_spark.errors import SourceFault
 from ticdc_spark.model import ColumnType, Value
-from ticdc_spark.mysql import is_integer
+from ticdc_spark.mysql import is_integer, no_key
 
 Key: TypeAlias = tuple[Value, ...]
 GONE = frozenset({1049, 1146})
@@ -81,10 +81,7 @@ def next_ranges(
     DecisionNeeded for a table without a key.
     """
     if not names:
-        raise DecisionNeeded(
-            f"{source} has no primary key and no unique key that is not null: its rows cannot be distinguished; leave "
-            "it out with `tables` under [snapshot] or [job]"
-        )
+        raise no_key(source, "[snapshot] or [job]")
     chosen = ", ".join(select(name, kind) for name, kind in zip(names, types, strict=True))
     ordered = ", ".join(map(quoted, names))
     above, found = read_key(upto), list[Range]()

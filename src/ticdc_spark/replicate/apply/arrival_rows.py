@@ -14,6 +14,7 @@ import msgspec
 from ticdc_spark import failpoints
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Table, TableName
+from ticdc_spark.mysql import no_key
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.apply.batch import COMMIT_TS, Batch, TimelineWork
 from ticdc_spark.replicate.apply.ddl import alter
@@ -57,11 +58,7 @@ def apply_arrived(work: TimelineWork, step: Rows) -> None:
     columns = batch.columns(target)
     data = tuple(column for column in columns if column.name != COMMIT_TS)
     if not any(column.key for column in data):
-        message = (
-            f"`{name[0]}`.`{name[1]}` has no primary key and no unique key that is not null: its rows cannot be "
-            f"distinguished; leave it out with `tables` under [job]"
-        )
-        raise DecisionNeeded(message)
+        raise no_key(f"`{name[0]}`.`{name[1]}`", "[job]")
     newest = max(min(rows.max_ts, step.upto) for rows in waiting)
     if work.mark(name) < mark:
         plan = batch.read_plan(

@@ -14,6 +14,7 @@ from ticdc_spark import failpoints
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Column, Table, TableName
+from ticdc_spark.mysql import no_key
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.columns import stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.rejects import apply_readable
@@ -84,11 +85,7 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
     assert state.table is not None, "the table was created"
     columns = batch.columns(state.table)
     if not any(column.key for column in columns):
-        message = (
-            f"`{name[0]}`.`{name[1]}` has no primary key and no unique key that is not null: its rows cannot be "
-            f"distinguished; leave it out with `tables` under [job]"
-        )
-        raise DecisionNeeded(message)
+        raise no_key(f"`{name[0]}`.`{name[1]}`", "[job]")
     is_new = state.clean and not redo and not late and name not in batch.unread
     """Whether a key that begins with an insert has no row in the lake."""
     scan = msgspec.structs.replace(scan, keys=tuple(versions))

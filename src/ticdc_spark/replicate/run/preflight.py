@@ -9,7 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from ticdc_spark.config.job import Job, KafkaSource
+from ticdc_spark.capture.snapshot.open import open_reader
+from ticdc_spark.config.job import Job, KafkaSource, SnapshotKeys
 from ticdc_spark.config.paths import local_folder
 from ticdc_spark.config.state import StateUri
 from ticdc_spark.errors import (
@@ -21,9 +22,11 @@ from ticdc_spark.errors import (
     UsageError,
 )
 from ticdc_spark.model import Message, Rejected
+from ticdc_spark.mysql import handle_key, no_key
 from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.replicate.run.outage import silent
 from ticdc_spark.replicate.schemas.registered import registered
+from ticdc_spark.replicate.snapshot.wanted import wanted_tables
 from ticdc_spark.replicate.state.lease import living
 from ticdc_spark.replicate.state.lease_store import lease_store
 from ticdc_spark.replicate.state.store import Store
@@ -33,6 +36,8 @@ from ticdc_spark.topics.kafka_reader import TopicReader
 from ticdc_spark.topics.messages import recorded_messages
 
 _NO_SUCH_ID = 2**31 - 1
+_SCHEMAS = 1000
+"""Tables of ``[snapshot]`` whose keys are looked at."""
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,14 +49,15 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     error: TicdcSparkError | None = None
 
 
-def checks(job: Job, *, lease: bool = True) -> Iterator[Checked]:
+def checks(job: Job, *, starting: bool = False) -> Iterator[Checked]:
     """Run one check after the other; what builds on something that failed is left out.
 
-    ``lease``: whether to check that no other process holds the job; left out by one that holds it itself.
+    ``starting``: by a process that holds the job and starts it: without the lease, and without the tables of
+    ``[snapshot]``, which it reads at once.
     """
     yield _checked("state", lambda: _state(job.state))
     yield _checked("warehouse", lambda: _warehouse(job))
-    if lease:
+    if not starting:
         yield _checked("lease", lambda: _lease(job))
     messages: list[Message] = []
     source = _checked("source", lambda: _source(job, messages))
@@ -60,11 +66,14 @@ def checks(job: Job, *, lease: bool = True) -> Iterator[Checked]:
         yield _checked("protocol", lambda: _protocol(job, messages))
     if job.source.schema_registry is not None:
         yield _checked("registry", lambda: _registry(job))
+    if job.snapshot is not None and not starting:
+        keys = job.snapshot
+        yield _checked("snapshot", lambda: _snapshot(job, keys))
 
 
 def stop_at_fault(job: Job, report: Callable[[str], None]) -> None:
-    """Run the checks, without that of the lease; ``report`` gets what was found. Raises: the first error"""
-    for checked in checks(job, lease=False):
+    """Run the checks of a start; ``report`` gets what was found. Raises: the first error"""
+    for checked in checks(job, starting=True):
         if checked.error is not None:
             raise checked.error
         if checked.what not in ("state", "warehouse"):
@@ -184,6 +193,28 @@ def _registry(job: Job) -> str:
     finally:
         found.close()
     return "it answers"
+
+
+def _snapshot(job: Job, keys: SnapshotKeys) -> str:
+    """Whether the tables to read are there, and each of them has a key."""
+    reader = open_reader(keys)
+    try:
+        wants = wanted_tables(keys, job)
+        names = [name for name in reader.tables() if wants(*name)]
+        without = []
+        for name in names[:_SCHEMAS]:
+            table = reader.schema(name, None)
+            if table is not None and not handle_key(table):
+                without.append(f"`{name[0]}`.`{name[1]}`")
+    finally:
+        reader.close()
+    if without:
+        more = f" (and {len(without) - 1} more tables)" if len(without) > 1 else ""
+        raise no_key(without[0] + more, "[snapshot] or [job]")
+    if not names:
+        return "the source has no table that `tables` under [snapshot] and [job] let in"
+    some = f", the first {_SCHEMAS:,} of them looked at" if len(names) > _SCHEMAS else ""
+    return f"{len(names):,} tables to read{some}"
 
 
 __all__ = ["Checked", "checks", "stop_at_fault"]

@@ -11,13 +11,12 @@ import msgspec
 from ticdc_spark import failpoints
 from ticdc_spark.capture.snapshot.base import SnapshotReader, TooOld, Wanted, Wave, same_columns
 from ticdc_spark.config.job import Job, SnapshotKeys
-from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.errors import DecisionNeeded, MessageError
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.rows import vanished
 from ticdc_spark.replicate.snapshot.steps import begin, bring_in, give_up
-from ticdc_spark.replicate.snapshot.wanted import with_new_tables, with_partial_tables, without
+from ticdc_spark.replicate.snapshot.wanted import wanted_tables, with_new_tables, with_partial_tables, without
 from ticdc_spark.replicate.state.progress import Load, Progress, TableState, WantedLoad
 from ticdc_spark.sinks.base import Sink, UnreadableRows
 from ticdc_spark.sinks.loads_base import LoadNote
@@ -39,8 +38,7 @@ class Loader:
         """``batch``: what a commit to a table needs, for a progress."""
         self.keys, self.sink, self.reader, self.batch = keys, sink, reader, batch
         self.job, self.parallel = job, job.parallel_tables
-        some, every = table_filter(keys.tables or ["*.*"]), table_filter(job.tables or ["*.*"])
-        self.wants: Callable[[str, str], bool] = lambda schema, name: some(schema, name) and every(schema, name)
+        self.wants = wanted_tables(keys, job)
         self._listed = False
         self._gone: set[tuple[TableName, int]] = set()
         """Tables that the source did not have, each with the commit_ts of its last DDL."""

@@ -4,12 +4,20 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 import msgspec
 
+from ticdc_spark.config.job import Job, SnapshotKeys
+from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.state.progress import Progress, TableState, WantedLoad
 from ticdc_spark.sinks.mark import NO_MARK
 
 Wants = Callable[[str, str], bool]
+
+
+def wanted_tables(keys: SnapshotKeys, job: Job) -> Wants:
+    """Which tables full reads are of: those that both ``tables``, under ``[snapshot]`` and ``[job]``, let in."""
+    some, every = table_filter(keys.tables or ["*.*"]), table_filter(job.tables or ["*.*"])
+    return lambda schema, name: some(schema, name) and every(schema, name)
 
 
 def with_new_tables(progress: Progress, there: Iterable[TableName], wants: Wants, at: int) -> Progress:
@@ -58,4 +66,4 @@ def with_settled(states: Mapping[TableName, TableState], resolved: int, bounds: 
     return found
 
 
-__all__ = ["Wants", "with_new_tables", "with_partial_tables", "with_settled", "without"]
+__all__ = ["Wants", "wanted_tables", "with_new_tables", "with_partial_tables", "with_settled", "without"]

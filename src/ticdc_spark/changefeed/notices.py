@@ -1,0 +1,44 @@
+"""What a user should know of a changefeed's rules and the tables that the source has: nothing of it is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ticdc_spark.changefeed.config.settings import Changefeed
+from ticdc_spark.changefeed.filter.tables import has_valid_index
+from ticdc_spark.config.matcher import compile_matcher
+from ticdc_spark.model import Table
+
+_NAMED = 8
+"""Tables that a notice names; of more it gives the number."""
+
+
+def notices(changefeed: Changefeed, tables: Sequence[Table], *, all_known: bool) -> Iterator[str]:
+    """Sentences about tables that are left out for want of a key, and rules of ``filter.rules`` that let in none.
+
+    ``tables``: those of the source that the rules accept. ``all_known``: the source has no others; of a stream, whose
+    tables are known only once they come, rules are not judged.
+    """
+    keyless = [] if changefeed.force_replicate else [table for table in tables if not has_valid_index(table)]
+    if keyless:
+        yield (
+            f"left out, as they have no primary key and no unique index over NOT NULL columns: {_names(keyless)}; "
+            "`force-replicate` sends them all the same"
+        )
+    if not all_known:
+        return
+    for rule in changefeed.filter.rules:
+        if rule.strip().startswith("!"):
+            continue
+        one = compile_matcher([rule], case_sensitive=changefeed.case_sensitive)
+        if not any(one.accepts(table.schema, table.name) for table in tables):
+            yield f"filter.rules: {rule!r} lets in no table that the source has now"
+
+
+def _names(tables: Sequence[Table]) -> str:
+    names = sorted(f"{table.schema}.{table.name}" for table in tables)
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+__all__ = ["notices"]

@@ -1,0 +1,175 @@
+"""How each table of a job stands, by what its progress says."""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from ticdc_spark.config.secrets import redact
+from ticdc_spark.mysql import tso_time
+from ticdc_spark.replicate.plan.names import tables_of
+from ticdc_spark.replicate.state.progress import Progress, TableState
+
+Condition: TypeAlias = Literal["clean", "unverified", "diverged", "quarantined", "snapshot", "dropped", "kept"]
+"""clean: known to equal the source. unverified: up to date, but from a start that this job did not make. diverged: a
+message or a DDL was left out. quarantined: it does not advance. snapshot: a full read of it is under way."""
+
+
+class TableStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One table."""
+
+    name: str
+    """``schema.table``; as either may have dots, both stand apart too."""
+    schema: str
+    table: str
+    applied_ts: int
+    applied_ts_text: str
+    applied_time: str
+    condition: Condition
+    detail: str = ""
+    resnapshot: bool = False
+    """Whether a full read, ``ticdc-spark resnapshot``, is what makes it clean."""
+    rows: int = 0
+    rows_waiting: int = 0
+    snapshot_id: int | None = None
+    snapshot_id_text: str | None = None
+
+    @property
+    def needs_a_look(self) -> bool:
+        """Whether it does not equal the source and will not by itself."""
+        return self.condition in ("diverged", "quarantined")
+
+
+def tables_status(progress: Progress) -> tuple[TableStatus, ...]:
+    """The status of every table that a job has, or waits for, by name."""
+    waiting: dict[tuple[str, str], int] = {}
+    for one in progress.pending:
+        waiting[one.schema, one.name] = waiting.get((one.schema, one.name), 0) + one.waiting
+    read = {state.topic for state in progress.partitions}
+    behind = {
+        (one.schema, one.name): next((topic for topic, _, _ in one.needs if topic not in read), "")
+        for one in progress.catching_up
+    }
+    if progress.mode != "arrival":
+        for table in progress.tables:
+            if table.applied < progress.applied:
+                behind.setdefault((table.schema, table.name), "")
+    queued = {
+        name for ddl in progress.ddls if ddl.change.commit_ts <= progress.applied for name in tables_of(ddl.change)
+    }
+    known = [
+        table_status(
+            table if name not in queued or table.kept else msgspec.structs.replace(table, dropped=False),
+            waiting.pop(name, 0),
+            behind=behind.get(name),
+            replaced=name in queued,
+        )
+        for table in progress.tables
+        for name in ((table.schema, table.name),)
+    ]
+    seen = {(table.schema, table.name) for table in progress.tables}
+    unknown = [
+        table_status(TableState(schema=name[0], name=name[1]), waiting.get(name, 0), behind=behind.get(name))
+        for name in waiting.keys() | (behind.keys() - seen)
+    ]
+    wanted = {(one.schema, one.name) for one in progress.wanted}
+    listed = {(table.schema, table.table) for table in (*known, *unknown)}
+    unknown += [table_status(TableState(schema=schema, name=name)) for schema, name in wanted - listed]
+    every = [_wanted(table) if (table.schema, table.table) in wanted else table for table in (*known, *unknown)]
+    return tuple(sorted(every, key=lambda table: table.name))
+
+
+def _wanted(table: TableStatus) -> TableStatus:
+    """The status of a table that is to be read in full."""
+    if table.condition != "unverified":
+        return table
+    return msgspec.structs.replace(
+        table, condition="snapshot", detail="it is to be read in full, and that has not begun", resnapshot=False
+    )
+
+
+_UNVERIFIED = {
+    "create": "rows came late, or were applied again, so that it is no longer known to equal the source",
+    "bootstrap": "the job did not see it created, or its topics lost their first messages: older rows may be missing",
+    "adopted": "the lake had it before this job",
+    "snapshot": "rows came late since its full read, so that it is no longer known to equal the source",
+}
+"""What makes a table unverified, by its origin."""
+_UNCERTAIN = "its columns are those of `[schema] file`, or of a table that may lack a DDL, and may not be the source's"
+
+
+def _why_unverified(table: TableState) -> str:
+    why = _UNVERIFIED[table.origin]
+    if not table.misshapen or table.origin == "adopted":
+        return why
+    return _UNCERTAIN if table.emptied else f"{_UNCERTAIN}; {why}"
+
+
+_KEPT = "dropped at the source, kept in the lake"
+_KEPT_AND_REPLACED = f"{_KEPT}; a newer one of its name waits for a table that stands still, with which it shares a DDL"
+
+
+def _gathered(table: TableState) -> str:
+    assert table.load is not None, "its read is under way"
+    share = (
+        f" of about {table.expected:,} ({min(99, 100 * table.gathered // table.expected)}%)" if table.expected else ""
+    )
+    return f"a full read of it is under way, at {table.load.base}: {table.gathered:,} rows{share}"
+
+
+def table_status(
+    table: TableState, waiting: int = 0, *, behind: str | None = None, replaced: bool = False
+) -> TableStatus:
+    """The status of one table. ``waiting``: its rows that were received and are not applied; ``behind``: it is behind
+    the others; the topic that it came from and that is not read, or ``""``; ``None``: it is not behind. ``replaced``:
+    DDLs of its name wait."""
+    condition: Condition = "unverified"
+    detail, resnapshot = "", False
+    if table.quarantined is not None:
+        condition, detail, resnapshot = "quarantined", redact(table.quarantined), True
+    elif table.diverged_since is not None:
+        why = f": {redact(table.diverged_why)}" if table.diverged_why else ""
+        condition, resnapshot = "diverged", True
+        detail = f"since {table.diverged_since} ({tso_time.utc(table.diverged_since)}){why}"
+    elif table.kept:
+        condition, detail = "kept", _KEPT_AND_REPLACED if replaced else _KEPT
+    elif table.dropped:
+        condition = "dropped"
+    elif table.load is not None:
+        condition, detail = "snapshot", _gathered(table)
+    elif table.settles:
+        detail = f"it was read in full while it changed: it equals the source from {table.settles} "
+        detail += f"({tso_time.utc(table.settles)}) on"
+    elif behind:
+        detail = f"it is behind the others: topic {behind}, which it came from, is not read"
+    elif behind is not None:
+        detail = (
+            "it is behind the others: it came late, or the state was lost, and it catches up; or it shares a DDL with "
+            "a table that stands still"
+        )
+    elif table.clean and table.origin == "snapshot" and not table.topics:
+        detail = "it was read in full, and no message of it has come since: does the changefeed send it?"
+    elif table.clean:
+        condition = "clean"
+    elif table.cleared is not None:
+        detail = f"it had diverged since {table.cleared}, which a person has looked at and cleared"
+        resnapshot = True
+    else:
+        detail, resnapshot = _why_unverified(table), True
+    return TableStatus(
+        name=f"{table.schema}.{table.name}",
+        schema=table.schema,
+        table=table.name,
+        applied_ts=table.applied,
+        applied_ts_text=str(table.applied),
+        applied_time=tso_time.utc(table.applied),
+        condition=condition,
+        detail=detail,
+        resnapshot=resnapshot,
+        rows=table.rows,
+        rows_waiting=waiting,
+        snapshot_id=table.snapshot_id,
+        snapshot_id_text=None if table.snapshot_id is None else str(table.snapshot_id),
+    )
+
+
+__all__ = ["Condition", "TableStatus", "table_status", "tables_status"]
