@@ -48,15 +48,28 @@ def spark() -> Iterator[SparkSession]:
         yield session
 
 
-@pytest.fixture(scope="session")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    """A server of the S3 protocol that tests share; each has a warehouse of its own."""
-    started = S3Server(tmp_path_factory.mktemp("store"))
+@contextmanager
+def _store(folder: Path) -> Iterator[S3Server]:
+    started = S3Server(folder)
     try:
         started.start()
         yield started
     finally:
         started.stop()
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """A server of the S3 protocol that tests share; each has a warehouse of its own."""
+    with _store(tmp_path_factory.mktemp("store")) as started:
+        yield started
+
+
+@pytest.fixture
+def own_store(tmp_path: Path) -> Iterator[S3Server]:
+    """A server that a test may stop."""
+    with _store(tmp_path / "store") as started:
+        yield started
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """A job that keeps nothing on a disk: lake, change log, state and lease in an object store."""
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -23,15 +22,6 @@ from ticdc_spark.replicate.state.lease_store import lease_store, this_process
 from ticdc_spark.replicate.state.store import Store
 
 QUICK = 'retry-for = "10m"\ncommit-interval = "100ms"\npoll-interval = "100ms"'
-
-
-@pytest.fixture
-def own_store(tmp_path: Path) -> Iterator[S3Server]:
-    """A server that a test may stop."""
-    started = S3Server(tmp_path / "store")
-    started.start()
-    yield started
-    started.stop()
 
 
 def job_of(lake: Lake, more: str = "") -> Path:

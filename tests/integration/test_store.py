@@ -2,7 +2,6 @@
 
 import logging
 import time
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -166,15 +165,6 @@ def test_what_another_writer_commits_meanwhile_is_kept(lake: Lake, ways: Ways, m
     assert (ways.direct, ways.merges) == ([False], 1)
     assert lake.rows() == [*END, {"id": 99, "v": 99}]
     assert not lake.orphans(), "the files of the refused commit are removed"
-
-
-@pytest.fixture
-def own_store(tmp_path: Path) -> Iterator[S3Server]:
-    """A server that a test may stop."""
-    started = S3Server(tmp_path / "store")
-    started.start()
-    yield started
-    started.stop()
 
 
 @pytest.mark.slow

@@ -245,8 +245,6 @@ class Steps:
         refused = () if decided.refused is None else (decided.refused,)
         bounds, held = bounds_of(states, decided.ddls, behind, refused)
         ddls = _without(decided.ddls, held)
-        # Also one that a DDL holds which waits for another table.
-        still = {name for name, bound in bounds.items() if name in behind or bound < decided.resolved}
         batch = Batch(
             job=self.job,
             sink=self.sink,
@@ -261,7 +259,8 @@ class Steps:
             schemas=_schemas(progress, decided.ddls),
             now=self.clock(),
             job_applied=0 if decided.mode == "arrival" else self.progress.applied,
-            behind=frozenset(still),
+            # also one that a DDL holds which waits for another table
+            behind=frozenset(name for name, bound in bounds.items() if name in behind or bound < decided.resolved),
             all_behind=decided.resolved < progress.reached and decided.mode != "arrival",
             idle_topics=() if self.bounded else idle_topics(progress),
             topics=topics_of(progress),
@@ -276,7 +275,7 @@ class Steps:
         states, _ = mark_new(states, progress.tables, decided.skipped, progress.skipped, ddls, arrival=batch.arrival)
         states = without_beginning(self.progress, states, progress.partitions)
         if not batch.arrival:
-            states = _with_behind(mark_doubted(states, progress), still)
+            states = _with_behind(mark_doubted(states, progress), batch.behind)
         before = {(table.schema, table.name): table for table in self.progress.tables}
         changed = [name for name, state in states.items() if _is_judged(before.get(name), state)]
         changed += [name for name, state in states.items() if result.states.get(name) != state]

@@ -38,7 +38,8 @@ def committed(
     ``resolved``.
     """
     oldest = tso_physical_ms(resolved if newest is None else newest) - DROPPED_KEPT_MS
-    bounds, _ = bounds_of(states, (), bounds_behind(progress), left)
+    behind = bounds_behind(progress)
+    bounds, _ = bounds_of(states, (), behind, left)
     tables = tuple(
         _moved(state, min(resolved, bounds.get((state.schema, state.name), resolved)))
         for state in states.values()
@@ -50,7 +51,7 @@ def committed(
         applied=resolved,
         tables=tables,
         pending=_still_waiting(progress.pending, bounds, resolved),
-        ddls=_still_queued(progress.ddls, left, resolved, bounds_behind(progress)),
+        ddls=_still_queued(progress.ddls, left, resolved, behind),
         batch_times=_times(progress.batch_times, batch, now, keep, progress.newest),
         committed_at=now,
     )
