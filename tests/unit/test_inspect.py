@@ -212,6 +212,7 @@ def _fields() -> dict[str, object]:
         ([], "read either PATH"),
         (["--bootstrap-servers", "localhost:1"], "belong together"),
         (["x", "--topic", "t"], "belong together"),
+        (["kafka://localhost:1/t"], "read with --bootstrap-servers"),
         (["x", "--source-timezone", "Mars/Base"], "Mars/Base"),
         (["x", "--table", "nodot"], "schema.table"),
         (["x", "--from-ts", "yesterday"], "neither a TSO nor a time"),

@@ -81,7 +81,7 @@ def test_a_store_that_does_not_answer_is_waited_for(state: StateUri) -> None:
     assert patience.pause_after(raised.value)
     with pytest.raises(StateFault, match=r"status\.json cannot be written"):
         Store(silent).save_status(Status(state="normal", at=1.0, started_at=1.0, pid=1))
-    Heart(Store(silent)).trouble("the lake is away")  # what cannot be written down is no further error
+    Heart(Store(silent)).trouble(SinkFault("the lake is away"))  # what cannot be written down is no further error
 
 
 def test_an_answer_that_is_lost(state: StateUri, server: PlainStore) -> None:

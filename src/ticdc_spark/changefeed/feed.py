@@ -14,6 +14,8 @@ from ticdc_spark.changefeed.backlog.batch import Prepared
 
 _CHUNK = 512
 """Elements that are handed over at once."""
+_HAND_OVER = 0.01
+"""Seconds after which fewer are, too: the largest part of what a change waits where they come all the time."""
 _WAIT = 0.05
 
 
@@ -74,7 +76,7 @@ class Feed:
                 for captured in elements:
                     chunk.append(captured)
                     # a source that waits has given a Resolved first
-                    full = len(chunk) >= _CHUNK or time.monotonic() - since > _WAIT
+                    full = len(chunk) >= _CHUNK or time.monotonic() - since > _HAND_OVER
                     if full or isinstance(captured, Resolved | Prepared):
                         if not self._put(chunk):
                             return

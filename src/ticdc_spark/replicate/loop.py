@@ -101,7 +101,7 @@ def _run(turns: "_Turns", opened: Callable[[], Steps | None]) -> Summary:
                 pause = None if jvm_is_gone() else patience.pause_after(fault)
                 if pause is None:
                     raise
-                turns.heart.trouble(str(fault))
+                turns.heart.trouble(fault)
                 _close(steps)
                 steps = None
                 turns.stop.wait(pause)

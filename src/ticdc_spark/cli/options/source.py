@@ -170,6 +170,8 @@ def make_source(**options: Any) -> Source:
     """Check the options together. Raises: UsageError."""
     client, registry = parted(options.pop("client"))
     source = Source(**options, client=client, registry_options=registry)
+    if source.path is not None and str(source.path).startswith("kafka:"):
+        raise UsageError("PATH is a recorded topic; Kafka is read with --bootstrap-servers HOST:PORT --topic NAME")
     if (source.path is None) == (source.bootstrap_servers is None):
         raise UsageError("read either PATH (a recorded topic: a folder or a file) or --bootstrap-servers with --topic")
     if (source.bootstrap_servers is None) != (not source.topics):

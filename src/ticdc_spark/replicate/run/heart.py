@@ -80,15 +80,16 @@ class Heart:
         if waits or before.state != "normal" or time.time() - before.at >= self.store.pause:
             self._write()
 
-    def trouble(self, error: str) -> None:
+    def trouble(self, fault: EnvironmentFault) -> None:
         """Note what keeps the job from going on for now; it tries again."""
+        noted = {"error": str(fault), "error_code": type(fault).__name__, "error_at": time.time()}
         with self._lock:
-            self.status = msgspec.structs.replace(self.status, state="warning", phase="waiting", error=error)
+            self.status = msgspec.structs.replace(self.status, state="warning", phase="waiting", **noted)
         try:
             self._write()
-        except EnvironmentFault as fault:
+        except EnvironmentFault as unwritten:
             # It may be the state's own store that does not answer.
-            log.warning("not written down: %s", fault)
+            log.warning("not written down: %s", unwritten)
 
     def end(self, state: str, **more: Any) -> None:
         """Write the final status."""

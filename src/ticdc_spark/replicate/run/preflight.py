@@ -55,14 +55,15 @@ def checks(job: Job, *, starting: bool = False) -> Iterator[Checked]:
     ``starting``: by a process that holds the job and starts it: without the lease, and without the tables of
     ``[snapshot]``, which it reads at once.
     """
-    yield _checked("state", lambda: _state(job.state))
+    state = _checked("state", lambda: _state(job.state))
+    yield state
     yield _checked("warehouse", lambda: _warehouse(job))
-    if not starting:
+    if state.error is None and not starting:
         yield _checked("lease", lambda: _lease(job))
     messages: list[Message] = []
     source = _checked("source", lambda: _source(job, messages))
     yield source
-    if source.error is None and messages:
+    if state.error is None and source.error is None and messages:
         yield _checked("protocol", lambda: _protocol(job, messages))
     if job.source.schema_registry is not None:
         yield _checked("registry", lambda: _registry(job))

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 Version: TypeAlias = str
 """Of an object: its ETag; on Google's store its generation."""
 TIMEOUT = "10s"
+_METADATA = "169.254.169.254"
+"""Where a machine of a cloud has its role's keys; asked where there are no others."""
+_NO_KEYS = "; no keys are given: `state.access_key_id` and `state.secret_access_key` under [job], or in the environment"
 _RETRIES, _RETRY_FOR = 2, timedelta(seconds=15)  # less than a lease is good for
 
 
@@ -118,7 +121,9 @@ class ObjectPlace:
             raise self._fault(name, "removed", error) from error
 
     def _fault(self, name: str, what: str, error: Exception) -> StateFault:
-        return StateFault(f"{self.where(name)} cannot be {what}: {_first_line(error)}")
+        text = _first_line(error)
+        hint = _NO_KEYS if _METADATA in text else ""
+        return StateFault(f"{self.where(name)} cannot be {what}: {text}{hint}")
 
 
 @lru_cache(maxsize=16)
