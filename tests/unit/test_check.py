@@ -189,3 +189,13 @@ def test_tables_to_read_in_full_need_a_key_and_those_without_are_named(tmp_path:
     assert check(file)[1]["snapshot"] == "ok 1 tables to read"
     file.write_text(of_job + snapshot + 'tables = ["shopp.*"]\n')
     assert "has no table that `tables`" in check(file)[1]["snapshot"]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_lake_on_s3_needs_the_client_that_iceberg_does_not_bring(tmp_path: Path, named: bool) -> None:
+    write_topic(SENT, tmp_path / "topic", "jsonl")
+    file = job_file(tmp_path, 'kind = "files"\npath = "topic"\n', warehouse="s3://lake/house")
+    if named:
+        spark = '[spark]\n"spark.jars.packages" = "org.apache.iceberg:iceberg-aws-bundle:1.11.0"\n'
+        file.write_text(file.read_text() + spark)
+    assert ("which [spark] does not name" in check(file)[1]["warehouse"]) is not named

@@ -31,3 +31,20 @@ def test_a_workers_error_is_known_however_long_its_traceback_is(
         raise PySparkException(text)
     assert str(raised.value).startswith(message)
     assert (len(str(raised.value)) < 2100 and "handlePythonException" not in str(raised.value)) or kind is SinkFault
+
+
+@pytest.mark.parametrize(
+    ("missing", "bundle"),
+    [
+        ("software/amazon/awssdk/services/s3/model/S3Exception", "iceberg-aws-bundle"),
+        ("com/azure/core/X", "iceberg-azure"),
+    ],
+)
+def test_a_client_of_a_store_that_is_missing_is_named(missing: str, bundle: str) -> None:
+    text = f"Cannot initialize FileIO: Missing org.x.S3FileIO [java.lang.NoClassDefFoundError: {missing}]"
+    with pytest.raises(SinkFault, match=bundle) as raised, faults("the catalog"):
+        raise PySparkException(text)
+    assert "spark.jars.packages" in str(raised.value)
+    with pytest.raises(SinkFault) as other, faults("the catalog"):
+        raise PySparkException("NoClassDefFoundError: org/apache/x")
+    assert "bundle" not in str(other.value)

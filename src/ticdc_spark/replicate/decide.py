@@ -13,7 +13,7 @@ from ticdc_spark.model import TableName
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.apply.ddl import is_skipped
 from ticdc_spark.replicate.apply.look import held_in_lake
-from ticdc_spark.replicate.apply.rejects import log_rejects
+from ticdc_spark.replicate.apply.rejects import log_rejects, ways_out
 from ticdc_spark.replicate.modes.arrival import advance_arrived
 from ticdc_spark.replicate.modes.base import Advanced, LandedBatch, ModeName, Rules
 from ticdc_spark.replicate.modes.choose import as_read, hides, refuse_hidden, without_ddl
@@ -28,7 +28,7 @@ from ticdc_spark.replicate.proof import check_unproven
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.schemas.sql_ddl import named_after, with_schemas
 from ticdc_spark.replicate.schemas.upstream import add_upstream_schemas
-from ticdc_spark.replicate.skips import STAGE, mark, skip_line, skipped_of
+from ticdc_spark.replicate.skips import STAGE, mark, skipped_of
 from ticdc_spark.replicate.state.conditions import misshapen
 from ticdc_spark.replicate.state.notes import UnreadNote
 from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl, TableState
@@ -227,8 +227,7 @@ class Decider:
         if self.job.on_reject == "stop":
             message = (
                 f"{text}; {len(rejects)} such in this batch, kept in {self.changelog.dead_letters}; nothing of the "
-                f"batch is applied. Mend the source, or set on-reject under [job] to quarantine or continue.\n"
-                f"  {skip_line(self.job, ((at.topic, at.partition, at.offset) for at in rejects))}"
+                f"batch is applied. {ways_out(self.job, ((at.topic, at.partition, at.offset) for at in rejects))}"
             )
             raise RejectedMessage(message)
         log_rejects([f"{at.reason} (topic {at.topic}, partition {at.partition}, offset {at.offset})" for at in rejects])

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from ticdc_spark.config.job import Job
-from ticdc_spark.config.values import MessagePlace, skip_messages_line
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.rejects import LOGGED
 from ticdc_spark.replicate.state.conditions import diverged
@@ -97,14 +96,6 @@ def warn_of_old(job: Job, progress: Progress) -> None:
             log.info("skip-messages %s was read before: it has effect only on a row that cannot be read", place)
 
 
-def skip_line(job: Job, places: Iterable[tuple[str, int, int]], most: int = 20) -> str:
-    """The way out that leaves exactly these messages out, for an error."""
-    every = sorted({MessagePlace(*place) for place in places})
-    line = skip_messages_line([*job.skip_messages, *every[:most]])
-    rest = f" (and {len(every) - most} more)" if len(every) > most else ""
-    return f"To leave out exactly {'this one' if len(every) == 1 else 'these'}, under [job]: {line}{rest}"
-
-
 def _is_of(event: MessageSkipped, table: TableState) -> bool:
     return event.topic in table.topics or not table.topics
 
@@ -113,4 +104,4 @@ def _why(event: MessageSkipped) -> str:
     return f"a message was {event.reason} (topic {event.topic}, partition {event.partition}, offset {event.offset})"
 
 
-__all__ = ["STAGE", "mark", "mark_new", "skip_line", "skipped_of", "warn_of_old"]
+__all__ = ["STAGE", "mark", "mark_new", "skipped_of", "warn_of_old"]

@@ -1,10 +1,11 @@
 """Rows that cannot be read: kept with their reason, then handled by ``on-reject``."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
+from ticdc_spark.config.job import Job
 from ticdc_spark.config.values import MessagePlace, skip_messages_line
 from ticdc_spark.errors import EnvironmentFault, RejectedMessage
 from ticdc_spark.model import TableName
@@ -53,12 +54,9 @@ def apply_readable(
         policy = job.on_reject if others else "continue"
         if policy == "stop":
             kept = work.batch.changelog.dead_letters
-            places = [MessagePlace(row.topic, row.partition, row.offset) for row in others]
-            line = skip_messages_line([*job.skip_messages, *places[:MOST_NAMED]])
             message = (
-                f"{reason}; kept in {kept}; nothing of this table was applied past it. Mend the source, or set "
-                "on-reject under [job] to quarantine or continue.\n"
-                f"  To leave out exactly these, under [job]: {line}"
+                f"{reason}; kept in {kept}; nothing of this table was applied past it. "
+                f"{ways_out(job, ((row.topic, row.partition, row.offset) for row in others))}"
             )
             raise RejectedMessage(message) from unreadable
         log_rejects([reason_of(name, row) for row in sorted(bad, key=lambda row: row.commit_ts)])
@@ -79,6 +77,19 @@ def log_rejects(reasons: Sequence[str]) -> None:
         log.error("left out or held back, as it cannot be read: %s", reason)
     if len(reasons) > LOGGED:
         log.error("and %d more of this batch cannot be read", len(reasons) - LOGGED)
+
+
+def ways_out(job: Job, places: Iterable[tuple[str, int, int]]) -> str:
+    """What a person can do about messages at these places that cannot be read, for an error that stops the job."""
+    every = sorted({MessagePlace(*place) for place in places})
+    line = skip_messages_line([*job.skip_messages, *every[:MOST_NAMED]])
+    rest = f" (and {len(every) - MOST_NAMED} more)" if len(every) > MOST_NAMED else ""
+    these = "this one" if len(every) == 1 else "these"
+    return (
+        f"`ticdc-spark dead-letters {job.file.name}` shows what is kept. Mend the source, or set on-reject under "
+        "[job] to quarantine or continue; a table that lacks what is left out is marked as diverged.\n"
+        f"  To leave out exactly {these}, under [job]: {line}{rest}"
+    )
 
 
 def _bad_rows(work: TimelineWork, scan: LogScan, plan: ReadPlan) -> list[BadRow]:
@@ -110,4 +121,4 @@ def reason_of(name: TableName, row: BadRow) -> str:
     )
 
 
-__all__ = ["Quarantined", "apply_readable", "log_rejects"]
+__all__ = ["Quarantined", "apply_readable", "log_rejects", "ways_out"]

@@ -109,7 +109,10 @@ def _writable(folder: Path, fault: type[EnvironmentFault]) -> str:
 def _warehouse(job: Job) -> str:
     folder = local_folder(job.sink.warehouse)
     if folder is None:
-        return f"{job.sink.warehouse}, which Spark opens (catalog {job.sink.catalog})"
+        jars = job.spark.get("spark.jars.packages", "") + job.spark.get("spark.jars", "")
+        lacks = job.sink.warehouse.startswith("s3") and "aws" not in jars
+        hint = "; Spark must have iceberg-aws-bundle, which [spark] does not name" if lacks else ""
+        return f"{job.sink.warehouse}, which Spark opens (catalog {job.sink.catalog}){hint}"
     return f"{_writable(folder, SinkFault)} (catalog {job.sink.catalog})"
 
 

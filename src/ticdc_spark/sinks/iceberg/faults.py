@@ -22,6 +22,9 @@ _UNREADABLE = re.compile(rf"\b{UNREADABLE}: .*$", re.MULTILINE)
 
 _MOVED = re.compile(rf"\b{MOVED}: (.*)$", re.MULTILINE)
 """The same, where the table that a full read reads is another one by now."""
+_NO_CLIENT = re.compile(r"NoClassDefFoundError: (software/amazon/awssdk|com/google/cloud|com/azure)")
+"""Iceberg's FileIO of an object store without the client that it needs, which is no part of Iceberg's runtime."""
+_BUNDLES = {"software": "iceberg-aws-bundle", "com/google": "iceberg-gcp-bundle", "com/azure": "iceberg-azure-bundle"}
 
 
 def quote(name: str) -> str:
@@ -63,10 +66,22 @@ def faults(what: str) -> Iterator[None]:
             raise SinkFault(f"{what}: {refused[1]}") from error
         if unreadable := _UNREADABLE.search(reason):
             raise UnreadableRows(unreadable[0]) from error
-        message = f"{what}: {reason.strip()[:2000]}"
+        message = f"{what}: {reason.strip()[:2000]}{_missing_bundle(reason)}"
         raise SinkFault(message) from error
     except OSError as error:
         raise SinkFault(f"{what}: {os_reason(error)}") from error
+
+
+def _missing_bundle(reason: str) -> str:
+    """Which package is missing under ``[spark]``, where that is what is wrong."""
+    found = _NO_CLIENT.search(reason)
+    if found is None:
+        return ""
+    bundle = next(name for start, name in _BUNDLES.items() if found[1].startswith(start))
+    return (
+        f"; Iceberg's client of this store is missing: add org.apache.iceberg:{bundle}, of the version of Iceberg's "
+        'runtime, to "spark.jars.packages" under [spark]'
+    )
 
 
 @contextmanager
