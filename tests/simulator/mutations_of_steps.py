@@ -200,6 +200,22 @@ STEPS = (
         found_by=f"{_LATE_NAMES}::test_a_table_that_takes_a_name_late_which_the_source_gave_up_since_is_marked",
     ),
     one(
+        "a RENAME read late in arrival mode takes the table that has its old name since",
+        f"{_APPLY}.rename:rename",
+        "before.ddl_ts > ts",
+        "False",
+        found_by=f"{_LATE_NAMES}"
+        "::test_in_arrival_mode_a_rename_read_late_is_not_of_a_table_that_has_its_old_name_since",
+    ),
+    one(
+        "a copy does not wait for a model that is not as far",
+        "replicate.schemas.sql_ddl:copies_of",
+        "if ddl.change.table is None",
+        "if False",
+        found_by="tests/unit/test_holes/test_certain_columns.py"
+        "::test_a_copy_that_has_come_further_than_its_model_waits_for_it",
+    ),
+    one(
         "DDLs leave tables without a copy",
         f"{_APPLY}.timelines:_note_missing",
         "for name, stamp in work.stamps.items():",

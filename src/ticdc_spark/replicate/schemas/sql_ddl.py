@@ -15,6 +15,7 @@ from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.protocols.shared.avro_names import sanitized
 from ticdc_spark.replicate.plan.evolve import NAMED_OTHERWISE, UNCERTAIN
 from ticdc_spark.replicate.plan.names import tables_before_and_after
+from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.schemas.history import ANY_VERSION
 from ticdc_spark.replicate.state.progress import KnownSchema, QueuedDdl, TableState
 
@@ -100,6 +101,23 @@ def model_of(change: SchemaChange) -> TableName | None:
         return None
     schema, name = statement.like
     return schema or change.schema, name
+
+
+def copies_of(behind: Mapping[TableName, int], due: Sequence[QueuedDdl], queue: Sequence[QueuedDdl]) -> list[QueuedDdl]:
+    """Of the DDLs that are ``due`` those that make a table like one which is not as far yet: a DDL may be to come that
+    changes the columns which the new table takes over.
+
+    ``behind``: tables that catch up, with how far they may go. ``queue``: the DDLs as they came; one whose message has
+    the new table's schema needs no model.
+    """
+    bare = {identity(ddl.change) for ddl in queue if ddl.change.table is None} if behind else set()
+    return [
+        ddl
+        for ddl in due
+        if identity(ddl.change) in bare
+        and (model := model_of(ddl.change)) is not None
+        and behind.get(model, ddl.change.commit_ts) < ddl.change.commit_ts
+    ]
 
 
 def _names(change: SchemaChange) -> set[str]:
