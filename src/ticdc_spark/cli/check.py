@@ -11,7 +11,8 @@ from ticdc_spark.config.secrets import redact
 @click.command("check")
 @click.argument("job_file", metavar="JOB.toml", type=click.Path(path_type=Path, dir_okay=False))
 def command(job_file: Path) -> None:
-    """Check a job file and what it names, in seconds: folders, lease, brokers, topics, protocol, registry, Java.
+    """Check a job file and what it names, in seconds: folders, lease, brokers, topics, protocol, registry, tables
+    to read in full, Java.
 
     Starts no Spark and changes nothing. Prints a line for each, and exits with 0, or with the code of the first that
     failed: 1 something is broken, 2 the job file is wrong, 4 another process has the job.
