@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.golden.exceptions import Difference, unexplained, unneeded
+from tests.golden.recorded import Recorded
 from tests.golden.test_open import source as row_source
 from tests.golden.test_open import tables
 from tests.vectors import ROOT, Config, Truth, VectorMessage, configs, named, needs_vectors
@@ -166,22 +167,6 @@ def test_decoded_messages_equal_the_truth(config: Config) -> None:
 
 
 REFUSED = re.compile("two columns that Avro can only call|ENUM index 0 has no name")
-
-
-class Recorded:
-    """A registry with what TiCDC registered, and nothing else."""
-
-    def __init__(self, config: Config) -> None:
-        self.ids = {(entry["subject"], entry["schema"]): entry["id"] for entry in config.schemas}
-        self.used: set[int] = set()
-        self.wrong: list[tuple[str, str]] = []
-
-    def register(self, subject: str, schema: str) -> int:
-        number: int = self.ids.get((subject, schema), 0)
-        if not number:
-            self.wrong.append((subject, schema))
-        self.used.add(number)
-        return number
 
 
 @cache

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.golden.exceptions import Difference, unexplained, unneeded
+from tests.golden.recorded import Recorded
 from tests.golden.test_debezium_tables import as_truth
 from tests.golden.test_open import compare_image, equal
 from tests.vectors import ROOT, Config, configs, named, needs_vectors
@@ -115,22 +116,6 @@ def test_rows_that_ticdc_refused_are_not_there(config: Config) -> None:
         {seq for line in path.read_bytes().splitlines() for seq in json.loads(line)["seq"]} if path.exists() else set()
     )
     assert not refused & {seq for sent in config.messages for seq in sent.seqs}
-
-
-class Recorded:
-    """A registry with what TiCDC registered, and nothing else."""
-
-    def __init__(self, config: Config) -> None:
-        self.ids = {(entry["subject"], entry["schema"]): entry["id"] for entry in config.schemas}
-        self.used: set[int] = set()
-        self.wrong: list[tuple[str, str]] = []
-
-    def register(self, subject: str, schema: str) -> int:
-        number: int = self.ids.get((subject, schema), 0)
-        if not number:
-            self.wrong.append((subject, schema))
-        self.used.add(number)
-        return number
 
 
 CLOCK = 1_790_000_000_000

@@ -15,7 +15,8 @@ def command(job_file: Path) -> None:
     to read in full, Java.
 
     Starts no Spark and changes nothing. Prints a line for each, and exits with 0, or with the code of the first that
-    failed: 1 something is broken, 2 the job file is wrong, 4 another process has the job.
+    failed: 1 something is broken, 2 the job file is wrong, 4 another process has the job, or a
+    table that is to be read in full has no key.
     """
     job = load_job(job_file)
     click.echo(f"ok      job file   {job.file}")
