@@ -40,19 +40,22 @@ PROGRESS = Progress(
 )
 
 
+LISTS_MODULES = """
+import atexit, sys
+from ticdc_spark.cli import main
+atexit.register(lambda: sys.stderr.write(" ".join(sorted({"pyspark", "pyarrow"} & set(sys.modules)))))
+main()
+"""
+"""The command, which then writes to standard error which of these it has loaded."""
+
+
 def run(*arguments: str, code: str = "from ticdc_spark.cli import main; main()") -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["status", "--help"], ["replicate", "--help"], ["--version"]])
 def test_help_loads_no_spark(arguments: list[str]) -> None:
-    code = """
-import atexit, sys
-from ticdc_spark.cli import main
-atexit.register(lambda: sys.stderr.write(" ".join(sorted({"pyspark", "pyarrow"} & set(sys.modules)))))
-main()
-"""
-    done = run(*arguments, code=code)
+    done = run(*arguments, code=LISTS_MODULES)
     assert done.returncode == 0
     assert done.stdout
     assert done.stderr == ""
@@ -99,12 +102,11 @@ def test_each_error_ends_with_its_exit_code_and_in_one_line(
 
 def test_a_wrong_job_file_is_reported_before_spark_starts(tmp_path: Path) -> None:
     (tmp_path / "job.toml").write_text("[job]\nnam = 1\n")
-    start = time.monotonic()
-    done = run("replicate", str(tmp_path / "job.toml"))
+    done = run("replicate", str(tmp_path / "job.toml"), code=LISTS_MODULES)
     assert done.returncode == 2
     assert "did you mean `name`?" in done.stderr
     assert "Traceback" not in done.stderr
-    assert time.monotonic() - start < 5
+    assert "pyspark" not in done.stderr
 
 
 @pytest.mark.parametrize("ts", ["0", "-1", "9223372036854775808", "soon"])

@@ -71,6 +71,7 @@ def test_all_of_them_go_on(job_file: Path) -> None:
         (["--table", "s.a", "--table", "s.x"], "'s.x' is not quarantined"),
         ([], "name the tables"),
         (["--all", "--table", "s.a"], "name the tables"),
+        (["--all", "s.a"], "name the tables"),
     ],
 )
 def test_what_is_not_meant_changes_nothing(

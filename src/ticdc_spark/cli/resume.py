@@ -10,12 +10,13 @@ from ticdc_spark.operate.resume import clear, resume
 
 @click.command("resume")
 @click.argument("job_file", metavar="JOB.toml", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--table", "tables", multiple=True, metavar="SCHEMA.TABLE", help="A quarantined table; may be repeated.")
+@click.argument("tables", metavar="[SCHEMA.TABLE]...", nargs=-1)
+@click.option("--table", "more", multiple=True, metavar="SCHEMA.TABLE", help="The same as an option; may be repeated.")
 @click.option("--all", "every", is_flag=True, help="Every quarantined table.")
 @click.option(
     "--clear-diverged", is_flag=True, help="Clear that tables have diverged, once they were looked at; lifts nothing."
 )
-def command(job_file: Path, tables: tuple[str, ...], every: bool, clear_diverged: bool) -> None:
+def command(job_file: Path, tables: tuple[str, ...], more: tuple[str, ...], every: bool, clear_diverged: bool) -> None:
     """Let quarantined tables go on from where they stand, at the job's next run.
 
     What waited for them is applied then. A row that still cannot be read is handled by on-reject again: set it to
@@ -24,8 +25,9 @@ def command(job_file: Path, tables: tuple[str, ...], every: bool, clear_diverged
     With --clear-diverged, tables that lack a message or a DDL by your decision, and that you have looked at, no longer
     count as diverged. They are unverified then; what diverges later is marked again.
     """
+    tables = (*tables, *more)
     if bool(tables) == every:
-        message = "name the tables: --table SCHEMA.TABLE (as often as needed), or --all"
+        message = "name the tables: SCHEMA.TABLE (as often as needed), or --all"
         raise click.UsageError(message)
     job = load_job(job_file)
     if clear_diverged:
