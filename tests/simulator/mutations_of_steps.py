@@ -208,12 +208,19 @@ STEPS = (
         "::test_in_arrival_mode_a_rename_read_late_is_not_of_a_table_that_has_its_old_name_since",
     ),
     one(
-        "a copy does not wait for a model that is not as far",
-        "replicate.schemas.sql_ddl:copies_of",
-        "if ddl.change.table is None",
-        "if False",
+        "a copy is certain of its columns though older DDLs are to come",
+        "replicate.schemas.sql_ddl:with_schemas",
+        "change.commit_ts > read_upto",
+        "False",
         found_by="tests/unit/test_holes/test_certain_columns.py"
-        "::test_a_copy_that_has_come_further_than_its_model_waits_for_it",
+        "::test_a_copy_that_is_further_than_its_model_is_certain_of_no_columns",
+    ),
+    one(
+        "an ALTER that a table has been through is folded again",
+        "replicate.schemas.sql_ddl:_as_altered",
+        "state.ddl_ts < change.commit_ts",
+        "True",
+        found_by=f"{_LOST_STATE}::test_a_state_that_is_lost_long_after_the_last_ddl_of_a_table_is_recovered",
     ),
     one(
         "DDLs leave tables without a copy",

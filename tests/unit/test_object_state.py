@@ -155,14 +155,6 @@ def test_the_job_file_names_it(tmp_path: Path) -> None:
     file = job_file(tmp_path, more, sink)
     for found in (load_job(file).state, load_identity(file).state):
         assert found == StateUri(URI, (("endpoint", "http://one:9000"), ("region", "eu-west-1")))
-    more = 'state = "s3://bucket/state/shop/"\n"state.region" = "eu-west-1"'
-    assert load_job(job_file(tmp_path, more, sink)).state == StateUri(
-        URI, (("endpoint", "http://other:9000"), ("region", "eu-west-1"), ("secret_access_key", "shop-secret-31"))
-    ), "what it leaves open is as for the lake"
-    more = 'state = "s3://bucket/state/shop/"\n"state.access_key_id" = "mine"'
-    assert load_job(job_file(tmp_path, more, sink)).state == StateUri(
-        URI, (("access_key_id", "mine"), ("endpoint", "http://other:9000"))
-    ), "never one's key with another's secret"
     of_lake = (("endpoint", "http://other:9000"), ("secret_access_key", "shop-secret-31"))
     file = job_file(tmp_path, 'state = "s3://bucket/state/shop/"', sink)
     for found in (load_job(file).state, load_identity(file).state):

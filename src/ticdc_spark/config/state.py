@@ -47,24 +47,11 @@ def state_uri(text: str) -> StateUri:
 
 
 def with_catalog(state: StateUri, catalog: Mapping[str, str]) -> StateUri:
-    """The state with what the lake's catalog is given for S3, as far as it does not say otherwise itself.
-
-    A state with an endpoint of its own is in another store, which the catalog's options do not suit; one with a key or
-    another way to log in gets none of the catalog's.
-    """
-    if not state.uri.startswith("s3") or _has(state, "endpoint"):
+    """The state with what the lake's catalog is given for S3, unless it has options of its own."""
+    if state.options or not state.uri.startswith("s3"):
         return state
     found = {name: catalog[key] for key, name in _CATALOG.items() if catalog.get(key)}
-    if _has(state, "region"):
-        found.pop("region", None)
-    if _has(state, "key", "token", "role", "credential", "signature"):
-        found = {name: value for name, value in found.items() if name in ("endpoint", "region")}
-    return StateUri(state.uri, tuple(sorted({**found, **dict(state.options)}.items())))
-
-
-def _has(state: StateUri, *words: str) -> bool:
-    """Whether an option's name, of which obstore takes several forms, has one of these words."""
-    return any(word in name.lower() for name, _ in state.options for word in words)
+    return StateUri(state.uri, tuple(sorted(found.items())))
 
 
 __all__ = ["SCHEMES", "StateUri", "state_uri", "with_catalog"]

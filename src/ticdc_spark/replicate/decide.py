@@ -41,6 +41,14 @@ log = logging.getLogger(__name__)
 _ANY_TIME = 2**63 - 1
 
 
+def _read_upto(progress: Progress) -> int | None:
+    """The commit_ts up to which every partition was read, but for those that are passed over as idle; ``None`` where
+    there are no watermarks."""
+    if progress.mode == "arrival" or not any(state.watermark for state in progress.partitions):
+        return None
+    return min((state.watermark for state in progress.partitions if not state.idle), default=None)
+
+
 class Decided(msgspec.Struct, frozen=True, kw_only=True):
     """What a batch will do."""
 
@@ -194,6 +202,7 @@ class Decider:
             is_included=self._is_included,
             is_skipped=partial(is_skipped, self.job),
             unread={(note.schema, note.name): note.until for note in progress.unread},
+            read_upto=_read_upto(progress),
         )
         return at_the_filter(filled, self.job.tables)
 

@@ -31,7 +31,6 @@ from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.proof import doubted_tables, is_doubt_over, mark_doubted
 from ticdc_spark.replicate.report import BatchReport
 from ticdc_spark.replicate.schemas.registered import Registered
-from ticdc_spark.replicate.schemas.sql_ddl import copies_of
 from ticdc_spark.replicate.skips import mark_new, warn_of_old
 from ticdc_spark.replicate.snapshot.loader import Loader, Outcome
 from ticdc_spark.replicate.snapshot.wanted import with_settled
@@ -243,9 +242,8 @@ class Steps:
         states: dict[TableName, TableState] = {(table.schema, table.name): table for table in progress.tables}
         mode = MODES[decided.mode or "watermark"]
         behind = bounds_behind(progress)
-        stopped = copies_of(behind, decided.ddls, progress.ddls)
-        stopped += [] if decided.refused is None else [decided.refused]
-        bounds, held = bounds_of(states, decided.ddls, behind, stopped)
+        refused = () if decided.refused is None else (decided.refused,)
+        bounds, held = bounds_of(states, decided.ddls, behind, refused)
         ddls = _without(decided.ddls, held)
         batch = Batch(
             job=self.job,

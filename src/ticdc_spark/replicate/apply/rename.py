@@ -27,8 +27,9 @@ def rename(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: i
     at, step = mark
     before, taken = work.state(old), work.state(new)
     if work.batch.arrival and before is not None and before.ddl_ts > ts:
-        # A later table has the old name: the DDL by which it took it was read first. The one that is meant never came.
-        log.warning("`%s`.`%s` is another table by now; what was renamed at %d is not here", *old, ts)
+        # A later table has the old name: the DDL by which it took it was read first, or this one was done before.
+        if work.mark(new) < mark:
+            log.warning("`%s`.`%s` is another table by now; what was renamed at %d is not here", *old, ts)
         return
     if work.mark(new) >= mark and taken is not None and (old in taken.was or _is_later(taken, at)):
         _forget_copy(work, old, mark)

@@ -3,7 +3,7 @@
 A message that carries the schemas (Simple) is left as it is, and the fold goes on from them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -15,7 +15,6 @@ from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.protocols.shared.avro_names import sanitized
 from ticdc_spark.replicate.plan.evolve import NAMED_OTHERWISE, UNCERTAIN
 from ticdc_spark.replicate.plan.names import tables_before_and_after
-from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.schemas.history import ANY_VERSION
 from ticdc_spark.replicate.state.progress import KnownSchema, QueuedDdl, TableState
 
@@ -30,13 +29,15 @@ def with_schemas(
     is_included: Callable[[str, str], bool] = lambda _schema, _name: True,
     is_skipped: Callable[[SchemaChange], bool] = lambda _change: False,
     unread: Mapping[TableName, int] | None = None,
+    read_upto: int | None = None,
 ) -> list[QueuedDdl]:
     """Fill in the schemas of DDLs, in the order in which they are applied.
 
     One whose table is not known, or whose SQL is not understood, stays without schemas, and is refused later on. So is,
     with ``sanitised``, one that names what rows call otherwise (Avro). ``find``: what the lake has under a name that
     ``states`` do not have. ``is_included``: whether the job replicates a name. ``is_skipped``: whether a DDL is left
-    out. Where a table may lack one, what takes its columns over is ``UNCERTAIN``.
+    out. Where a table may lack one, what takes its columns over is ``UNCERTAIN``; so is what is made like another by a
+    DDL above ``read_upto``: older ones may be to come, which change the columns that it takes over.
     """
     files: dict[TableName, Table] = {
         (schema.schema, schema.name): schema.table for schema in known if schema.key == ANY_VERSION
@@ -51,12 +52,14 @@ def with_schemas(
     filled = []
     for ddl in ddls:
         change = ddl.change
-        model = model_of(change)
+        model = model_of(change, tables)
         before, after = tables_before_and_after(change)
         sources = before if model is None else {*before, model}
         doubted = {name for name in sources if name in unsure or not is_included(*name)}
         if model is not None and model in states and states[model].ddl_ts > change.commit_ts:
             doubted.add(model)  # It has been through a later DDL.
+        if model is not None and read_upto is not None and change.commit_ts > read_upto:
+            doubted.add(model)
         if change.table is None:
             taken = model or _goes_on_from(change)
             # A file may be of another time than the DDL.
@@ -64,6 +67,7 @@ def with_schemas(
                 change = msgspec.structs.replace(change, kind=UNCERTAIN)
             change, tables = _filled(change, tables)
             change, tables = _as_renamed(change, tables, states, find)
+            change = _as_altered(change, states)
         else:
             if change.pre_table is not None:
                 tables.pop((change.pre_table.schema, change.pre_table.name), None)
@@ -91,33 +95,21 @@ def _goes_on_from(change: SchemaChange) -> TableName | None:
     return names[0] if goes_on and names else None
 
 
-def model_of(change: SchemaChange) -> TableName | None:
-    """The table that a CREATE TABLE … LIKE names; ``None`` of another DDL."""
+def model_of(change: SchemaChange, known: Iterable[TableName]) -> TableName | None:
+    """The table that a CREATE TABLE … LIKE names, as it is ``known``: SQL may write it in other letters. ``None`` of
+    another DDL."""
     try:
         statement = parse(change.query)
     except MessageError:
         return None
     if not isinstance(statement, CreateTable) or statement.like is None:
         return None
-    schema, name = statement.like
-    return schema or change.schema, name
+    name = (statement.like[0] or change.schema, statement.like[1])
+    return next((one for one in known if _folded(one) == _folded(name)), name)
 
 
-def copies_of(behind: Mapping[TableName, int], due: Sequence[QueuedDdl], queue: Sequence[QueuedDdl]) -> list[QueuedDdl]:
-    """Of the DDLs that are ``due`` those that make a table like one which is not as far yet: a DDL may be to come that
-    changes the columns which the new table takes over.
-
-    ``behind``: tables that catch up, with how far they may go. ``queue``: the DDLs as they came; one whose message has
-    the new table's schema needs no model.
-    """
-    bare = {identity(ddl.change) for ddl in queue if ddl.change.table is None} if behind else set()
-    return [
-        ddl
-        for ddl in due
-        if identity(ddl.change) in bare
-        and (model := model_of(ddl.change)) is not None
-        and behind.get(model, ddl.change.commit_ts) < ddl.change.commit_ts
-    ]
+def _folded(name: TableName) -> TableName:
+    return name[0].casefold(), name[1].casefold()
 
 
 def _names(change: SchemaChange) -> set[str]:
@@ -186,6 +178,15 @@ def _as_renamed(
         if change.table is None or (change.table.schema, change.table.name) == name:
             change = msgspec.structs.replace(change, table=table)
     return change, tables
+
+
+def _as_altered(change: SchemaChange, states: Mapping[TableName, TableState]) -> SchemaChange:
+    """An ALTER that is read again, and whose SQL does not fit any more: the lake's table has been through it."""
+    name = _goes_on_from(change)
+    state = None if name is None or change.table is not None else states.get(name)
+    if name is None or state is None or state.table is None or state.dropped or state.ddl_ts < change.commit_ts:
+        return change
+    return msgspec.structs.replace(change, table=_named(state.table, name))
 
 
 def _named(table: Table, name: TableName) -> Table:

@@ -26,7 +26,10 @@ Version: TypeAlias = str
 TIMEOUT = "10s"
 _METADATA = "169.254.169.254"
 """Where a machine of a cloud has its role's keys; asked where there are no others."""
-_NO_KEYS = "; no keys are given: `state.access_key_id` and `state.secret_access_key` under [job], or in the environment"
+_NO_KEYS = (
+    "; no keys are given: with a `state.…` option under [job], nothing is taken of the lake's catalog; name "
+    "`state.access_key_id` and `state.secret_access_key` too, or AWS_… in the environment"
+)
 _RETRIES, _RETRY_FOR = 2, timedelta(seconds=15)  # less than a lease is good for
 
 
