@@ -208,11 +208,19 @@ STEPS = (
         "::test_in_arrival_mode_a_rename_read_late_is_not_of_a_table_that_has_its_old_name_since",
     ),
     one(
+        "an unreadable message of the default topic is of no table",
+        "replicate.unread:of_databases",
+        "return frozenset(seen - of_tables - _topics_of_tables(progress))",
+        "return frozenset()",
+        found_by="tests/unit/test_holes/test_unread.py"
+        "::test_an_unreadable_message_of_the_default_topic_may_be_the_drop_of_a_database",
+    ),
+    one(
         "a copy is certain of its columns though older DDLs are to come",
         "replicate.schemas.sql_ddl:with_schemas",
         "change.commit_ts > read_upto",
         "False",
-        found_by="tests/unit/test_holes/test_certain_columns.py"
+        found_by="tests/unit/test_holes/test_copies.py"
         "::test_a_copy_that_is_further_than_its_model_is_certain_of_no_columns",
     ),
     one(
@@ -220,7 +228,8 @@ STEPS = (
         "replicate.schemas.sql_ddl:_as_altered",
         "state.ddl_ts < change.commit_ts",
         "True",
-        found_by=f"{_LOST_STATE}::test_a_state_that_is_lost_long_after_the_last_ddl_of_a_table_is_recovered",
+        found_by="tests/unit/test_holes/test_lost_after_ddl.py"
+        "::test_a_state_that_is_lost_long_after_the_last_ddl_of_a_table_is_recovered",
     ),
     one(
         "DDLs leave tables without a copy",

@@ -187,6 +187,8 @@ def test_what_a_full_read_would_cure_is_said() -> None:
     assert "dead-letters shop.toml" in status.next and "resnapshot shop.toml" in status.next
     assert {table.condition for table in status.tables if table.resnapshot} >= {"quarantined", "diverged"}
     assert not any(table.resnapshot for table in status.tables if table.condition in ("clean", "snapshot"))
+    arrival = describe(IDENTITY, msgspec.structs.replace(PROGRESS, mode="arrival"), beat("finished"), None, NOW)
+    assert "resnapshot" not in arrival.next and not any(table.resnapshot for table in arrival.tables)
 
 
 def test_a_run_that_finished_while_rows_wait_for_a_schema_reports_it() -> None:

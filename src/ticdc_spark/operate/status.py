@@ -229,9 +229,12 @@ def _troubled(identity: Identity, progress: Progress, state: State, reason: str)
 def _ways_out(file: str, progress: Progress) -> str:
     """What to do about tables that stand still or have diverged."""
     stand = any(table.quarantined is not None and not table.dropped for table in progress.tables)
-    mend = f"once what holds them is mended: ticdc-spark resume {file} …; or " if stand else ""
-    look = f"look at what was left out (ticdc-spark dead-letters {file}); " if progress.rejected else ""
-    return f"{look}{mend}read the tables below anew: ticdc-spark resnapshot {file} …"
+    parts = [
+        f"look at what was left out: ticdc-spark dead-letters {file}" if progress.rejected else "",
+        f"once what holds tables is mended: ticdc-spark resume {file} …" if stand else "",
+        f"or read tables anew: ticdc-spark resnapshot {file} …" if progress.mode != "arrival" else "",
+    ]
+    return "; ".join(filter(None, parts)).removeprefix("or ") or "look at the tables below"
 
 
 def _lives(beat: Status, lease: LeaseRecord | None, age: float) -> bool:

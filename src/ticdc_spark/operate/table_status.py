@@ -75,6 +75,8 @@ def tables_status(progress: Progress) -> tuple[TableStatus, ...]:
     listed = {(table.schema, table.table) for table in (*known, *unknown)}
     unknown += [table_status(TableState(schema=schema, name=name)) for schema, name in wanted - listed]
     every = [_wanted(table) if (table.schema, table.table) in wanted else table for table in (*known, *unknown)]
+    if progress.mode == "arrival":  # which has no full reads
+        every = [msgspec.structs.replace(table, resnapshot=False) for table in every]
     return tuple(sorted(every, key=lambda table: table.name))
 
 

@@ -1,7 +1,7 @@
 """Decide: from what a batch read, how far all tables may go and which DDLs are due."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 import msgspec
@@ -32,7 +32,7 @@ from ticdc_spark.replicate.skips import STAGE, mark, skipped_of
 from ticdc_spark.replicate.state.conditions import misshapen
 from ticdc_spark.replicate.state.notes import UnreadNote
 from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl, TableState
-from ticdc_spark.replicate.unread import names_in, with_left_out
+from ticdc_spark.replicate.unread import names_in, of_databases, with_left_out, with_topics_of_tables
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.changelog_base import ChangeLog
 from ticdc_spark.spark.decode.control import ControlEvent, MessageSkipped, WatermarkRead, reject_of
@@ -115,12 +115,15 @@ class Decider:
         if landed.controls:
             noted = msgspec.structs.replace(advanced.progress, logged=landed.number)
             advanced = msgspec.structs.replace(advanced, progress=noted)
+        databases = of_databases(progress)
+        noted = with_topics_of_tables(advanced.progress, controls)
+        advanced = msgspec.structs.replace(advanced, progress=noted)
         if skipped:
             rejects, generation = [reject_of(event) for event in skipped], advanced.progress.generation
             self.changelog.keep_rejects(generation, landed.number, STAGE, rejects, now)
-            advanced = msgspec.structs.replace(advanced, progress=mark(advanced.progress, skipped))
+            advanced = msgspec.structs.replace(advanced, progress=mark(advanced.progress, skipped, databases))
         if advanced.rejects:
-            advanced = self._decode_rejects(landed.number, advanced, now)
+            advanced = self._decode_rejects(landed.number, advanced, databases, now)
         if advanced.late:
             advanced = add_late_rows(self.job, self.changelog, landed.number, advanced)
         resolved = max(advanced.resolved, plan.resolved or 0)
@@ -221,7 +224,7 @@ class Decider:
         change = ddl.change
         return not is_skipped(self.job, change) and isinstance(action(change), Refused)
 
-    def _decode_rejects(self, number: int, advanced: Advanced, now: float) -> Advanced:
+    def _decode_rejects(self, number: int, advanced: Advanced, databases: Collection[str], now: float) -> Advanced:
         rejects = advanced.rejects
         first = rejects[0]
         where = f"topic {first.topic}, partition {first.partition}, offset {first.offset}"
@@ -245,7 +248,7 @@ class Decider:
         # A topic that no table is known by may be that of a table's new name.
         tables = tuple(
             self.touched(table, text)
-            if topics & set(table.topics) or not table.topics or (strange and table.was)
+            if topics & {*table.topics, *databases} or not table.topics or (strange and table.was)
             else table
             for table in advanced.progress.tables
         )

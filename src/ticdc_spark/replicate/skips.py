@@ -1,7 +1,7 @@
 """What ``skip-messages`` leaves out: kept as dead letters, and marked on the tables that lack it. Pure but for that."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -25,9 +25,10 @@ def skipped_of(controls: Sequence[ControlEvent]) -> tuple[list[ControlEvent], li
     return [event for event in controls if not isinstance(event, MessageSkipped)] if left else list(controls), left
 
 
-def mark(progress: Progress, skipped: Sequence[MessageSkipped]) -> Progress:
+def mark(progress: Progress, skipped: Sequence[MessageSkipped], databases: Collection[str] = ()) -> Progress:
     """Mark the known tables that lack messages, and note those of tables that are not known yet, or that become others
-    by what waits: a TRUNCATE that stands before such a message takes no mark away."""
+    by what waits: a TRUNCATE that stands before such a message takes no mark away. ``databases``: topics of whose
+    messages each may be of every table."""
     becoming = {} if progress.mode == "arrival" else last_of(progress)
     notes: dict[TableName, UnreadNote] = {}
     tables = {(table.schema, table.name): table for table in progress.tables}
@@ -46,7 +47,8 @@ def mark(progress: Progress, skipped: Sequence[MessageSkipped]) -> Progress:
                 for name, until in names_in(progress, {event.topic})[0].items()
             }
         for name, table in tables.items():
-            if name in event.tables or (not event.tables and _is_of(event, table)):
+            unnamed = not event.tables and (event.topic in databases or _is_of(event, table))
+            if name in event.tables or unnamed:
                 tables[name] = diverged(table, event.commit_ts or table.applied, why)
     if len(skipped) > LOGGED:
         log.warning("and %d more messages of this batch are left out by skip-messages", len(skipped) - LOGGED)

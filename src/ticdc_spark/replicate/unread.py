@@ -12,6 +12,7 @@ from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.state.conditions import misshapen
 from ticdc_spark.replicate.state.notes import UnreadNote
 from ticdc_spark.replicate.state.progress import Progress, QueuedDdl, TableState
+from ticdc_spark.spark.decode.control import BootstrapRead, ControlEvent, DdlRead, RowsRead
 
 LEFT_OUT = "`tables` under [job] leaves it out, or did: what changed meanwhile was not read"
 
@@ -31,10 +32,38 @@ def names_in(progress: Progress, topics: Collection[str]) -> tuple[dict[TableNam
     """The tables of topics that rows or DDLs wait for, each with the commit_ts of the last of these; and whether there
     is a topic that no table is known to have, so that it may be that of any name."""
     waiting = topics_of(progress)
-    known = {topic for table in progress.tables for topic in table.topics}.union(*waiting.values())
-    strange = bool(set(topics) - known)
+    strange = bool(set(topics) - _topics_of_tables(progress))
     until = last_of(progress)
     return {name: ts for name, ts in until.items() if strange or waiting[name] & set(topics)}, strange
+
+
+def of_databases(progress: Progress) -> frozenset[str]:
+    """Topics that have had watermarks, and nothing of a table: where tables have topics of their own, the default one,
+    in which the DDL of databases comes. What cannot be read of it may be the DROP of any database."""
+    seen = {state.topic for state in progress.partitions if state.watermark}
+    of_tables = {state.topic for state in progress.partitions if state.of_tables}
+    return frozenset(seen - of_tables - _topics_of_tables(progress))
+
+
+def with_topics_of_tables(progress: Progress, controls: Sequence[ControlEvent]) -> Progress:
+    """Note the topics in which something of a table has come."""
+    found = {
+        event.topic
+        for event in controls
+        if isinstance(event, RowsRead | BootstrapRead) or (isinstance(event, DdlRead) and tables_of(event.change))
+    }
+    new = found - {state.topic for state in progress.partitions if state.of_tables}
+    if not new:
+        return progress
+    partitions = tuple(
+        msgspec.structs.replace(state, of_tables=True) if state.topic in new else state for state in progress.partitions
+    )
+    return msgspec.structs.replace(progress, partitions=partitions)
+
+
+def _topics_of_tables(progress: Progress) -> set[str]:
+    of_tables = {topic for table in progress.tables for topic in table.topics}
+    return of_tables.union(*topics_of(progress).values())
 
 
 def last_of(progress: Progress) -> dict[TableName, int]:

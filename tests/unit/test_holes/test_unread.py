@@ -145,3 +145,29 @@ def test_a_table_that_is_read_in_full_is_not_marked_for_a_message_before_it() ->
         shop.run()
     assert shop.condition("b") in ("clean", "unverified")
     assert shop.rows("b") == [(1,), (10,), (2,)], "as it was read; the RENAME holds it there"
+
+
+@pytest.mark.parametrize("skips", [False, True])
+@pytest.mark.parametrize(("policy", "condition"), [("continue", "diverged"), ("quarantine", "quarantined")])
+def test_an_unreadable_message_of_the_default_topic_may_be_the_drop_of_a_database(
+    policy: str, condition: str, skips: bool
+) -> None:
+    """Seed 9020774: tables have topics of their own, and none was known by the topic of the message."""
+    shop = Shop(on_reject=policy, topic_per_table=True, tables=("shop.*", "!shop.other"))
+    shop.sql(CREATE)
+    shop.sql("CREATE TABLE other (id INT PRIMARY KEY)")
+    shop.insert("t", id="1")
+    shop.insert("other", id="1")
+    shop.watermark("cdc", "cdc_shop_t", "cdc_shop_other")
+    shop.run()
+    shop.send(Encoded(None, b"{"), "cdc_shop_other")
+    shop.watermark()
+    shop.run()
+    assert shop.condition("t") == "clean", "a table that `tables` leaves out"
+    if skips:
+        offset = shop.broker.topics["cdc"].partitions[0].end
+        shop.configure(skip_messages=(MessagePlace("cdc", 0, offset),))
+    shop.send(Encoded(None, b"{"), "cdc")
+    shop.watermark()
+    shop.run()
+    assert shop.condition("t") == ("diverged" if skips else condition)

@@ -23,6 +23,9 @@ _END_PAUSES = (1.0, 2.0, 4.0, 0.0)
 """Seconds between tries to write down how a run ended, where an object store does not answer."""
 
 
+_NO_ERROR: dict[str, Any] = {"error": None, "error_code": None, "error_at": None}
+
+
 class Heart:
     """A run as ``status`` sees it. Use as a context manager: an error that leaves it is written down."""
 
@@ -74,7 +77,7 @@ class Heart:
         lasts, at once."""
         with self._lock:
             before = self.status
-            self.status = msgspec.structs.replace(before, state="normal", phase=phase, batch=batch, error=None)
+            self.status = msgspec.structs.replace(before, state="normal", phase=phase, batch=batch, **_NO_ERROR)
             self._since = time.monotonic()
         waits = phase == "waiting" != self._written and self.store.pause <= 1.0
         if waits or before.state != "normal" or time.time() - before.at >= self.store.pause:
@@ -95,7 +98,7 @@ class Heart:
         """Write the final status."""
         self._stop.set()
         with self._lock:
-            last = {"state": state, "exit_code": 0, "error": None}
+            last = {"state": state, "exit_code": 0, **_NO_ERROR}
             self.status = msgspec.convert(msgspec.structs.asdict(self.status) | last | more, Status)
         for pause in _END_PAUSES:
             try:

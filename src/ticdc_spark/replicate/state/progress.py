@@ -37,6 +37,8 @@ class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
     again: int = 0
     """Where its first messages were not read: the lowest watermark since it fell, until it is as high as before; 0: it
     has not fallen."""
+    of_tables: bool = False
+    """Rows or DDL of a table have come in its topic, also of one that is left out."""
     gone_until: int = 0
     """Where nothing of it was read: commit_ts of the newest that it can have had before; 0: not known yet."""
 
