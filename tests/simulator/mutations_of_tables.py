@@ -292,6 +292,14 @@ ROWS = (
         "corrupt",
     ),
     one(
+        "in arrival mode every DDL of the last one's commit_ts is a replay",
+        f"{_MODES}.arrival:_was_applied",
+        "_digest(change.query) in last.queries",
+        "True",
+        found_by="tests/unit/test_holes/test_rename_order.py"
+        "::test_in_arrival_mode_a_swap_that_batches_cut_is_done_once",
+    ),
+    one(
         "a message that cannot be read marks no new table",
         "replicate.step:Steps._touch_new",
         "if topics and table.clean",

@@ -44,5 +44,8 @@ def test_keys_keep_their_names_on_disk(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.save(Progress(job="shop", last_ddls=(LastDdl(schema="s", name="t", commit_ts=7),)))
     store.save_plan(Plan(generation=1, batch=2, end_offsets=(("x", 0, 5),)))
-    assert '"ddl_floors":[{"schema":"s","name":"t","commit_ts":7}]' in (tmp_path / "progress.json").read_text()
+    assert (
+        '"ddl_floors":[{"schema":"s","name":"t","commit_ts":7,"queries":[]}]'
+        in (tmp_path / "progress.json").read_text()
+    )
     assert '"ends":[["x",0,5]]' in (tmp_path / "plan.json").read_text()

@@ -162,3 +162,27 @@ def test_a_name_that_a_batch_gave_to_one_table_after_the_other_survives_every_de
         assert (shop.rows("t"), shop.condition("u")) == (None, "clean")
 
     assert after_every_death(story, judge) >= 10
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 1000])
+def test_in_arrival_mode_a_swap_that_batches_cut_is_done_once(rows: int) -> None:
+    """Its RENAMEs have one commit_ts, so that the last of them is no replay of the first."""
+    shop = Shop("canal-json", mode="arrival")
+    for number, name in enumerate(("a", "c"), 1):
+        shop.sql(f"CREATE TABLE {name} (id INT PRIMARY KEY)")
+        shop.insert(name, id=str(number))
+    shop.run()
+    ts = shop.tick()
+    swap = [shop.change(f"RENAME TABLE {names}", ts=ts) for names in ("a TO t", "c TO a", "t TO c")]
+    for change in swap:
+        shop.send_ddl(change)
+    shop.insert("a", id="12")
+    shop.insert("c", id="11")
+    shop.run(rows)
+    shop.run()
+    for change in swap:
+        shop.send_ddl(change)
+    shop.run(rows, again=True)
+    assert [row[0] for row in shop.rows("a") or ()] == [12, 2]
+    assert [row[0] for row in shop.rows("c") or ()] == [1, 11]
+    assert shop.lake("t") is None

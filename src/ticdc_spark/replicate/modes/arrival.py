@@ -3,17 +3,18 @@
 A batch reaches to its own end. A DDL waits until its copy was read from every partition of its topic, or until a
 partition was read to the end that it had once the DDL was seen: TiCDC sends a DDL after the rows before it, so then
 they are all there. What has a higher commit_ts waits with it. What is older than an applied DDL of its table and comes
-later was sent before: a replay.
+later was sent before: a replay; of its very commit_ts, if its SQL is the same.
 
 Each batch has an **ordinal**, made of generation and number, which only rises and stands for the commit_ts in marks.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import blake2b
 from typing import ClassVar
 
 import msgspec
 
-from ticdc_spark.model import Offsets, TableName
+from ticdc_spark.model import Offsets, SchemaChange, TableName
 from ticdc_spark.replicate.apply.arrival_rows import apply_arrived
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.modes.base import Advanced, ModeName, Rules
@@ -123,7 +124,7 @@ def _ddls(
     latest_offsets: Offsets,
 ) -> tuple[tuple[QueuedDdl, ...], int]:
     """The queue with this batch's DDLs, each with what it still waits for; and how many were replays."""
-    last_ddl_ts = {(last.schema, last.name): last.commit_ts for last in progress.last_ddls}
+    last_ddls = {(last.schema, last.name): last for last in progress.last_ddls}
     queue = {identity(ddl.change): ddl for ddl in progress.ddls}
     copies: dict[tuple[int, str, str, str], set[int]] = {}
     replays = 0
@@ -134,7 +135,7 @@ def _ddls(
         before, after = tables_before_and_after(change)
         # A RENAME of a topic that is read late may be older than the last DDL of one of its two names only.
         named = {(change.schema, change.name), *(before | after if before - after and after - before else ())}
-        if all(change.commit_ts <= last_ddl_ts.get(name, 0) for name in named):
+        if all(name in last_ddls and _was_applied(change, last_ddls[name]) for name in named):
             replays += 1
             continue
         if identity(change) not in queue:
@@ -153,6 +154,17 @@ def _ddls(
         )
         ddls.append(msgspec.structs.replace(ddl, waits=waits))
     return tuple(ddls), replays
+
+
+def _was_applied(change: SchemaChange, last: LastDdl) -> bool:
+    """Whether a DDL is not beyond the last one of a name."""
+    if change.commit_ts != last.commit_ts:
+        return change.commit_ts < last.commit_ts
+    return not last.queries or _digest(change.query) in last.queries
+
+
+def _digest(query: str) -> str:
+    return blake2b(query.encode(), digest_size=8).hexdigest()
 
 
 def replay_below_last_ddl(progress: Progress) -> dict[TableName, int]:
@@ -188,11 +200,16 @@ def committed_arrived(
     left: Sequence[QueuedDdl] = (),
 ) -> Progress:
     """The progress after a batch that applied ``ddls``, and rows up to ``bound``; ``keep`` as in ``committed``."""
-    last_ddl_ts = {(last.schema, last.name): last.commit_ts for last in progress.last_ddls}
+    last_ddls = {(last.schema, last.name): last for last in progress.last_ddls}
     for ddl in ddls:
         change = ddl.change
-        for name in {(change.schema, change.name), *names(action(change), states)}:
-            last_ddl_ts[name] = max(last_ddl_ts.get(name, 0), change.commit_ts)
+        for schema, table in {(change.schema, change.name), *names(action(change), states)}:
+            last = last_ddls.get((schema, table)) or LastDdl(schema=schema, name=table, commit_ts=0)
+            if change.commit_ts >= last.commit_ts:
+                same = last.queries if change.commit_ts == last.commit_ts else ()
+                queries = tuple(dict.fromkeys((*same, _digest(change.query))))
+                last_ddls[schema, table] = msgspec.structs.replace(last, commit_ts=change.commit_ts, queries=queries)
+    last_ddl_ts = {name: last.commit_ts for name, last in last_ddls.items()}
     at = batch_ordinal(progress.generation, batch)
     before = {(table.schema, table.name): table.applied for table in progress.tables}
     newest = max([progress.newest, progress.applied, *last_ddl_ts.values()])
@@ -209,7 +226,7 @@ def committed_arrived(
         done,
         applied=max([progress.applied, *read, *(ddl.change.commit_ts for ddl in ddls)]),
         tables=tuple(tables),
-        last_ddls=tuple(LastDdl(schema=s, name=n, commit_ts=ts) for (s, n), ts in sorted(last_ddl_ts.items())),
+        last_ddls=tuple(last for _, last in sorted(last_ddls.items())),
     )
 
 

@@ -188,6 +188,9 @@ class LastDdl(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """``""`` for a database."""
     commit_ts: int
+    queries: tuple[str, ...] = ()
+    """Digests of the SQL of those applied at ``commit_ts``: a RENAME of several tables is sent as several DDLs of one.
+    Empty where a version that did not note them has."""
 
 
 class BatchTime(msgspec.Struct, frozen=True, kw_only=True):
