@@ -43,7 +43,7 @@ def test_nothing_is_left_out_where_tables_without_a_key_are_sent(tmp_path: Path)
 
 
 def test_a_rule_that_lets_in_no_table_is_named(tmp_path: Path) -> None:
-    rules = '[filter]\nrules = ["shop.*", "shopp.*", "!shop.tmp", "shop.order"]\n'
+    rules = '[filter]\nrules = ["shop.*", "shopp.*", "!shop.tmp", "# shop", "shop.order"]\n'
     found = [*notices(feed(tmp_path, rules), [table("orders")], all_known=True)]
     assert found == [
         "filter.rules: 'shopp.*' lets in no table that the source has now",

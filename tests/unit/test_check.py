@@ -182,7 +182,7 @@ def test_tables_to_read_in_full_need_a_key_and_those_without_are_named(tmp_path:
     file.write_text(of_job + snapshot)
     code, text = check(file)
     assert code == 4
-    assert text["snapshot"].startswith("FAILED `shop`.`log` (and 1 more tables) has no primary key")
+    assert text["snapshot"].startswith("FAILED `shop`.`log`, `shop`.`log2`: there is no primary key")
     assert "leave it out with `tables` under [snapshot] or [job]" in text["snapshot"]
     file.write_text(of_job + snapshot + 'tables = ["*.*", "!shop.log*"]\n')
     assert check(file)[1]["snapshot"] == "ok 1 tables to read"

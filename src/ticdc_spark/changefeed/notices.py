@@ -28,10 +28,8 @@ def notices(changefeed: Changefeed, tables: Sequence[Table], *, all_known: bool)
     if not all_known:
         return
     for rule in changefeed.filter.rules:
-        if rule.strip().startswith("!"):
-            continue
         one = compile_matcher([rule], case_sensitive=changefeed.case_sensitive)
-        if not any(one.accepts(table.schema, table.name) for table in tables):
+        if one.has_accepting_rules and not any(one.accepts(table.schema, table.name) for table in tables):
             yield f"filter.rules: {rule!r} lets in no table that the source has now"
 
 

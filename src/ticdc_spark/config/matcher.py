@@ -34,6 +34,11 @@ class Matcher:
         self._rules = tuple(rules)
         self._case_sensitive = case_sensitive
 
+    @property
+    def has_accepting_rules(self) -> bool:
+        """Whether a rule lets something in; comments and ``!`` rules do not."""
+        return any(rule.accepts for rule in self._rules)
+
     def accepts(self, schema: str, table: str) -> bool:
         """Whether the last rule that matches the table accepts it. Never, in a system schema."""
         return not is_system_schema(schema) and self.matches(schema, table)

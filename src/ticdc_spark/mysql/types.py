@@ -216,13 +216,13 @@ def handle_key(table: Table) -> tuple[str, ...]:
 
 
 def no_key(table: str, where: str) -> DecisionNeeded:
-    """The error for a table without a handle key.
+    """The error for a table without a handle key, or several.
 
-    ``table``: its quoted name. ``where``: the sections of the job file whose ``tables`` can leave it out.
+    ``table``: the quoted name. ``where``: the sections of the job file whose ``tables`` can leave it out.
     """
     return DecisionNeeded(
-        f"{table} has no primary key and no unique key that is not null: its rows cannot be distinguished; leave it "
-        f"out with `tables` under {where}"
+        f"{table}: there is no primary key and no unique key that is not null, so that rows cannot be distinguished; "
+        f"leave it out with `tables` under {where}"
     )
 
 

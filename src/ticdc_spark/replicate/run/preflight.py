@@ -38,6 +38,7 @@ from ticdc_spark.topics.messages import recorded_messages
 _NO_SUCH_ID = 2**31 - 1
 _SCHEMAS = 1000
 """Tables of ``[snapshot]`` whose keys are looked at."""
+_NAMED = 5
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
@@ -213,8 +214,7 @@ def _snapshot(job: Job, keys: SnapshotKeys) -> str:
     finally:
         reader.close()
     if without:
-        more = f" (and {len(without) - 1} more tables)" if len(without) > 1 else ""
-        raise no_key(without[0] + more, "[snapshot] or [job]")
+        raise no_key(", ".join(without[:_NAMED]) + (" …" if len(without) > _NAMED else ""), "[snapshot] or [job]")
     if not names:
         return "the source has no table that `tables` under [snapshot] and [job] let in"
     some = f", the first {_SCHEMAS:,} of them looked at" if len(names) > _SCHEMAS else ""
