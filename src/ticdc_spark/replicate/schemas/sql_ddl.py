@@ -3,7 +3,7 @@
 A message that carries the schemas (Simple) is left as it is, and the fold goes on from them.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 
@@ -95,7 +95,7 @@ def _goes_on_from(change: SchemaChange) -> TableName | None:
     return names[0] if goes_on and names else None
 
 
-def model_of(change: SchemaChange, known: Iterable[TableName]) -> TableName | None:
+def model_of(change: SchemaChange, known: Collection[TableName]) -> TableName | None:
     """The table that a CREATE TABLE … LIKE names, as it is ``known``: SQL may write it in other letters. ``None`` of
     another DDL."""
     try:
@@ -105,7 +105,7 @@ def model_of(change: SchemaChange, known: Iterable[TableName]) -> TableName | No
     if not isinstance(statement, CreateTable) or statement.like is None:
         return None
     name = (statement.like[0] or change.schema, statement.like[1])
-    return next((one for one in known if _folded(one) == _folded(name)), name)
+    return name if name in known else next((one for one in known if _folded(one) == _folded(name)), name)
 
 
 def _folded(name: TableName) -> TableName:
