@@ -203,12 +203,12 @@ def committed_arrived(
     last_ddls = {(last.schema, last.name): last for last in progress.last_ddls}
     for ddl in ddls:
         change = ddl.change
-        for schema, table in {(change.schema, change.name), *names(action(change), states)}:
-            last = last_ddls.get((schema, table)) or LastDdl(schema=schema, name=table, commit_ts=0)
+        for name in {(change.schema, change.name), *names(action(change), states)}:
+            last = last_ddls.get(name) or LastDdl(schema=name[0], name=name[1], commit_ts=0)
             if change.commit_ts >= last.commit_ts:
                 same = last.queries if change.commit_ts == last.commit_ts else ()
                 queries = tuple(dict.fromkeys((*same, _digest(change.query))))
-                last_ddls[schema, table] = msgspec.structs.replace(last, commit_ts=change.commit_ts, queries=queries)
+                last_ddls[name] = msgspec.structs.replace(last, commit_ts=change.commit_ts, queries=queries)
     last_ddl_ts = {name: last.commit_ts for name, last in last_ddls.items()}
     at = batch_ordinal(progress.generation, batch)
     before = {(table.schema, table.name): table.applied for table in progress.tables}
