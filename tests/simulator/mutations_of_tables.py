@@ -300,6 +300,14 @@ ROWS = (
         "::test_in_arrival_mode_a_swap_that_batches_cut_is_done_once",
     ),
     one(
+        "a DDL is done again though its table has been through a later one of the batch",
+        f"{_APPLY}.ddl:alter",
+        "work.mark(new) >= (at, mark[1] + DDL_STEPS)",
+        "work.mark(new)[0] > at",
+        found_by="tests/unit/test_holes/test_rename_order.py"
+        "::test_in_arrival_mode_a_table_goes_there_and_back_whenever_the_job_dies",
+    ),
+    one(
         "a message that cannot be read marks no new table",
         "replicate.step:Steps._touch_new",
         "if topics and table.clean",

@@ -186,3 +186,27 @@ def test_in_arrival_mode_a_swap_that_batches_cut_is_done_once(rows: int) -> None
     assert [row[0] for row in shop.rows("a") or ()] == [12, 2]
     assert [row[0] for row in shop.rows("c") or ()] == [1, 11]
     assert shop.lake("t") is None
+
+
+def test_in_arrival_mode_a_table_goes_there_and_back_whenever_the_job_dies() -> None:
+    """A later DDL of the batch had renamed it again, so that a column of its ALTER counted as somebody else's."""
+
+    def make() -> Shop:
+        shop = Shop("canal-json", mode="arrival")
+        shop.sql("CREATE TABLE a (id INT PRIMARY KEY)")
+        shop.insert("a", id="1")
+        shop.run()
+        for query in ("a TO b", "b TO a"):
+            shop.sql(f"RENAME TABLE {query}")
+        shop.sql("ALTER TABLE a ADD COLUMN q INT")
+        for query in ("a TO b", "b TO a"):
+            shop.sql(f"RENAME TABLE {query}")
+        shop.insert("a", id="2", q="3")
+        return shop
+
+    def judge(shop: Shop) -> None:
+        assert shop.columns("a")[:2] == ("id", "q")
+        assert [row[:2] for row in shop.rows("a") or ()] == [(1, None), (2, 3)]
+        assert shop.lake("b") is None
+
+    assert after_every_death(make, judge) > 20

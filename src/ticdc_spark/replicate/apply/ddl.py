@@ -358,7 +358,7 @@ def alter(
             work.put(msgspec.structs.replace(state, table=act.table, applied=ts, ddl_ts=ts))
         return
     assert state is not None, "a table of the lake has a state"
-    if work.mark(new)[0] > at:
+    if work.mark(new) >= (at, mark[1] + DDL_STEPS):
         return  # It has been through this and more.
     if state.ddl_ts == at and state.ddl_step >= step and state.table == act.table:
         return  # Its last commit was made: what somebody did to the columns since is none of it.
