@@ -81,7 +81,8 @@ def test_a_missing_topic_is_named(tmp_path: Path, broker: str, topic: str, text:
     assert (code, text in found["source"]) == (1 if "nope" in topic else 0, True), found
 
 
-def test_a_dead_broker_is_named_in_seconds_and_before_spark(tmp_path: Path) -> None:
+def test_a_dead_broker_is_named_in_seconds_and_before_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SparkContext, "_gateway", None)  # another test of this process may have started one
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     file = job_file(tmp_path, of_kafka(f"127.0.0.1:{port}"))
