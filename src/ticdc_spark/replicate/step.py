@@ -26,7 +26,7 @@ from ticdc_spark.replicate.plan.catch_up import bounds_behind, with_dropped
 from ticdc_spark.replicate.plan.holds import bounds_of
 from ticdc_spark.replicate.plan.offsets import choose_offsets, first_offsets, idle_topics, lagging, may_advance
 from ticdc_spark.replicate.plan.reach import with_new_partitions, without_beginning
-from ticdc_spark.replicate.plan.source_check import check_source, source_notes
+from ticdc_spark.replicate.plan.source_check import check_plan, check_source, notes_of_batch
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.proof import doubted_tables, is_doubt_over, mark_doubted
 from ticdc_spark.replicate.report import BatchReport
@@ -36,6 +36,7 @@ from ticdc_spark.replicate.snapshot.loader import Loader, Outcome
 from ticdc_spark.replicate.snapshot.wanted import with_settled
 from ticdc_spark.replicate.start import begin
 from ticdc_spark.replicate.state.lease import Fence, FencedStore
+from ticdc_spark.replicate.state.notes import SourceNote
 from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl, TableState
 from ticdc_spark.replicate.state.store import ProgressStore
 from ticdc_spark.replicate.stops import stop_if_needed
@@ -124,6 +125,7 @@ class Steps:
             self.store.save_plan(plan)
             failpoints.point("plan")
         beat("land", number)
+        notes = notes_of_batch(self.source, self.progress, end_offsets)
         with Timer(self.seconds, "land"):
             controls = self._land(number, starts, end_offsets, messages)
         failpoints.point("land")
@@ -139,14 +141,15 @@ class Steps:
                 begun = msgspec.structs.replace(begun, landed_anew=number)
             decided = self.decider.decide(begun, self.mode, landed, plan, self.clock())
         self.mode = decided.mode
-        self.store.save_plan(msgspec.structs.replace(plan, resolved=decided.resolved, mode=self.mode or ""))
+        settled = msgspec.structs.replace(plan, resolved=decided.resolved, mode=self.mode or "", source=notes)
+        self.store.save_plan(settled)
         failpoints.point("advance")
         beat("apply", number)
         with Timer(self.seconds, "apply"):
             result = self._apply(number, decided)
         failpoints.point("apply")
         with Timer(self.seconds, "commit"):
-            self._commit(number, decided, result)
+            self._commit(number, decided, result, notes)
         failpoints.point("progress")
         self._first = False
         stop_if_needed(self.job, self.progress, decided, self.clock())
@@ -201,6 +204,7 @@ class Steps:
         same = old is not None and (old.generation, old.batch) == (self.progress.generation, number)
         if old is not None and same and old.resolved is not None:
             self.mode = old.mode or self.mode
+            check_plan(self.source, old)
             return old, False  # Tables may be there already; before that point nothing but the log was written.
         plan = choose_offsets(self.job, self.source, self.progress, number, targets)
         return msgspec.structs.replace(plan, anew=same), True
@@ -296,7 +300,7 @@ class Steps:
                 touched[name] = self.decider.touched(table, text)
         return touched
 
-    def _commit(self, number: int, decided: Decided, result: TimelineResult) -> None:
+    def _commit(self, number: int, decided: Decided, result: TimelineResult, notes: tuple[SourceNote, ...]) -> None:
         now = self.clock()
         retention = self.job.log_retention
         states = dict(result.states)
@@ -329,7 +333,7 @@ class Steps:
         before_batch = forget_before(progress, retention.batches, retention.seconds, now) if prune else 0
         if prune:
             progress = msgspec.structs.replace(progress, forgotten=forgotten_by(progress, before_batch))
-        progress = msgspec.structs.replace(progress, source=source_notes(self.source, progress))
+        progress = msgspec.structs.replace(progress, source=notes)
         if self.loader is not None:
             progress = self.loader.with_partial(progress)
         self.store.save(progress)

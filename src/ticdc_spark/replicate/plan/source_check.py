@@ -1,9 +1,11 @@
 """Whether a source is still the one that was read: the same topics, with the messages that were not read yet."""
 
+from collections.abc import Mapping, Sequence
+
 from ticdc_spark.errors import SourceChanged
 from ticdc_spark.model import Offsets
 from ticdc_spark.replicate.state.notes import SourceNote
-from ticdc_spark.replicate.state.progress import Progress
+from ticdc_spark.replicate.state.progress import Plan, Progress
 from ticdc_spark.spark.sources.base import Source
 
 WAYS_OUT = (
@@ -19,6 +21,16 @@ def source_notes(source: Source, progress: Progress) -> tuple[SourceNote, ...]:
         # Of a topic that is read from offset 0 nothing was read: one that is created again is as good.
         begun = {topic for (topic, _), offset in offsets.items() if offset > 0}
         offsets = {place: offset for place, offset in offsets.items() if place[0] in begun}
+    return _notes(source, offsets)
+
+
+def notes_of_batch(source: Source, progress: Progress, end_offsets: Offsets) -> tuple[SourceNote, ...]:
+    """The same of a batch that is about to be read up to ``end_offsets``, its new topics too. Taken before it is read:
+    a topic that is made anew meanwhile is then noticed, at the latest by the next batch. Raises: SourceFault"""
+    return _notes(source, _offsets(progress) | end_offsets)
+
+
+def _notes(source: Source, offsets: Offsets) -> tuple[SourceNote, ...]:
     found = source.notes(offsets)
     return tuple(SourceNote(what=what, value=value) for what, value in sorted(found.items()))
 
@@ -29,10 +41,7 @@ def check_source(source: Source, progress: Progress) -> None:
     Raises: SourceChanged naming what is not as it was; SourceFault
     """
     known = _offsets(progress)
-    now = source.notes(known)
-    for note in progress.source:
-        if note.what in now and now[note.what] != note.value:
-            raise SourceChanged(f"{note.what} was {note.value} and is {now[note.what]}. {WAYS_OUT}")
+    _compare(progress.source, source.notes(known))
     beginning, end_offsets = source.beginning_offsets(), source.end_offsets()
     for place, offset in known.items():
         where = f"topic {place[0]}, partition {place[1]}"
@@ -51,8 +60,32 @@ def check_source(source: Source, progress: Progress) -> None:
             )
 
 
+def check_plan(source: Source, plan: Plan) -> None:
+    """Compare the source with a batch that was decided before a death: what is in tables already came from there, and
+    is not read yet by the progress.
+
+    Raises: SourceChanged; SourceFault
+    """
+    planned: Offsets = {(topic, partition): end for topic, partition, end in plan.end_offsets}
+    _compare(plan.source, source.notes(planned))
+    now = source.end_offsets()
+    for place, end in planned.items():
+        if now.get(place, 0) < end:
+            raise SourceChanged(
+                f"topic {place[0]}, partition {place[1]} ends at offset {now.get(place, 0)}, and batch {plan.batch}, "
+                f"which was begun before a restart, reads it up to {end}: it was created again, or restored to an "
+                f"older state. {WAYS_OUT}"
+            )
+
+
+def _compare(then: Sequence[SourceNote], now: Mapping[str, str]) -> None:
+    for note in then:
+        if note.what in now and now[note.what] != note.value:
+            raise SourceChanged(f"{note.what} was {note.value} and is {now[note.what]}. {WAYS_OUT}")
+
+
 def _offsets(progress: Progress) -> Offsets:
     return {(state.topic, state.partition): state.offset for state in progress.partitions}
 
 
-__all__ = ["check_source", "source_notes"]
+__all__ = ["check_plan", "check_source", "notes_of_batch", "source_notes"]

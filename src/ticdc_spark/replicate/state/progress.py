@@ -294,6 +294,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The offsets were chosen again, after a try that may have landed others."""
     full: bool = False
     """More was there than one batch takes."""
+    source: tuple[SourceNote, ...] = ()
+    """Once decided: what must still be so of the topics when the batch is read again."""
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
