@@ -119,7 +119,7 @@ def logging_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]
 
 
 @pytest.fixture
-def binlog_server(logging_server: Server) -> Iterator[Server]:
+def server(logging_server: Server) -> Iterator[Server]:
     """The same with an empty database ``d``, and its settings as they were."""
     logging_server.execute("DROP DATABASE IF EXISTS d", "CREATE DATABASE d CHARACTER SET utf8mb4")
     yield logging_server

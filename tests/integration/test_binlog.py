@@ -22,11 +22,6 @@ from ticdc_spark.errors import (
 )
 
 
-@pytest.fixture
-def server(binlog_server: Server) -> Server:
-    return binlog_server
-
-
 def test_rows_come_as_they_are_and_a_restart_gives_the_same(server: Server) -> None:
     server.execute("CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(20), n DECIMAL(9,2))")
     source: Capture = BinlogCapture(server.uri)

@@ -16,12 +16,6 @@ from ticdc_spark.errors import (
     UnsupportedDdl,
 )
 
-
-@pytest.fixture
-def server(binlog_server: Server) -> Server:
-    return binlog_server
-
-
 DDL_CASES = {
     "double quotes": (
         """CREATE TABLE d.t (id INT PRIMARY KEY, e ENUM("a", "it's", "say ""x"" now", 'y"'), v TEXT COMMENT "it's")""",

@@ -122,11 +122,6 @@ class Worker:
         )
 
 
-@pytest.fixture
-def server(binlog_server: Server) -> Server:
-    return binlog_server
-
-
 def work(server: Server, seed: int, steps: int, threads: int = 2) -> CaptureState:
     """Random work on one database a thread; gives the state before it."""
     schemas = [f"w{at}" for at in range(threads)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from msgspec.structs import replace
 
 from tests.integration.binlog_stream import captured
@@ -100,11 +99,6 @@ FOREIGN: dict[str, tuple[str, ...]] = {
     "INET6": ("'::'", "'::1'", "'2001:db8::ff00:42:8329'", "'::ffff:1.2.3.4'", "'::1.2.3.4'", "'fe80::'", "'1::1'"),
     "INET4": ("'0.0.0.0'", "'255.255.255.0'"),
 }
-
-
-@pytest.fixture
-def server(binlog_server: Server) -> Server:
-    return binlog_server
 
 
 def _captured_rows(server: Server, *statements: str) -> tuple[Table, list[Row]]:

@@ -26,11 +26,6 @@ from ticdc_spark.mysql import tso
 from ticdc_spark.protocols import decoder
 
 
-@pytest.fixture
-def server(binlog_server: Server) -> Server:
-    return binlog_server
-
-
 def feed(broker: Broker, topic: str, folder: Path, rules: str = '"d.*"', **more: int) -> Changefeed:
     file = folder / "feed.toml"
     file.write_text(f"[filter]\nrules = [{rules}]\n")

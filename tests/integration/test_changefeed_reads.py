@@ -30,11 +30,6 @@ from ticdc_spark.model import Envelope
 from ticdc_spark.protocols import decoder
 
 
-@pytest.fixture
-def server(binlog_server: Server) -> Server:
-    return binlog_server
-
-
 class Here:
     """Sends waves in this process, which is quicker to start than Spark."""
 

@@ -49,11 +49,6 @@ TIDB = "&enable-tidb-extension=true"
 Contents = dict[tuple[str, str], dict[tuple[object, ...], Row]]
 
 
-@pytest.fixture
-def server(binlog_server: Server) -> Server:
-    return binlog_server
-
-
 def write_feed(
     folder: Path, server: Server, broker: Broker, topic: str, protocol: str = "simple", *, chunk: int = 500,
     extra: str = "",

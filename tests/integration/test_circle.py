@@ -173,7 +173,7 @@ _SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in WAYS if name != 
 
 @pytest.mark.parametrize("name", ["simple", *_SLOW])
 def test_the_lake_is_the_database(
-    binlog_server: Server,
+    server: Server,
     broker: Broker,
     spark: SparkSession,
     tmp_path: Path,
@@ -184,9 +184,9 @@ def test_the_lake_is_the_database(
     registry = request.getfixturevalue("registry") if way.registry else None
     short = name == "simple"
     job_file = circle(
-        way, binlog_server, broker, registry, tmp_path, schema,
+        way, server, broker, registry, tmp_path, schema,
         seed=5, steps=400 if short else 800, feed_kills=2 if short else 4, job_kills=1 if short else 2,
     )  # fmt: skip
-    truth = database(binlog_server, schema)
+    truth = database(server, schema)
     assert any(rows for _, rows in truth.values())
     assert not wrong(job_file, truth, grown=way.registry)

@@ -23,11 +23,6 @@ from ticdc_spark.protocols.simple.decode import SimpleConfig, encoder
 from ticdc_spark.spark.types import LakeOptions, lake_columns
 
 
-@pytest.fixture
-def server(binlog_server: Server) -> Server:
-    return binlog_server
-
-
 @pytest.mark.parametrize("charset", sorted(MULTI_BYTE))
 def test_every_character_of_a_set_is_the_servers(server: Server, charset: str) -> None:
     """Alone, between letters and beside each other: also those that Python's codecs read otherwise, or not at all."""

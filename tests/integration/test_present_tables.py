@@ -17,11 +17,6 @@ from ticdc_spark.mysql import handle_key, tso
 from ticdc_spark.spark.tasks import SourceMoved
 
 
-@pytest.fixture
-def server(binlog_server: Server) -> Server:
-    return binlog_server
-
-
 def look(server: Server, name: str) -> Present:
     tables = ServerTables(server.uri)
     found = tables.look(("d", name))

@@ -19,11 +19,6 @@ from ticdc_spark.clients.mysql_rows import RowStream
 MANY = "SELECT seq, REPEAT('é', seq % 200), IF(seq % 3, NULL, seq / 7), UNHEX('00FFFE') FROM mysql.seq_1_to_{count}"
 
 
-@pytest.fixture
-def server(binlog_server: Server) -> Server:
-    return binlog_server
-
-
 @contextmanager
 def through(server: Server, sizes: list[int], most: int) -> Iterator[str]:
     """The URI of a way to the server on which what it sends comes in pieces of these sizes, and ends after ``most``."""

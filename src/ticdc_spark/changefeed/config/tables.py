@@ -1,6 +1,5 @@
 """Which tables, rows, columns and events are sent, and where to: ``[filter]``, dispatchers, column selectors."""
 
-import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -10,6 +9,7 @@ from ticdc_spark.changefeed.config.given import Entry, Given
 from ticdc_spark.changefeed.config.key import DISPATCHERS, EVENTS, SELECTORS
 from ticdc_spark.changefeed.config.settings import ColumnSelector, DispatchRule, EventFilter, Filter
 from ticdc_spark.changefeed.config.sink_uri import is_topic
+from ticdc_spark.changefeed.dispatch.topics import is_expression
 from ticdc_spark.changefeed.filter.ddl_events import EVENTS as EVENTS_ALLOWED
 from ticdc_spark.config.matcher import compile_column_matcher, compile_matcher
 from ticdc_spark.config.rules import regex
@@ -18,7 +18,6 @@ from ticdc_spark.errors import UsageError
 from ticdc_spark.protocols import WireProtocol
 
 PARTITIONS = ("default", "table", "index-value", "columns", "ts")
-_EXPRESSION = re.compile(r"[A-Za-z0-9._-]*(\{schema\})?([A-Za-z0-9._-]*\{table\})?[A-Za-z0-9._-]*")
 
 
 def read_filter(given: Given) -> Filter:
@@ -68,7 +67,7 @@ def _dispatcher(given: Given, entry: Entry, one_table: bool) -> DispatchRule:
     topic, index, columns = (entry.get(f"{DISPATCHERS}.{name}") for name in ("topic", "index", "columns"))
     partition = _partition(given, entry)
     if topic and not is_topic(topic):
-        if "{" not in topic or not _EXPRESSION.fullmatch(topic):
+        if not is_expression(topic):
             allowed = "letters, digits, `.`, `_`, `-`, and {schema} before {table}, each once at most"
             given.mistakes.add(entry.place(f"{DISPATCHERS}.topic"), f"found {topic!r}; allowed: {allowed}")
         elif one_table and not ("{schema}" in topic and "{table}" in topic):

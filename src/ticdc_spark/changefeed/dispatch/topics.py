@@ -38,6 +38,11 @@ class TopicRule(msgspec.Struct, frozen=True):
         return {".": "_", "..": "__"}.get(name, name)
 
 
+def is_expression(rule: str) -> bool:
+    """Whether a topic rule has placeholders, and is one that ``compile_topic`` takes where topics have many tables."""
+    return "{" in rule and _EXPRESSION.fullmatch(rule) is not None
+
+
 def compile_topic(rule: str, default: str, *, one_table: bool) -> TopicRule:
     """Compile a topic rule; ``""`` is the topic of the sink URI, ``default``.
 
@@ -63,4 +68,4 @@ def compile_topic(rule: str, default: str, *, one_table: bool) -> TopicRule:
     return TopicRule(rule, dynamic=True)
 
 
-__all__ = ["MAX_TOPIC_BYTES", "TopicRule", "compile_topic"]
+__all__ = ["MAX_TOPIC_BYTES", "TopicRule", "compile_topic", "is_expression"]
