@@ -37,6 +37,21 @@ TIME = (
         "True",
     ),
     one(
+        "a batch goes on after a death by another policy of unreadable messages",
+        "replicate.decide:Decider.decide",
+        "plan.on_reject or self.job.on_reject",
+        "self.job.on_reject",
+        found_by="tests/unit/test_holes/test_quarantine.py"
+        "::test_a_batch_goes_on_after_a_death_by_the_policy_that_it_was_begun_with",
+    ),
+    one(
+        "late rows behind a late DDL are left out",
+        f"{_APPLY}.rows:_late_rows_taken",
+        "taken and taken >= had",
+        "taken",
+        found_by="tests/unit/test_holes/test_topics.py::test_late_rows_on_both_sides_of_a_late_ddl_are_applied",
+    ),
+    one(
         "a partition is idle with messages to read",
         f"{_MODES}.watermark:_resolve",
         "state.offset >= latest_offsets.get(place, state.offset)",

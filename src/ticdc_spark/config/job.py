@@ -14,6 +14,7 @@ from ticdc_spark.config.values import (
     Label,
     Mode,
     Name,
+    OnReject,
     Paths,
     Patterns,
     Places,
@@ -165,7 +166,7 @@ class JobKeys(Section, frozen=True, kw_only=True):
     writer: Writer = "python"
     """What writes files: the Python tasks, where Python can open the warehouse (elsewhere always Spark)."""
     log_retention: Keep = Retention(seconds=7 * 86400.0)
-    on_reject: Literal["stop", "quarantine", "continue"] = "stop"
+    on_reject: OnReject = "stop"
     max_rejects: Positive = 1000
     late_rows: Literal["fail", "apply-if-newest"] = "fail"
     source_timezone: Zone | None = None

@@ -17,6 +17,7 @@ from ticdc_spark.protocols import ALIASES, PROTOCOLS, canonical
 
 log = logging.getLogger(__name__)
 ModeName: TypeAlias = Literal["watermark", "arrival"]
+OnReject: TypeAlias = Literal["stop", "quarantine", "continue"]
 WriterName: TypeAlias = Literal["python", "spark"]
 Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 

@@ -7,6 +7,7 @@ import msgspec
 from ticdc_spark.capture.snapshot.base import SnapshotReader
 from ticdc_spark.capture.snapshot.open import open_reader
 from ticdc_spark.config.job import Job
+from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.errors import UsageError
 from ticdc_spark.operate.resume import held
 from ticdc_spark.replicate.state.progress import Progress, WantedLoad
@@ -16,8 +17,8 @@ from ticdc_spark.replicate.state.store import ProgressStore, Store
 def resnapshot(job: Job, tables: Collection[str]) -> None:
     """Have tables, named ``schema.table``, read in full.
 
-    Raises: UsageError for a table that the source does not have, or a job without ``[snapshot]`` or without progress;
-    LeaseHeld while the job runs; SourceFault
+    Raises: UsageError for a table that the source does not have or ``tables`` leaves out, or a job without
+    ``[snapshot]`` or without progress; LeaseHeld while the job runs; SourceFault
     """
     if job.snapshot is None:
         raise UsageError(f"{job.file}: [snapshot]: missing; it names the database, or the dump, to read tables from")
@@ -30,14 +31,20 @@ def resnapshot(job: Job, tables: Collection[str]) -> None:
 
 
 def want(job: Job, store: ProgressStore, tables: Collection[str], reader: SnapshotReader) -> Progress:
-    """Note in a progress which tables are wanted. Raises: UsageError, SourceFault"""
+    """Note in a progress which tables are wanted, all or none. Raises: UsageError, SourceFault"""
     progress = store.load()
     if progress is None:
         raise UsageError(f"{job.file}: the job has no progress in {job.state}: its tables are read when it first runs")
     there = {f"{schema}.{name}": (schema, name) for schema, name in reader.tables()}
+    followed = table_filter(job.tables or ["*.*"])
     for text in tables:
         if text not in there:
             raise UsageError(f"{text!r} is no table of the source; write schema.table")
+        if not followed(*there[text]):
+            raise UsageError(
+                f"{text!r}: `tables` under [job] in {job.file} leaves it out, so that no change of it would follow its "
+                "full read; let it in first"
+            )
     at = reader.fixed or 0
     names = [there[text] for text in dict.fromkeys(tables)]
     left = tuple(one for one in progress.wanted if (one.schema, one.name) not in names)

@@ -3,11 +3,13 @@
 import logging
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
+from typing import Literal
 
 import msgspec
 
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.table_filter import table_filter
+from ticdc_spark.config.values import OnReject
 from ticdc_spark.errors import EnvironmentFault, RejectedMessage, UsageError
 from ticdc_spark.model import TableName
 from ticdc_spark.protocols import PROTOCOLS
@@ -62,6 +64,8 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
     """The first DDL that cannot be replayed: the batch ends just before it."""
     skipped: tuple[MessageSkipped, ...] = ()
     """What ``skip-messages`` left out."""
+    on_reject: OnReject | Literal[""] = ""
+    """The policy that messages met that cannot be read; ``""``: there are none."""
 
 
 class Decider:
@@ -115,6 +119,8 @@ class Decider:
         if landed.controls:
             noted = msgspec.structs.replace(advanced.progress, logged=landed.number)
             advanced = msgspec.structs.replace(advanced, progress=noted)
+        # Tables may be there already as the policy of the first try had it.
+        on_reject = plan.on_reject or self.job.on_reject
         databases = of_databases(progress)
         noted = with_topics_of_tables(advanced.progress, controls)
         advanced = msgspec.structs.replace(advanced, progress=noted)
@@ -123,7 +129,7 @@ class Decider:
             self.changelog.keep_rejects(generation, landed.number, STAGE, rejects, now)
             advanced = msgspec.structs.replace(advanced, progress=mark(advanced.progress, skipped, databases))
         if advanced.rejects:
-            advanced = self._decode_rejects(landed.number, advanced, databases, now)
+            advanced = self._decode_rejects(landed.number, advanced, databases, now, on_reject)
         if advanced.late:
             advanced = add_late_rows(self.job, self.changelog, landed.number, advanced)
         resolved = max(advanced.resolved, plan.resolved or 0)
@@ -140,7 +146,13 @@ class Decider:
             # One that came late lies below what is applied, and waits there: its tables do not go past it.
             due = [ddl for ddl in self._due(advanced.progress, resolved) if ddl != refused]
         return Decided(
-            mode=mode, advanced=advanced, resolved=resolved, ddls=due, refused=refused, skipped=tuple(skipped)
+            mode=mode,
+            advanced=advanced,
+            resolved=resolved,
+            ddls=due,
+            refused=refused,
+            skipped=tuple(skipped),
+            on_reject=on_reject if advanced.rejects else "",
         )
 
     def _named_after(self, ddls: Sequence[QueuedDdl]) -> frozenset[TableName]:
@@ -224,7 +236,9 @@ class Decider:
         change = ddl.change
         return not is_skipped(self.job, change) and isinstance(action(change), Refused)
 
-    def _decode_rejects(self, number: int, advanced: Advanced, databases: Collection[str], now: float) -> Advanced:
+    def _decode_rejects(
+        self, number: int, advanced: Advanced, databases: Collection[str], now: float, on_reject: OnReject
+    ) -> Advanced:
         rejects = advanced.rejects
         first = rejects[0]
         where = f"topic {first.topic}, partition {first.partition}, offset {first.offset}"
@@ -236,7 +250,7 @@ class Decider:
             raise EnvironmentFault(message)
         self.changelog.keep_rejects(advanced.progress.generation, number, "decode", rejects, now)
         text = f"a message cannot be read: {first.reason} ({where})"
-        if self.job.on_reject == "stop":
+        if on_reject == "stop":
             message = (
                 f"{text}; {len(rejects)} such in this batch, kept in {self.changelog.dead_letters}; nothing of the "
                 f"batch is applied. {ways_out(self.job, ((at.topic, at.partition, at.offset) for at in rejects))}"
@@ -247,12 +261,12 @@ class Decider:
         names, strange = names_in(advanced.progress, topics)
         # A topic that no table is known by may be that of a table's new name.
         tables = tuple(
-            self.touched(table, text)
+            touched(table, text, on_reject)
             if topics & {*table.topics, *databases} or not table.topics or (strange and table.was)
             else table
             for table in advanced.progress.tables
         )
-        quarantine = self.job.on_reject == "quarantine"
+        quarantine = on_reject == "quarantine"
         notes = [
             UnreadNote(schema=name[0], name=name[1], until=until, why=text, quarantine=quarantine)
             for name, until in sorted(names.items())
@@ -265,10 +279,11 @@ class Decider:
         )
         return msgspec.structs.replace(advanced, progress=progress)
 
-    def touched(self, table: TableState, reason: str) -> TableState:
-        """A table of a topic with an unreadable message, which may have been this table's last change."""
-        quarantined = (table.quarantined or reason) if self.job.on_reject == "quarantine" else table.quarantined
-        return msgspec.structs.replace(misshapen(table, table.applied, reason), quarantined=quarantined)
+
+def touched(table: TableState, reason: str, on_reject: OnReject | Literal[""]) -> TableState:
+    """A table of a topic with an unreadable message, which may have been this table's last change."""
+    quarantined = (table.quarantined or reason) if on_reject == "quarantine" else table.quarantined
+    return msgspec.structs.replace(misshapen(table, table.applied, reason), quarantined=quarantined)
 
 
-__all__ = ["Decided", "Decider"]
+__all__ = ["Decided", "Decider", "touched"]

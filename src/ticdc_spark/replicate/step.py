@@ -15,11 +15,11 @@ from ticdc_spark.model import Offsets, Table, TableName
 from ticdc_spark.mysql import tso_physical_ms
 from ticdc_spark.replicate.apply.batch import Batch
 from ticdc_spark.replicate.apply.timelines import TimelineResult, apply, settle
-from ticdc_spark.replicate.decide import Decided, Decider
+from ticdc_spark.replicate.decide import Decided, Decider, touched
 from ticdc_spark.replicate.first_messages import refuse_other
 from ticdc_spark.replicate.landing import landing_plan
 from ticdc_spark.replicate.modes.arrival import batch_ordinal
-from ticdc_spark.replicate.modes.base import Advanced, LandedBatch, ModeName
+from ticdc_spark.replicate.modes.base import LandedBatch, ModeName
 from ticdc_spark.replicate.modes.choose import MODES, of_job
 from ticdc_spark.replicate.modes.commit import DROPPED_KEPT_MS, counted_off, forget_before, forgotten_by
 from ticdc_spark.replicate.plan.catch_up import bounds_behind, with_dropped
@@ -141,8 +141,8 @@ class Steps:
                 begun = msgspec.structs.replace(begun, landed_anew=number)
             decided = self.decider.decide(begun, self.mode, landed, plan, self.clock())
         self.mode = decided.mode
-        settled = msgspec.structs.replace(plan, resolved=decided.resolved, mode=self.mode or "", source=notes)
-        self.store.save_plan(settled)
+        fixed = {"resolved": decided.resolved, "mode": self.mode or "", "on_reject": decided.on_reject, "source": notes}
+        self.store.save_plan(msgspec.structs.replace(plan, **fixed))
         failpoints.point("advance")
         beat("apply", number)
         with Timer(self.seconds, "apply"):
@@ -273,7 +273,7 @@ class Steps:
         lines = mode.timelines(self.progress, states, progress.pending, ddls, decided.resolved, bounds)
         result = apply(batch, states, lines, mode.apply_rows)
         states = with_settled(result.states, decided.resolved, bounds)
-        states = self._touch_new(with_topics(states, progress), decided.advanced)
+        states = _touch_new(with_topics(states, progress), decided)
         ddls = _without(ddls, result.left)
         states, _ = mark_unread(states, progress, decided.resolved, ddls, arrival=batch.arrival)
         states, _ = mark_new(states, progress.tables, decided.skipped, progress.skipped, ddls, arrival=batch.arrival)
@@ -289,16 +289,6 @@ class Steps:
         return msgspec.structs.replace(
             result, states=settled.states, touched=result.touched | settled.touched, left=(*held, *result.left)
         )
-
-    def _touch_new(self, states: Mapping[TableName, TableState], advanced: Advanced) -> dict[TableName, TableState]:
-        """Tables that came with the batch itself may miss what its unreadable messages hold, too."""
-        topics = {reject.topic for reject in advanced.rejects}
-        touched = dict(states)
-        for name, table in states.items():
-            if topics and table.clean and (topics & set(table.topics) or not table.topics):
-                text = f"a message cannot be read: {advanced.rejects[0].reason}"
-                touched[name] = self.decider.touched(table, text)
-        return touched
 
     def _commit(self, number: int, decided: Decided, result: TimelineResult, notes: tuple[SourceNote, ...]) -> None:
         now = self.clock()
@@ -342,6 +332,17 @@ class Steps:
             log.warning("watermarks went back %d times: a second changefeed on the topic?", progress.regressions)
         if prune:
             self.changelog.forget(progress.generation, before_batch)
+
+
+def _touch_new(states: Mapping[TableName, TableState], decided: Decided) -> dict[TableName, TableState]:
+    """Tables that came with the batch itself may miss what its unreadable messages hold, too."""
+    rejects = decided.advanced.rejects
+    topics = {reject.topic for reject in rejects}
+    marked = dict(states)
+    for name, table in states.items():
+        if topics and table.clean and (topics & set(table.topics) or not table.topics):
+            marked[name] = touched(table, f"a message cannot be read: {rejects[0].reason}", decided.on_reject)
+    return marked
 
 
 def _without(ddls: Sequence[QueuedDdl], those: Iterable[QueuedDdl]) -> list[QueuedDdl]:

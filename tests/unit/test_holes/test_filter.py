@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.test_holes.shop import SCHEMA, Shop, after_every_death
 from ticdc_spark.config.values import SkipDdl
-from ticdc_spark.errors import UnsupportedDdl
+from ticdc_spark.errors import UnsupportedDdl, UsageError
 
 BATCHES = pytest.mark.parametrize("rows", [2, 1000])
 PROTOCOLS = pytest.mark.parametrize("protocol", ["simple", "open", "canal-json"])
@@ -278,3 +278,15 @@ def test_rows_that_were_left_out_before_the_rename_that_brings_their_name_mark_t
     conditions = {name: one.condition for (_, name), one in shop.lab.view().tables.items()}
     assert "clean" not in conditions.values()
     assert conditions["x"] == "diverged"
+
+
+def test_a_full_read_of_a_table_that_tables_leaves_out_is_refused() -> None:
+    shop = Shop(snapshot="now")
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    shop.watermark()
+    shop.run()
+    shop.configure(tables=("*.*", "!*.t"))
+    with pytest.raises(UsageError, match=r"'shop\.t': `tables` under \[job\] in .* leaves it out"):
+        shop.resnapshot("t")
+    shop.configure(tables=None)
+    shop.resnapshot("t")

@@ -164,3 +164,30 @@ def test_a_quarantined_table_is_untouched_by_ddl_until_it_is_resumed(rows: int, 
     shop.run(rows, again=True)
     rows_now = {"DROP": None, "TRUN": [], "ALTE": [(1, None, None), (2, None, None)]}[ddl[:4]]
     assert shop.rows("t") == rows_now
+
+
+@pytest.mark.parametrize("before", ["continue", "quarantine"])
+@pytest.mark.parametrize("after", ["continue", "quarantine", "stop"])
+def test_a_batch_goes_on_after_a_death_by_the_policy_that_it_was_begun_with(before: str, after: str) -> None:
+    """Seed 9050820: a table was renamed in the lake, and stood still in the progress, under its name before."""
+
+    def make() -> Shop:
+        shop = Shop(on_reject=before)
+        shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+        shop.watermark()
+        shop.run()
+        shop.sql("RENAME TABLE t TO u")
+        shop.insert("u", id="1")
+        shop.send(Encoded(None, b"{"), "cdc")
+        shop.watermark()
+        return shop
+
+    places = [("rename shop.t", True), ("apply rows", False)] if before == "continue" else []
+    for place, done in (*places, ("save the progress", False)):
+        shop = make()
+        shop.dies(place, after=done)
+        shop.configure(on_reject=after)
+        shop.run()
+        name, other = ("u", "t") if before == "continue" else ("t", "u")
+        assert shop.condition(name) == ("diverged" if before == "continue" else "quarantined")
+        assert (shop.rows(name), shop.rows(other)) == ([(1,)] if before == "continue" else [], None)

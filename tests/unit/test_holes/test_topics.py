@@ -217,9 +217,9 @@ def test_a_table_of_a_database_that_was_dropped_before_its_topic_was_read_is_dro
     assert shop.status("again", "b").condition == "clean"
 
 
-def renamed() -> Shop:
+def renamed(protocol: str = "simple") -> Shop:
     """Table ``a`` became ``b``, whose topic is not read; the job has passed what stands there."""
-    shop = Shop(topic_per_table=True, topics=("cdc_shop_a",))
+    shop = Shop(protocol, topic_per_table=True, topics=("cdc_shop_a",))
     shop.sql("CREATE TABLE a (id INT PRIMARY KEY)")
     shop.insert("a", id="1")
     shop.sql("RENAME TABLE a TO b")
@@ -362,3 +362,36 @@ def test_rows_of_a_name_whose_rename_lies_in_an_unread_topic_mark_the_table_that
     is_whole = shop.rows("t") == [(1, 2), (2, 2)]
     assert shop.condition("t") == ("clean" if is_whole else "diverged")
     assert shop.rows("u") is None
+
+
+@pytest.mark.parametrize("rows", [3, 1000])
+@pytest.mark.parametrize(
+    ("ddl", "value", "rows_now"),
+    [
+        ("ALTER TABLE b ADD COLUMN n INT DEFAULT 5", {"n": "7"}, [(1, 5), (2, 5), (3, 7), (4, 7)]),
+        ("TRUNCATE TABLE b", {}, [(3,), (4,)]),
+    ],
+)
+def test_late_rows_on_both_sides_of_a_late_ddl_are_applied(
+    rows: int, ddl: str, value: dict[str, str], rows_now: list[tuple[int, ...]]
+) -> None:
+    """Seed 9061886: those after it were not. Also where a death comes between."""
+
+    def make() -> Shop:
+        shop = renamed("canal-json")
+        shop.configure(late_rows="apply-if-newest")
+        shop.insert("b", id="2")
+        shop.watermark()
+        shop.sql(ddl)
+        shop.insert("b", id="3", **value)
+        shop.watermark()
+        shop.insert("b", id="4", **value)
+        shop.watermark()
+        shop.run()
+        shop.configure(topics=None)
+        return shop
+
+    def judge(shop: Shop) -> None:
+        assert (shop.rows("b"), shop.condition("b")) == (rows_now, "unverified")
+
+    assert after_every_death(make, judge, rows) > 3

@@ -165,8 +165,8 @@ class TimelineWork:
     uncounted: set[TableName] = field(default_factory=set)
     """Tables of which more may have been applied than ``taken`` counts."""
     ddls: int = 0
-    late_done: set[TableName] = field(default_factory=set)
-    """Tables whose late rows were applied: what comes after a DDL does not take them again."""
+    late_done: dict[TableName, int] = field(default_factory=dict)
+    """The commit_ts up to which late rows were applied, by table: what comes after a DDL does not take them again."""
 
     def state(self, table: TableName) -> TableState | None:
         """What is known of a table; ``None``: nothing.

@@ -38,10 +38,10 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
     batch, name, upto = work.batch, step.table, step.upto
     state = work.state(name) or TableState(schema=name[0], name=name[1])
     stamp, mark = work.stamp_of(name), work.mark(name)
-    late = [rows for rows in batch.pending if _is_of(rows, name) and rows.late and name not in work.late_done]
-    promise = work.promised.get(name)
-    if promise is not None and NO_MARK < promise.mark < mark and mark > (upto, ROWS_MERGED):
-        late = []  # The batch was interrupted after the table had taken them.
+    late = [rows for rows in batch.pending if _is_of(rows, name) and rows.late]
+    taken = _late_rows_taken(work, name, upto)
+    if taken is None:
+        late = []
     if mark >= (upto, ROWS_MERGED) and not late:
         work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
         work.count(name, upto, None)
@@ -55,10 +55,10 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
         return
     late = [rows for rows in waiting if rows.late]
     if late:
-        work.late_done.add(name)
+        work.late_done[name] = upto
         # What a DROP or a RENAME took away does not come back under the old name.
         gone = state.ddl_ts if mark == NO_MARK and state.dropped else 0
-        above = max(state.emptied, gone, min(above, min(rows.min_ts for rows in late) - 1))
+        above = max(state.emptied, gone, min(above, max(taken or 0, min(rows.min_ts for rows in late) - 1)))
     scan = LogScan(
         generation=batch.generation,
         batches=None if late else frozenset(rows.batch for rows in waiting),
@@ -121,6 +121,18 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
     applied = apply_readable(work, name, state, scan, changes.plan, commit)
     failpoints.point("merge")
     work.count(name, upto, None if late or redo else applied.rows)
+
+
+def _late_rows_taken(work: TimelineWork, name: TableName, upto: int) -> int | None:
+    """The commit_ts up to which a table has its late rows, 0 before the first; ``None``: all, or all up to ``upto``.
+    They lie at or below what the job had applied, and a DDL that came late may stand between them."""
+    promise, mark = work.promised.get(name), work.mark(name)
+    if promise is not None and NO_MARK < promise.mark < mark and mark > (upto, ROWS_MERGED):
+        work.late_done[name] = upto  # The batch was interrupted after the table had taken them.
+        return None
+    taken = work.late_done.get(name, 0)
+    had = max(work.batch.job_applied, 0 if promise is None else promise.applied)
+    return None if taken and taken >= had else taken
 
 
 def _is_of(rows: PendingRows, name: TableName) -> bool:

@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from ticdc_spark.config.values import ModeName
+from ticdc_spark.config.values import ModeName, OnReject
 from ticdc_spark.model import SchemaChange, Table, TopicPartition
 from ticdc_spark.replicate.state.notes import CatchUp, Doubt, PastName, SkippedRow, SourceNote, UnreadNote
 from ticdc_spark.sinks.mark import NO_MARK, Mark
@@ -296,6 +296,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """More was there than one batch takes."""
     source: tuple[SourceNote, ...] = ()
     """Once decided: what must still be so of the topics when the batch is read again."""
+    on_reject: OnReject | Literal[""] = ""
+    """Once decided: the policy that messages met which cannot be read; ``""``: there are none."""
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
