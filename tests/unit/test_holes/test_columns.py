@@ -177,6 +177,35 @@ def test_a_type_change_whose_old_values_somebody_dropped_at_its_end_is_done() ->
     assert (shop.rows("t"), shop.condition("t")) == ([(1, "2024-01-01 00:00:00")], "clean")
 
 
+@pytest.mark.parametrize(
+    ("ddl", "column", "value"),
+    [
+        ("ADD COLUMN n INT NOT NULL DEFAULT 7", "n", 7),
+        ("MODIFY COLUMN v VARCHAR(30)", "v", "2024-01-01 00:00:00"),
+    ],
+)
+def test_a_new_column_that_somebody_dropped_before_it_had_its_values_stops_with_the_way_out(
+    ddl: str, column: str, value: object
+) -> None:
+    """Seed 9087181."""
+    shop = Shop(source_timezone="America/New_York")
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v DATETIME)")
+    shop.insert("t", id="1", v="2024-01-01 00:00:00")
+    shop.sql(f"ALTER TABLE t {ddl}")
+    shop.watermark()
+    shop.dies(f"set column {column} of shop.t")
+    table = shop.lab.tables.tables[SCHEMA, "t"]
+    (field,) = (one for one in table.fields if one.name == column)
+    shop.lab.lake.drop_column((SCHEMA, "t"), column)
+    for _ in range(2):
+        with pytest.raises(DecisionNeeded, match=rf"gives values to column `{column}`.*ADD COLUMNS \({column} "):
+            shop.run()
+    table.fields = (*table.fields, Field(shop.lab.tables.next_id(), column, field.type))
+    shop.run()
+    assert [row[-1] for row in shop.rows("t") or ()] == [value]
+    assert shop.condition("t") == "clean"
+
+
 @pytest.mark.parametrize("protocol", ["simple", "canal-json", "debezium"])
 @pytest.mark.parametrize("ddl", ["MODIFY COLUMN v VARCHAR(30)", "ADD COLUMN n INT NOT NULL DEFAULT 7"])
 @pytest.mark.parametrize("first", ["RENAME TABLE t TO u", "ALTER TABLE t ADD COLUMN a INT NOT NULL DEFAULT 5"])

@@ -51,6 +51,17 @@ def stop_if_old_values_are_gone(work: TimelineWork, name: TableName, column: str
         )
 
 
+def stop_if_new_column_is_gone(work: TimelineWork, name: TableName, column: LakeColumn) -> None:
+    """Stop in the midst of a DDL whose new column somebody dropped before it had its values. Raises: DecisionNeeded"""
+    have = {there.casefold() for there in work.batch.sink.columns(name)}
+    if column.name.casefold() not in have:
+        raise DecisionNeeded(
+            f"`{name[0]}`.`{name[1]}` is in a DDL that gives values to column `{column.name}`, and somebody else "
+            f"dropped or renamed it. Rename it back, or add it again (ALTER TABLE … ADD COLUMNS ({column.name} "
+            f"{column.type.spark})): the job goes on with its values"
+        )
+
+
 def columns_gone(sink: Sink, state: TableState) -> str:
     """One sentence about columns that somebody else dropped or renamed; ``""``: none. Raises: SinkFault"""
     if state.table is None:
@@ -69,4 +80,4 @@ def _why(gone: Sequence[LakeColumn]) -> str:
     return f"somebody else dropped or renamed columns in the lake: {columns}"
 
 
-__all__ = ["columns_gone", "stop_if_columns_are_gone", "stop_if_old_values_are_gone"]
+__all__ = ["columns_gone", "stop_if_columns_are_gone", "stop_if_new_column_is_gone", "stop_if_old_values_are_gone"]

@@ -10,7 +10,7 @@ from ticdc_spark.model import Table, TableName
 from ticdc_spark.mysql import tso_physical_ms
 from ticdc_spark.names import escape
 from ticdc_spark.replicate.apply.batch import TimelineWork
-from ticdc_spark.replicate.apply.columns import OLD_VALUES, stop_if_old_values_are_gone
+from ticdc_spark.replicate.apply.columns import OLD_VALUES, stop_if_new_column_is_gone, stop_if_old_values_are_gone
 from ticdc_spark.replicate.plan.evolution import Evolution, Fill, Rewrite, evolution
 from ticdc_spark.replicate.plan.evolution import set_aside as set_column_aside
 from ticdc_spark.replicate.plan.evolve import Alter
@@ -109,7 +109,12 @@ def _filling(work: TimelineWork, name: TableName, fill: Fill, ts: int) -> Callab
     """Give the rows that are there the value of a new column."""
     value = _moment(fill.column, ts) if fill.moment else fill.value
     constant = sink_base.Fill(value, work.batch.lake)
-    return lambda stamp: work.batch.sink.fill_column(name, fill.column, constant, stamp)
+
+    def write(stamp: Stamp) -> None:
+        stop_if_new_column_is_gone(work, name, fill.column)
+        work.batch.sink.fill_column(name, fill.column, constant, stamp)
+
+    return write
 
 
 def _moment(column: LakeColumn, commit_ts: int) -> str:
@@ -131,6 +136,7 @@ def _rewriting(work: TimelineWork, name: TableName, rewrite: Rewrite, plan: Evol
 
     def convert(stamp: Stamp) -> None:
         stop_if_old_values_are_gone(work, name, column.name)
+        stop_if_new_column_is_gone(work, name, column)
         sink.convert_column(name, OLD_VALUES, column, conversion, stamp)
 
     return [
