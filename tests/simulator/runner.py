@@ -186,7 +186,8 @@ def main(arguments: list[str] | None = None) -> int:
         nonlocal shown
         if time.perf_counter() - shown > _SHOW_EVERY:
             shown = time.perf_counter()
-            sys.stderr.write(f"{_sum(totals, shown - began)}; {len(totals.found)} kinds of findings\n")
+            firsts = ", ".join(str(found.story.seed) for found in totals.found.values()) or "none"
+            sys.stderr.write(f"{_sum(totals, shown - began)}; seeds of findings: {firsts}\n")
         return bool(options.first and totals.found) or 0 < options.steps_total <= totals.steps
 
     totals = tell_all(_chunks(seeds), options.steps, options.lab, jobs, enough, drawn)
