@@ -189,6 +189,8 @@ def _prepare_table(
             diverged_since=state.diverged_since,
             diverged_why=state.diverged_why,
             topics=state.topics,
+            # A file may be of another time than the rows.
+            misshapen=newest is batch.schemas.get((*name, ANY_VERSION)),
         )
         columns = batch.columns(newest)
         work.commit(new, (above, 0), above, lambda stamp: batch.sink.create(name, columns, stamp))
