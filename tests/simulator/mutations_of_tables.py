@@ -326,7 +326,7 @@ ROWS = (
     ),
     one(
         "a message that cannot be read marks no new table",
-        "replicate.step:_touch_new",
+        "replicate.decide:touch_new",
         "if topics and table.clean",
         "if False and table.clean",
         found_by="tests/unit/test_holes/test_unread.py"

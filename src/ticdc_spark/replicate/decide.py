@@ -1,7 +1,7 @@
 """Decide: from what a batch read, how far all tables may go and which DDLs are due."""
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Literal
 
@@ -261,7 +261,7 @@ class Decider:
         names, strange = names_in(advanced.progress, topics)
         # A topic that no table is known by may be that of a table's new name.
         tables = tuple(
-            touched(table, text, on_reject)
+            _touched(table, text, on_reject)
             if topics & {*table.topics, *databases} or not table.topics or (strange and table.was)
             else table
             for table in advanced.progress.tables
@@ -280,10 +280,21 @@ class Decider:
         return msgspec.structs.replace(advanced, progress=progress)
 
 
-def touched(table: TableState, reason: str, on_reject: OnReject | Literal[""]) -> TableState:
+def _touched(table: TableState, reason: str, on_reject: OnReject | Literal[""]) -> TableState:
     """A table of a topic with an unreadable message, which may have been this table's last change."""
     quarantined = (table.quarantined or reason) if on_reject == "quarantine" else table.quarantined
     return msgspec.structs.replace(misshapen(table, table.applied, reason), quarantined=quarantined)
 
 
-__all__ = ["Decided", "Decider", "touched"]
+def touch_new(states: Mapping[TableName, TableState], decided: Decided) -> dict[TableName, TableState]:
+    """Tables that came with the batch itself may miss what its unreadable messages hold, too."""
+    rejects = decided.advanced.rejects
+    topics = {reject.topic for reject in rejects}
+    marked = dict(states)
+    for name, table in states.items():
+        if topics and table.clean and (topics & set(table.topics) or not table.topics):
+            marked[name] = _touched(table, f"a message cannot be read: {rejects[0].reason}", decided.on_reject)
+    return marked
+
+
+__all__ = ["Decided", "Decider", "touch_new"]

@@ -15,7 +15,7 @@ from ticdc_spark.model import Offsets, Table, TableName
 from ticdc_spark.mysql import tso_physical_ms
 from ticdc_spark.replicate.apply.batch import Batch
 from ticdc_spark.replicate.apply.timelines import TimelineResult, apply, settle
-from ticdc_spark.replicate.decide import Decided, Decider, touched
+from ticdc_spark.replicate.decide import Decided, Decider, touch_new
 from ticdc_spark.replicate.first_messages import refuse_other
 from ticdc_spark.replicate.landing import landing_plan
 from ticdc_spark.replicate.modes.arrival import batch_ordinal
@@ -24,7 +24,14 @@ from ticdc_spark.replicate.modes.choose import MODES, of_job
 from ticdc_spark.replicate.modes.commit import DROPPED_KEPT_MS, counted_off, forget_before, forgotten_by
 from ticdc_spark.replicate.plan.catch_up import bounds_behind, with_dropped
 from ticdc_spark.replicate.plan.holds import bounds_of
-from ticdc_spark.replicate.plan.offsets import choose_offsets, first_offsets, idle_topics, lagging, may_advance
+from ticdc_spark.replicate.plan.offsets import (
+    choose_offsets,
+    first_offsets,
+    idle_topics,
+    lagging,
+    may_advance,
+    starts_of_new,
+)
 from ticdc_spark.replicate.plan.reach import with_new_partitions, without_beginning
 from ticdc_spark.replicate.plan.source_check import check_plan, check_source, notes_of_batch
 from ticdc_spark.replicate.plan.timeline import identity
@@ -141,8 +148,16 @@ class Steps:
                 begun = msgspec.structs.replace(begun, landed_anew=number)
             decided = self.decider.decide(begun, self.mode, landed, plan, self.clock())
         self.mode = decided.mode
-        fixed = {"resolved": decided.resolved, "mode": self.mode or "", "on_reject": decided.on_reject, "source": notes}
-        self.store.save_plan(msgspec.structs.replace(plan, **fixed))
+        self.store.save_plan(
+            msgspec.structs.replace(
+                plan,
+                resolved=decided.resolved,
+                mode=self.mode or "",
+                on_reject=decided.on_reject,
+                source=notes,
+                start_offsets=starts_of_new(self.progress, starts, end_offsets),
+            )
+        )
         failpoints.point("advance")
         beat("apply", number)
         with Timer(self.seconds, "apply"):
@@ -273,7 +288,7 @@ class Steps:
         lines = mode.timelines(self.progress, states, progress.pending, ddls, decided.resolved, bounds)
         result = apply(batch, states, lines, mode.apply_rows)
         states = with_settled(result.states, decided.resolved, bounds)
-        states = _touch_new(with_topics(states, progress), decided)
+        states = touch_new(with_topics(states, progress), decided)
         ddls = _without(ddls, result.left)
         states, _ = mark_unread(states, progress, decided.resolved, ddls, arrival=batch.arrival)
         states, _ = mark_new(states, progress.tables, decided.skipped, progress.skipped, ddls, arrival=batch.arrival)
@@ -332,17 +347,6 @@ class Steps:
             log.warning("watermarks went back %d times: a second changefeed on the topic?", progress.regressions)
         if prune:
             self.changelog.forget(progress.generation, before_batch)
-
-
-def _touch_new(states: Mapping[TableName, TableState], decided: Decided) -> dict[TableName, TableState]:
-    """Tables that came with the batch itself may miss what its unreadable messages hold, too."""
-    rejects = decided.advanced.rejects
-    topics = {reject.topic for reject in rejects}
-    marked = dict(states)
-    for name, table in states.items():
-        if topics and table.clean and (topics & set(table.topics) or not table.topics):
-            marked[name] = touched(table, f"a message cannot be read: {rejects[0].reason}", decided.on_reject)
-    return marked
 
 
 def _without(ddls: Sequence[QueuedDdl], those: Iterable[QueuedDdl]) -> list[QueuedDdl]:

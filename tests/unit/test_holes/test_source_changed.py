@@ -182,3 +182,24 @@ def test_a_topic_restored_to_an_older_state_after_a_death_within_the_first_batch
     shop.watermark()
     shop.run()
     assert shop.rows("t") == [(1, "a")]
+
+
+@pytest.mark.parametrize("removed", [0, 1, 2])
+def test_a_new_partition_that_lost_messages_after_a_death_within_its_first_batch_stops_the_job(removed: int) -> None:
+    """Its rows may be in some tables, and not in others."""
+    shop = begun()
+    shop.run()
+    shop.sql("CREATE TABLE u (id INT PRIMARY KEY)")
+    shop.broker.add_partition("cdc")
+    for table, cells in (("t", {"id": "2", "v": "b"}), ("u", {"id": "2"}), ("u", {"id": "3"})):
+        change = shop.row("insert", ("shop", table), cells)
+        shop.send(next(iter(shop.encoder.rows([change]))), "cdc", 1)
+    shop.send(shop.encoder.watermark(shop.watermark()), "cdc", 1)
+    shop.dies("apply rows of shop.u")
+    shop.broker.trim(("cdc", 1), removed)
+    if removed:
+        with pytest.raises(SourceChanged, match=f"begins at offset {removed}, and batch 2, .* reads it from 0 on"):
+            shop.run()
+    else:
+        shop.run()
+        assert shop.rows("u") == [(2,), (3,)]

@@ -8,10 +8,22 @@ from ticdc_spark.spark.sources.base import Source
 
 def first_offsets(source: Source, progress: Progress, end_offsets: Offsets) -> Offsets:
     """Where each partition of ``end_offsets`` is read from."""
-    known = {(state.topic, state.partition): state.offset for state in progress.partitions}
+    known = known_offsets(progress)
     if all(place in known for place in end_offsets):
         return known
     return source.beginning_offsets() | known
+
+
+def known_offsets(progress: Progress) -> Offsets:
+    """Where each partition that the progress knows is read on."""
+    return {(state.topic, state.partition): state.offset for state in progress.partitions}
+
+
+def starts_of_new(progress: Progress, starts: Offsets, end_offsets: Offsets) -> tuple[tuple[str, int, int], ...]:
+    """(topic, partition, offset) where the partitions begin that the progress does not know yet."""
+    known = known_offsets(progress)
+    new = [(*place, start) for place, start in starts.items() if place in end_offsets and place not in known]
+    return tuple(sorted(new))
 
 
 def choose_offsets(job: Job, source: Source, progress: Progress, number: int, targets: Offsets | None) -> Plan:
@@ -35,7 +47,7 @@ def lagging(source: Source, progress: Progress, targets: Offsets) -> Offsets | N
         if state.watermark < highest and latest_offsets.get((state.topic, state.partition), 0) > state.offset
     }
     more |= {place: end for place, end in latest_offsets.items() if place not in targets and end > 0}
-    known = {(state.topic, state.partition): state.offset for state in progress.partitions}
+    known = known_offsets(progress)
     more = {place: end for place, end in more.items() if end > known.get(place, 0)}
     return {**targets, **more} if more else None
 
@@ -59,4 +71,4 @@ def idle_topics(progress: Progress) -> tuple[str, ...]:
     return tuple(sorted({state.topic for state in progress.partitions if state.idle and state.watermark}))
 
 
-__all__ = ["choose_offsets", "first_offsets", "idle_topics", "lagging", "may_advance"]
+__all__ = ["choose_offsets", "first_offsets", "idle_topics", "known_offsets", "lagging", "may_advance", "starts_of_new"]

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from ticdc_spark.errors import SourceChanged
 from ticdc_spark.model import Offsets
+from ticdc_spark.replicate.plan.offsets import known_offsets
 from ticdc_spark.replicate.state.notes import SourceNote
 from ticdc_spark.replicate.state.progress import Plan, Progress
 from ticdc_spark.spark.sources.base import Source
@@ -16,7 +17,7 @@ WAYS_OUT = (
 
 def source_notes(source: Source, progress: Progress) -> tuple[SourceNote, ...]:
     """What must still be so when the source is read on from the progress. Raises: SourceFault"""
-    offsets = _offsets(progress)
+    offsets = known_offsets(progress)
     if progress.batch == 0:
         # Of a topic that is read from offset 0 nothing was read: one that is created again is as good.
         begun = {topic for (topic, _), offset in offsets.items() if offset > 0}
@@ -27,7 +28,7 @@ def source_notes(source: Source, progress: Progress) -> tuple[SourceNote, ...]:
 def notes_of_batch(source: Source, progress: Progress, end_offsets: Offsets) -> tuple[SourceNote, ...]:
     """The same of a batch that is about to be read up to ``end_offsets``, its new topics too. Taken before it is read:
     a topic that is made anew meanwhile is then noticed, at the latest by the next batch. Raises: SourceFault"""
-    return _notes(source, _offsets(progress) | end_offsets)
+    return _notes(source, known_offsets(progress) | end_offsets)
 
 
 def _notes(source: Source, offsets: Offsets) -> tuple[SourceNote, ...]:
@@ -40,7 +41,7 @@ def check_source(source: Source, progress: Progress) -> None:
 
     Raises: SourceChanged naming what is not as it was; SourceFault
     """
-    known = _offsets(progress)
+    known = known_offsets(progress)
     _compare(progress.source, source.notes(known))
     beginning, end_offsets = source.beginning_offsets(), source.end_offsets()
     for place, offset in known.items():
@@ -68,13 +69,19 @@ def check_plan(source: Source, plan: Plan) -> None:
     """
     planned: Offsets = {(topic, partition): end for topic, partition, end in plan.end_offsets}
     _compare(plan.source, source.notes(planned))
-    now = source.end_offsets()
+    beginning, now = source.beginning_offsets(), source.end_offsets()
+    begun = f"batch {plan.batch}, which was begun before a restart, reads it"
     for place, end in planned.items():
         if now.get(place, 0) < end:
             raise SourceChanged(
-                f"topic {place[0]}, partition {place[1]} ends at offset {now.get(place, 0)}, and batch {plan.batch}, "
-                f"which was begun before a restart, reads it up to {end}: it was created again, or restored to an "
-                f"older state. {WAYS_OUT}"
+                f"topic {place[0]}, partition {place[1]} ends at offset {now.get(place, 0)}, and {begun} up to {end}: "
+                f"it was created again, or restored to an older state. {WAYS_OUT}"
+            )
+    for topic, partition, start in plan.start_offsets:
+        if beginning.get((topic, partition), 0) > start:
+            raise SourceChanged(
+                f"topic {topic}, partition {partition} begins at offset {beginning[topic, partition]}, and {begun} "
+                f"from {start} on: the messages between were removed meanwhile. {WAYS_OUT}"
             )
 
 
@@ -82,10 +89,6 @@ def _compare(then: Sequence[SourceNote], now: Mapping[str, str]) -> None:
     for note in then:
         if note.what in now and now[note.what] != note.value:
             raise SourceChanged(f"{note.what} was {note.value} and is {now[note.what]}. {WAYS_OUT}")
-
-
-def _offsets(progress: Progress) -> Offsets:
-    return {(state.topic, state.partition): state.offset for state in progress.partitions}
 
 
 __all__ = ["check_plan", "check_source", "notes_of_batch", "source_notes"]

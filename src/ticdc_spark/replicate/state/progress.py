@@ -287,6 +287,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     batch: int
     end_offsets: tuple[tuple[str, int, int], ...] = msgspec.field(name="ends")
     """(topic, partition, exclusive end offset)."""
+    start_offsets: tuple[tuple[str, int, int], ...] = msgspec.field(name="starts", default=())
+    """Once decided: (topic, partition, offset) where partitions begin that the progress does not know yet."""
     resolved: int | None = None
     """Once decided: a restart does not go below it, since tables may already be there."""
     mode: ModeName | Literal[""] = ""
