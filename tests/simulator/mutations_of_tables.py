@@ -45,6 +45,22 @@ TIME = (
         "::test_a_batch_goes_on_after_a_death_by_the_policy_that_it_was_begun_with",
     ),
     one(
+        "a CREATE TABLE that is read again has the columns that its model has now",
+        "replicate.schemas.sql_ddl:with_schemas",
+        "_as_made(change, states) if change.table is None else None",
+        "None",
+        found_by="tests/unit/test_holes/test_lost_after_ddl.py"
+        "::test_a_table_made_like_one_that_was_altered_since_keeps_its_columns_when_the_state_is_lost",
+    ),
+    one(
+        "a table that begins by the schema of a file has certain columns",
+        f"{_APPLY}.rows:_prepare_table",
+        "newest is batch.schemas.get((*name, ANY_VERSION))",
+        "False",
+        found_by="tests/unit/test_holes/test_waiting_rows.py"
+        "::test_rows_before_a_truncate_wait_for_the_file_with_their_schema",
+    ),
+    one(
         "late rows behind a late DDL are left out",
         f"{_APPLY}.rows:_late_rows_taken",
         "taken and taken >= had",

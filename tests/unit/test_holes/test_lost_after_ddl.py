@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.unit.test_holes.shop import Shop
+from tests.unit.test_holes.shop import SCHEMA, Shop
+from ticdc_spark.config.job import SchemaFiles
 
 
 @pytest.mark.parametrize(
@@ -38,3 +41,28 @@ def test_a_state_that_is_lost_long_after_the_last_ddl_of_a_table_is_recovered(
     shop.watermark()
     shop.run()
     assert len(shop.rows("t") or ()) == 2 and shop.condition("t") == "clean"
+
+
+@pytest.mark.parametrize("protocol", ["canal-json", "open", "debezium"])
+def test_a_table_made_like_one_that_was_altered_since_keeps_its_columns_when_the_state_is_lost(
+    protocol: str, tmp_path: Path
+) -> None:
+    """Seed 9110391: its CREATE TABLE … LIKE was read again, and its next ALTER brought the columns of the other."""
+    shop = Shop(protocol)
+    shop.change("CREATE TABLE m (id INT PRIMARY KEY)")
+    file = tmp_path / "m.sql"
+    file.write_text(f"CREATE TABLE `{SCHEMA}`.`m` (id INT PRIMARY KEY);\n")
+    shop.configure(schema=SchemaFiles(file=(file,)))
+    shop.insert("m", id="1")
+    shop.watermark()
+    shop.run()
+    shop.sql("CREATE TABLE t LIKE m")
+    shop.sql("ALTER TABLE m ADD COLUMN a INT")
+    shop.watermark()
+    shop.run()
+    shop.lose_state()
+    shop.sql("ALTER TABLE t ADD COLUMN z INT")
+    shop.insert("t", id="1", z="2")
+    shop.watermark()
+    shop.run()
+    assert (shop.columns("t"), shop.rows("t")) == (("id", "z"), [(1, 2)])

@@ -60,7 +60,11 @@ def with_schemas(
             doubted.add(model)  # It has been through a later DDL.
         if model is not None and read_upto is not None and change.commit_ts > read_upto:
             doubted.add(model)
-        if change.table is None:
+        made = _as_made(change, states) if change.table is None else None
+        if made is not None:
+            change, tables = msgspec.structs.replace(change, table=made), {**tables, (made.schema, made.name): made}
+            doubted = after & unsure
+        elif change.table is None:
             taken = model or _goes_on_from(change)
             # A file may be of another time than the DDL.
             if taken in doubted or (taken in files and tables.get(taken) is files[taken]):
@@ -178,6 +182,20 @@ def _as_renamed(
         if change.table is None or (change.table.schema, change.table.name) == name:
             change = msgspec.structs.replace(change, table=table)
     return change, tables
+
+
+def _as_made(change: SchemaChange, states: Mapping[TableName, TableState]) -> Table | None:
+    """What the lake has of a CREATE TABLE that is read again: that table as it is now, or a later one of its name. What
+    it was made like may have been changed since. ``None``: it is not read again, or another DDL."""
+    try:
+        is_create = isinstance(parse(change.query), CreateTable)
+        names = ddl_tables(change.query, change.schema)[1]
+    except MessageError:
+        return None
+    state = states.get(names[0]) if is_create and names else None
+    if state is None or state.table is None or state.dropped or state.ddl_ts < change.commit_ts:
+        return None
+    return _named(state.table, names[0])
 
 
 def _as_altered(change: SchemaChange, states: Mapping[TableName, TableState]) -> SchemaChange:
