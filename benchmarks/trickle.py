@@ -3,7 +3,8 @@
     python -m benchmarks.trickle [--rate 50] [--tables 3] [--seconds 600] [--commit-interval 10s]
 
 A broker, and a job of its own process over it. A change's commit_ts is the time at which it is sent; it is visible from
-the first snapshot of its table that has it. The first minute, in which the JVM warms up, is not counted.
+the first snapshot of its table that has it. The first minute, in which the JVM warms up, is not counted; nor is what is
+older than upkeep leaves every snapshot of.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ warehouse = "lake"
 """
 PARTITIONS = 2
 WARM_UP = 60.0
+EVERY_SNAPSHOT = 25 * 60.0
+"""Seconds back from the end within which upkeep, which keeps all of half an hour, has removed no snapshot."""
 
 
 class Clock:
@@ -167,6 +170,7 @@ def latencies(sent: list[int], commits: list[Commit], since_ms: int) -> list[flo
 
 def report(job_file: Path, feed: Feed, samples: list[Sample], since_ms: int) -> str:
     """The results in Markdown."""
+    since_ms = max(since_ms, int((time.time() - EVERY_SNAPSHOT) * 1000))
     session = open_lake(load_job(job_file))
     session.sparkContext.setLogLevel("ERROR")
     seen: list[float] = []
@@ -181,14 +185,24 @@ def report(job_file: Path, feed: Feed, samples: list[Sample], since_ms: int) -> 
     first = next(sample for sample in samples if sample.at - samples[0].at >= WARM_UP)
     last = samples[-1]
     minutes = (last.at - first.at) / 60
+    memory = [f"{sample.memory >> 20:,} MB" for sample in _each(samples, first.at)]
     cuts = statistics.quantiles(seen, n=100)
     lines = [
         f"- {len(seen)} changes in {minutes:.1f} minutes; visible after {cuts[49]:.1f} s (p50), {cuts[98]:.1f} s (p99)",
         f"- {(last.cpu - first.cpu) / (last.at - first.at):.2f} of a core",
-        f"- memory {first.memory >> 20:,} MB → {last.memory >> 20:,} MB",
+        f"- memory, every ten minutes: {', '.join(memory)}",
         f"- a table has {', '.join(shapes)}",
     ]
     return "\n".join(lines)
+
+
+def _each(samples: list[Sample], since: float) -> list[Sample]:
+    """One sample for each ten minutes, and the last."""
+    found = []
+    for sample in samples:
+        if sample.at >= since + 600 * len(found):
+            found.append(sample)
+    return [*found, samples[-1]]
 
 
 def _arguments() -> argparse.Namespace:
