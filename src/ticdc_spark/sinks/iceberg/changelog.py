@@ -17,7 +17,14 @@ from ticdc_spark.sinks.changelog_base import LateRows
 from ticdc_spark.sinks.iceberg.catalog import NAMESPACE
 from ticdc_spark.sinks.iceberg.faults import faults, quote, task_faults
 from ticdc_spark.sinks.iceberg.files.storage import Closed, Storages
-from ticdc_spark.sinks.iceberg.log_table import LogTableFiles, open_files, remove_batches, remove_history
+from ticdc_spark.sinks.iceberg.log_table import (
+    LogTableFiles,
+    current_snapshot,
+    open_files,
+    remove_batches,
+    remove_history,
+)
+from ticdc_spark.sinks.iceberg.rows.spark_writer import after
 from ticdc_spark.spark.decode.control import Control, ControlEvent, Reject, read_control
 from ticdc_spark.spark.decode.envelopes import CONTROL_BUCKET, LOG_DDL, LandingPlan, bucket_of, land
 from ticdc_spark.spark.decode.log_files import (
@@ -138,8 +145,10 @@ class IcebergChangeLog:
 
     def _land_by_spark(self, messages: DataFrame, plan: LandingPlan) -> list[dict[str, Any]]:
         opened = messages.mapInArrow(land(plan), LOG_DDL)
+        # From before the fence: what another owner has landed since is not replaced.
+        before = current_snapshot(self.spark, self.table)
         self.fence()
-        opened.writeTo(self.table).overwrite(_is_batch(plan.generation, plan.batch))
+        after(opened.writeTo(self.table), before).overwrite(_is_batch(plan.generation, plan.batch))
         written = self.spark.table(self.table).where(
             _is_batch(plan.generation, plan.batch) & (sf.col("slot") == CONTROL_BUCKET)
         )
@@ -160,8 +169,7 @@ class IcebergChangeLog:
                 messages = self.spark.range(0, messages.number, 1, messages.number)
             rows = messages.mapInArrow(task, CONTROL_DDL).toArrow().to_pylist()
         written = [msgspec.json.decode(row["control"], type=LogFile) for row in rows if row["kind"] == FILE]
-        self.fence()
-        files.replace(plan.generation, plan.batch, written)
+        files.replace(plan.generation, plan.batch, written, self.fence)
         self._landed[plan.generation, plan.batch] = written
         for old in sorted(self._landed)[:-_REMEMBERED]:
             del self._landed[old]

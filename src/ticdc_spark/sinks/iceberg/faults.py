@@ -72,6 +72,16 @@ def faults(what: str) -> Iterator[None]:
         raise SinkFault(f"{what}: {os_reason(error)}") from error
 
 
+def is_conflict(error: Py4JJavaError) -> bool:
+    """Whether Iceberg refused a commit because somebody else has written to the table meanwhile."""
+    cause = error.java_exception
+    while cause is not None:
+        if str(cause.getClass().getName()).endswith(".ValidationException"):
+            return True
+        cause = cause.getCause()
+    return False
+
+
 def _missing_bundle(reason: str) -> str:
     """Which package is missing under ``[spark]``, where that is what is wrong."""
     found = _NO_CLIENT.search(reason)

@@ -13,14 +13,15 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import Stamp
 from ticdc_spark.sinks.iceberg.faults import faults, quote
 from ticdc_spark.sinks.iceberg.files.data_files import DataFiles, WrittenFile, write_files
 from ticdc_spark.sinks.iceberg.files.storage import Closed
-from ticdc_spark.sinks.iceberg.java import to_dict
+from ticdc_spark.sinks.iceberg.java import to_dict, to_snapshot
 from ticdc_spark.sinks.iceberg.rows.content_files import data_file
-from ticdc_spark.sinks.iceberg.rows.spark_writer import SUMMARY, SparkWriter
+from ticdc_spark.sinks.iceberg.rows.spark_writer import SUMMARY, SparkWriter, append_after
 from ticdc_spark.sinks.iceberg.rows.target import layout
 from ticdc_spark.sinks.iceberg.stamps import place_of, summary
 from ticdc_spark.sinks.loads_base import LoadNote
@@ -79,35 +80,53 @@ class IcebergLoads(SparkWriter):
             numbers = session.range(0, parts, 1, parts)
             if isinstance(files, Closed):
                 unsure = msgspec.structs.replace(note(0, 0), settles=-1)
-                count = self._append(session, table, numbers.mapInArrow(read(zeros), _ddl(columns)), columns, unsure)
-                append = self.load_table(table).newFastAppend()
+                loaded, count = self._append(
+                    session, loaded, table, numbers.mapInArrow(read(zeros), _ddl(columns)), columns, unsure
+                )
+                append = self._after(loaded)
             else:
                 task = chain(read(zeros), _write(columns, files))
                 rows = numbers.mapInArrow(task, _FILE_DDL).collect()
                 written = [msgspec.msgpack.decode(row["written"], type=WrittenFile) for row in rows]
-                append, count = loaded.newFastAppend(), sum(file.rows for file in written)
+                append, count = self._after(loaded), sum(file.rows for file in written)
                 for file in written:
-                    append.appendFile(data_file(self, loaded, files, file))
+                    append.addFile(data_file(self, loaded, files, file))
             new = note(count, zeros.value)
             self.fence()
-            _noted(append.toBranch(BRANCH), new).commit()
+            _noted(append, new).commit()
             return new
 
+    def _after(self, loaded: Any) -> Any:
+        """An append to the branch, refused where another owner has written to it since the table was loaded."""
+        append = loaded.newOverwrite().validateNoConflictingData().toBranch(BRANCH)
+        return append.validateFromSnapshot(loaded.snapshot(BRANCH).snapshotId())
+
     def _append(
-        self, session: SparkSession, table: TableName, rows: DataFrame, columns: Sequence[LakeColumn], note: LoadNote
-    ) -> int:
-        """Let Spark append to the branch; returns the number of rows."""
+        self,
+        session: SparkSession,
+        loaded: Any,
+        table: TableName,
+        rows: DataFrame,
+        columns: Sequence[LakeColumn],
+        note: LoadNote,
+    ) -> tuple[Any, int]:
+        """Let Spark append to the branch. Returns: the table after it, and the number of rows"""
         mine = {column.name for column in columns}
         # A column that somebody else added is NULL; Spark does not leave it out by itself.
-        others = {name: kind for name, kind in self.columns_of(self.load_table(table)).items() if name not in mine}
+        others = {name: kind for name, kind in self.columns_of(loaded).items() if name not in mine}
         nulls = (sf.lit(None).cast(kind).alias(name) for name, kind in others.items())
+        head = int(loaded.snapshot(BRANCH).snapshotId())
         session.conf.set(f"{SUMMARY}{NOTE}", msgspec.json.encode(note).decode())
         self.fence()
         try:
-            rows.select("*", *nulls).writeTo(f"{self.sql_name(table)}.branch_{BRANCH}").append()
+            append_after(rows.select("*", *nulls), f"{self.sql_name(table)}.branch_{BRANCH}", head)
         finally:
             session.conf.unset(f"{SUMMARY}{NOTE}")
-        return int(self.load_table(table).snapshot(BRANCH).summary().getOrDefault("added-records", "0"))
+        written = self.load_table(table)
+        new = to_snapshot(self.iceberg, written.snapshot(BRANCH))
+        if new is None or new.parent_snapshot_id != head:
+            raise SinkFault(f"another owner of the job writes to the branch {BRANCH} of {table}")
+        return written, int(new.summary.get("added-records", "0"))
 
     def finish_load(self, table: TableName, stamp: Stamp) -> None:
         """See ``Loads``."""

@@ -4,7 +4,7 @@ Through Iceberg's own Java API: one commit replaces a partition's files, and pla
 """
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -44,12 +44,21 @@ class LogTableFiles:
         """The location of one of its files."""
         return f"file:{path}" if self.storage.is_local else self._location + path.removeprefix(self._root)
 
-    def replace(self, generation: int, batch: int, files: Sequence[LogFile]) -> None:
-        """Let a batch have exactly these files, in one commit; other files in its folder go."""
+    def replace(self, generation: int, batch: int, files: Sequence[LogFile], fence: Callable[[], None]) -> None:
+        """Let a batch have exactly these files, in one commit; what was in its folder before the ``fence`` goes.
+
+        What another owner has landed behind the fence stays. Raises: SinkFault where somebody has
+        """
         with faults(f"{self.name} cannot be committed"):
             table = self._load()
             spec = table.spec()
+            found = list_files(self.storage, self.batch_folder(generation, batch))
+            fence()
             overwrite = table.newOverwrite().overwriteByRowFilter(self._is_batch(generation, [batch]))
+            overwrite = overwrite.validateNoConflictingData().validateNoConflictingDeletes()
+            before = table.currentSnapshot()
+            if before is not None:
+                overwrite = overwrite.validateFromSnapshot(before.snapshotId())
             for file in files:
                 overwrite.addFile(
                     self._iceberg.DataFiles.builder(spec)
@@ -63,7 +72,6 @@ class LogTableFiles:
             overwrite.commit()
         mine = {file.path for file in files}
         with faults(f"old files of {self.name} cannot be removed"):
-            found = list_files(self.storage, self.batch_folder(generation, batch))
             remove(table.io(), [self._spelt(path) for path in found if path not in mine])
 
     def find(self, generation: int, batches: Collection[int], bucket: int) -> list[LogFile] | None:
@@ -108,6 +116,14 @@ def open_files(spark: SparkSession, name: str, storages: Storages) -> LogTableFi
             log.warning("Spark writes the change log and the tables, and not the Python tasks: %s", storage.reason)
             return storage
         return LogTableFiles(spark, name, table, storage)
+
+
+def current_snapshot(spark: SparkSession, name: str) -> int | None:
+    """The current snapshot's id of the table ``name``; ``None``: it has none."""
+    iceberg = _iceberg(spark)
+    with faults(f"{name} cannot be read"):
+        snapshot = iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name).currentSnapshot()
+        return None if snapshot is None else int(snapshot.snapshotId())
 
 
 def remove_batches(spark: SparkSession, name: str, generation: int, before: int) -> None:

@@ -3,23 +3,26 @@
 Each is one commit by Spark, with the stamp in its summary; the properties follow in a second one.
 """
 
+import logging
 import re
 from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
-from pyspark.sql import DataFrame, SparkSession
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
 from pyspark.sql import functions as sf
 
 from ticdc_spark.errors import DecisionNeeded, SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import ALWAYS, OP_COLUMN, TIES, ColumnConversion, Fill, Stamp, unconverted
 from ticdc_spark.sinks.history import Note
-from ticdc_spark.sinks.iceberg.faults import faults, quote, text_literal
+from ticdc_spark.sinks.iceberg.faults import faults, is_conflict, quote, text_literal
 from ticdc_spark.sinks.iceberg.stamps import ABOUT, place_of, read_note, summary, unseen
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
 from ticdc_spark.spark.types import LakeColumn, to_arrow
 
+log = logging.getLogger(__name__)
 _DATA_ERROR = re.compile(
     r"CAST_INVALID_INPUT|CAST_OVERFLOW|NUMERIC_VALUE_OUT_OF_RANGE|USER_RAISED_EXCEPTION|ARITHMETIC_OVERFLOW"
 )
@@ -55,18 +58,25 @@ class SparkWriter(IcebergTables):
     def append(self, table: TableName, rows: DataFrame, columns: Sequence[LakeColumn], stamp: Stamp) -> bool:
         """Append rows without looking for old ones of their keys.
 
-        Returns: ``False`` where another writer changed the table since ``stamp.seen``; nothing is done then. What lands
-        while Spark writes is not noticed before the next look, as an append of Iceberg has no validation.
+        Returns: ``False`` where another writer changed the table since ``stamp.seen``, or while Spark wrote; nothing is
+        done then. An append has no validation in Iceberg: it is an overwrite that removes nothing.
         """
         with faults(f"rows cannot be appended to {table}"):
             loaded, note = self._begin(rows.sparkSession, table, stamp)
-            if unseen(self.iceberg, loaded, place_of(loaded), note, stamp.seen):
+            place = place_of(loaded)
+            if unseen(self.iceberg, loaded, place, note, stamp.seen):
                 return False
             mine = [column.name for column in columns]
             # A column that another writer added is NULL; Spark does not leave it out by itself.
             others = {name: kind for name, kind in self.columns_of(loaded).items() if name not in mine}
             nulls = (sf.lit(None).cast(kind).alias(name) for name, kind in others.items())
-            rows.select(*map(quote, mine), *nulls).writeTo(self.sql_name(table)).append()
+            try:
+                append_after(rows.select(*map(quote, mine), *nulls), self.sql_name(table), place and place[0])
+            except Py4JJavaError as error:
+                if not is_conflict(error):
+                    raise
+                log.warning("%s.%s was changed by another writer meanwhile: %s", *table, error.java_exception)
+                return False
             self._settle(table, stamp, note)
             return True
 
@@ -107,10 +117,10 @@ class SparkWriter(IcebergTables):
     def _begin(self, session: SparkSession, table: TableName, stamp: Stamp) -> tuple[Any, Note | None]:
         """Let the next commit of a session carry the stamp. Returns: the table before it, and its note.
 
-        Behind the fence, so that what another owner has written meanwhile is seen.
+        It is loaded before the fence: whatever is committed after it conflicts, also another owner's.
         """
-        self.fence()
         loaded = self.load_table(table)
+        self.fence()
         note = read_note(self.iceberg, loaded)
         # What the table is goes along only where the properties differ: it may be long.
         more = stamp.about if note is None or note.stamp.about != stamp.about else ""
@@ -124,6 +134,20 @@ class SparkWriter(IcebergTables):
         """After a commit by Spark, which cannot set properties: keep its stamp where no expiry removes it."""
         transaction = self.load_table(table).newTransaction()
         self.commit(table, transaction, stamp, note)
+
+
+def append_after(rows: DataFrame, name: str, snapshot_id: int | None) -> None:
+    """Let Spark append rows to a table, if nobody else has written to it since a snapshot (``None``: it had none).
+
+    Raises: Py4JJavaError, ``is_conflict`` where somebody has
+    """
+    after(rows.writeTo(name), snapshot_id).overwrite(sf.lit(False))
+
+
+def after(writer: DataFrameWriterV2, snapshot_id: int | None) -> DataFrameWriterV2:
+    """Let an overwrite by Spark be refused where somebody has written to its rows since a snapshot."""
+    writer = writer.option("isolation-level", "serializable")
+    return writer if snapshot_id is None else writer.option("validate-from-snapshot-id", str(snapshot_id))
 
 
 def literal(column: LakeColumn, fill: Fill) -> str:
@@ -145,4 +169,4 @@ def literal(column: LakeColumn, fill: Fill) -> str:
     return f"CAST({text_literal(str(value))} AS {column.type.spark})"
 
 
-__all__ = ["SUMMARY", "SparkWriter", "literal"]
+__all__ = ["SUMMARY", "SparkWriter", "after", "append_after", "literal"]
