@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 import logging
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 import msgspec
@@ -41,12 +41,24 @@ class PartitionAt(msgspec.Struct, frozen=True, array_like=True):
     """What was read when the position was made: a row below, at or below the state's commit_ts, was given."""
     watermark: int
 
+    @property
+    def place(self) -> Partition:
+        """Which partition."""
+        return self.topic, self.partition
+
 
 class StreamPosition(msgspec.Struct, frozen=True):
     """A source's position in topics."""
 
     protocol: str
     partitions: tuple[PartitionAt, ...] = ()
+    """All that there are, if there are ids."""
+    ids: Mapping[str, str] | None = None
+    """Of the topics, as far as the broker has them. ``None``: of a recorded topic, and of a version without them."""
+
+    def text(self) -> str:
+        """It, as ``parse`` reads it."""
+        return msgspec.json.encode(self).decode()
 
     @staticmethod
     def parse(text: str) -> StreamPosition:
@@ -99,7 +111,9 @@ class Reordering:
         self._reader = reader
         self._versioned = not reader.follows_ddl
         self.state = state
-        known = {(at.topic, at.partition): at for at in StreamPosition.parse(state.position).partitions}
+        position = StreamPosition.parse(state.position)
+        self._ids = position.ids
+        known = {at.place: at for at in position.partitions}
         self.parts: dict[Partition, _Part] = {}
         for partition in partitions:
             self.parts[partition] = _Part(known.get(partition))
@@ -129,7 +143,7 @@ class Reordering:
         return {partition: part.next for partition, part in self.parts.items()}
 
     def add(self, partitions: Iterable[Partition]) -> None:
-        """Count partitions that have appeared."""
+        """Count partitions that have appeared; they are read from offset 0."""
         for partition in partitions:
             self.parts[partition] = _Part(None)
 
@@ -206,7 +220,7 @@ class Reordering:
             PartitionAt(topic, number, part.first(), part.next, part.watermark)
             for (topic, number), part in self.parts.items()
         )
-        return msgspec.json.encode(StreamPosition(self._decoder.name, tuple(parts))).decode()
+        return StreamPosition(self._decoder.name, tuple(parts), self._ids).text()
 
     def _reached(self, ts: int) -> Resolved:
         self._learn_bootstraps(ts)

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -20,6 +20,7 @@ import msgspec
 
 from ticdc_spark.capture.base import Captured, CaptureState, Resolved
 from ticdc_spark.capture.reorder import Partition, PartitionAt, Reordering, StreamPosition
+from ticdc_spark.capture.resume import WAY_OUT, checked, with_all
 from ticdc_spark.clients.claim_check import ClaimCheckStorage
 from ticdc_spark.config.secrets import is_secret_key, remember
 from ticdc_spark.errors import SchemaMissing, SourceFault, UsageError
@@ -32,6 +33,7 @@ from ticdc_spark.topics.kafka_reader import TopicReader
 from ticdc_spark.topics.manifest import ends as ends_of
 from ticdc_spark.topics.manifest import list_recorded, spans
 from ticdc_spark.topics.messages import recorded_messages
+from ticdc_spark.topics.same_topics import TopicWatch
 
 _EACH = 0.9
 """Seconds between two ``Resolved`` of a topic in which nothing comes."""
@@ -91,13 +93,15 @@ class StreamCapture:
         name = canonical(stream.protocol) if stream.protocol else self._detect()
         if protocol(name).traits.watermarks == "never":
             raise UsageError(f"{name} has no watermarks, so that rows cannot be put into the order of commitTs")
-        at: Iterable[PartitionAt] = ()
-        if stream.servers is not None and stream.first == "end":
+        position = StreamPosition(name)
+        if stream.servers is not None:
             with TopicReader(stream.servers, dict(stream.client)) as kafka:
-                ends = kafka.places(kafka.partitions(stream.topics), "end")
-            at = (PartitionAt(*partition, offset, offset, 0) for partition, offset in ends.items())
-        position = StreamPosition(name, tuple(at))
-        return CaptureState(position=msgspec.json.encode(position).decode(), commit_ts=0)
+                position = checked(kafka, with_all(kafka, stream.topics, position))
+                if stream.first == "end":
+                    ends = kafka.places([at.place for at in position.partitions], "end")
+                    parts = (PartitionAt(*partition, offset, offset, 0) for partition, offset in ends.items())
+                    position = msgspec.structs.replace(position, partitions=tuple(parts))
+        return CaptureState(position=position.text(), commit_ts=0)
 
     def read(self, state: CaptureState) -> Iterator[Captured]:
         """See ``Capture``. Ends where a recorded topic does."""
@@ -173,24 +177,36 @@ class StreamCapture:
         stream = self._stream
         assert stream.servers is not None
         with TopicReader(stream.servers, dict(stream.client)) as kafka:
-            order = Reordering(decoder, reader, state, kafka.partitions(stream.topics))
-            clock = _Clock()
-            while not self._stopped:
-                wanted = _wanted(order)
-                start = kafka.start(wanted, "beginning", {p: n for p, n in order.start().items() if n and p in wanted})
-                for messages in kafka.batches(start, None, self._stopped, patient=True, at_most=1000, wait=0.1):
-                    for message in messages:
-                        order.take(message)
-                    yield from self._released(order, clock)
-                    if clock.due("idle", 5.0):
-                        clock.note_idle(order, kafka)
-                    if clock.due("partitions", _LOOK_FOR_PARTITIONS):
-                        new = [at for at in kafka.partitions(stream.topics) if at not in order.parts]
-                        if new:
-                            order.add(new)
-                            break  # read anew, with these
-                    if _is_to_change(order, wanted):
-                        break
+            position = checked(kafka, with_all(kafka, stream.topics, StreamPosition.parse(state.position)))
+            state = msgspec.structs.replace(state, position=position.text())
+            order = Reordering(decoder, reader, state, [at.place for at in position.partitions])
+            try:
+                yield from self._followed(kafka, order, TopicWatch(kafka, position.ids or {}, WAY_OUT))
+            except SourceFault:
+                with suppress(SourceFault):  # the first error is the one to show, unless the topics are others
+                    checked(kafka, StreamPosition.parse(order.position()))
+                raise
+
+    def _followed(self, kafka: TopicReader, order: Reordering, watch: TopicWatch) -> Iterator[Captured]:
+        clock = _Clock()
+        while not self._stopped:
+            wanted = _wanted(order)
+            start = order.start()
+            start = kafka.start(wanted, "beginning", {place: start[place] for place in wanted}, WAY_OUT)
+            for messages in kafka.batches(start, None, self._stopped, patient=True, at_most=1000, wait=0.1):
+                for message in messages:
+                    order.take(message)
+                watch.look(order.start())
+                yield from self._released(order, clock)
+                if clock.due("idle", 5.0):
+                    clock.note_idle(order, kafka)
+                if clock.due("partitions", _LOOK_FOR_PARTITIONS):
+                    new = [at for at in kafka.partitions(self._stream.topics) if at not in order.parts]
+                    if new:
+                        order.add(new)
+                        break  # read anew, with these
+                if _is_to_change(order, wanted):
+                    break
 
     def _released(self, order: Reordering, clock: _Clock) -> Iterator[Captured]:
         moved = order.resolved() > clock.resolved

@@ -17,9 +17,11 @@ from ticdc_spark.errors import SourceFault
 from ticdc_spark.model import Offsets
 from ticdc_spark.topics.kafka_reader import Place, TopicReader
 from ticdc_spark.topics.manifest import ends, list_recorded, spans
+from ticdc_spark.topics.same_topics import TopicWatch, check_ids, keep_recorded_ids, recorded_ids
 from ticdc_spark.topics.writer import FORMATS, RecordWriter, recording
 
 _PLAIN_SECONDS = 5.0
+_WAY_OUT = "Record into another folder: this one would have a gap, or messages of two topics, which nothing tells apart"
 
 
 @click.command()
@@ -54,12 +56,15 @@ def command(
     """Copy Kafka topics into a recorded topic in FOLDER.
 
     A PLACE is an offset (of every partition), a time like 2026-01-31T12:00:00Z (UTC if no zone is given), beginning
-    or end. What FOLDER already holds is not fetched again: each partition goes on after its last offset there.
+    or end. What FOLDER already holds is not fetched again: each partition goes on after its last offset there. A topic
+    that was deleted and created again meanwhile, or lacks messages after that offset, is refused (exit code 4).
     """
     kafka = TopicReader(bootstrap_servers, options)
     with recording(folder), kafka, _signals() as stopped:
         partitions = kafka.partitions(topics)
-        start = kafka.start(partitions, first, _held(folder))
+        held = _held(folder)
+        watch = TopicWatch(kafka, _ids(kafka, topics, folder, held), _WAY_OUT)
+        start = kafka.start(partitions, first, held, _WAY_OUT)
         end = None if last is None and until == "stopped" else kafka.places(partitions, "end" if last is None else last)
         writer = RecordWriter(folder, kind, segment_rows, segment_bytes)
         total = None if end is None else sum(max(0, end[p] - start[p]) for p in partitions)
@@ -67,10 +72,16 @@ def command(
         count = 0
         try:
             with _progress(total) as show:
-                for message in kafka.read(start, end, stopped, patient=last is not None):
-                    writer.write(message)
-                    count += 1
-                    show(count)
+                for messages in kafka.batches(start, end, stopped, patient=last is not None):
+                    watch.look(held)
+                    for message in messages:
+                        writer.write(message)
+                        count += 1
+                        show(count)
+            watch.look(held, at_once=True)
+        except SourceFault:
+            watch.look(held, at_once=True)
+            raise
         finally:
             # What is complete is kept, also when the broker went away.
             writer.finish()
@@ -89,6 +100,19 @@ def _held(folder: Path) -> Offsets:
             raise
         return {}
     return ends(spans(files))
+
+
+def _ids(kafka: TopicReader, topics: Sequence[str], folder: Path, held: Offsets) -> dict[str, str]:
+    """The ids of the topics, which are kept beside the recording.
+
+    Raises: SourceChanged where the folder holds messages of a topic with another id; SourceFault
+    """
+    known, now = recorded_ids(folder), kafka.ids(topics)
+    recorded = {topic for topic, _ in held}
+    check_ids({topic: number for topic, number in known.items() if topic in recorded}, now, held, _WAY_OUT)
+    if known != {**known, **now}:
+        keep_recorded_ids(folder, {**known, **now})
+    return now
 
 
 @contextmanager

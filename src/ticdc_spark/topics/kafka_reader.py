@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from ticdc_spark.errors import SourceFault, UsageError
+from ticdc_spark.errors import SourceChanged, SourceFault, UsageError
 from ticdc_spark.model import Message, Offsets, TopicPartition
 from ticdc_spark.topics.client_options import librdkafka_options
 from ticdc_spark.topics.json_lines import ARROW_SCHEMA
@@ -42,7 +42,7 @@ class TopicReader:
             raise UsageError("reading topics needs the Kafka client: pip install 'ticdc-spark[kafka]'") from error
         self._kafka: Any = confluent_kafka
         self._servers = servers
-        settings = {
+        settings: dict[str, Any] = {
             "group.id": "ticdc-spark-record",
             "bootstrap.servers": servers,
             "allow.auto.create.topics": "false",
@@ -59,6 +59,8 @@ class TopicReader:
         self._reported = float("-inf")
         self._refused = False
         """Whether a login or a certificate was refused: trying again is of no use."""
+        self._settings = settings
+        self._admin: Any = None
         try:
             self._consumer: Any = confluent_kafka.Consumer(settings, logger=_CLIENT)
         except confluent_kafka.KafkaException as error:
@@ -97,24 +99,49 @@ class TopicReader:
             found = self._consumer.offsets_for_times(times, timeout=30)
         return {p: at.offset if at.offset >= 0 else limits[p][1] for p, at in zip(partitions, found, strict=True)}
 
-    def start(self, partitions: Sequence[TopicPartition], place: Place, held: Offsets) -> Offsets:
-        """Where to go on: after what is held, else at ``place``.
+    def ids(self, topics: Sequence[str], seconds: float = _ANSWER_SECONDS) -> dict[str, str]:
+        """The ids of topics, without those that are not there, and of a broker that has none. Raises: SourceFault"""
+        from confluent_kafka import TopicCollection
+        from confluent_kafka.admin import AdminClient
 
-        Raises: SourceFault when messages after what is held are gone.
+        found: dict[str, str] = {}
+        with self._asking():
+            if self._admin is None:
+                settings: dict[str, Any] = {**self._settings, "logger": _CLIENT}
+                self._admin = AdminClient(settings)
+            asked = self._admin.describe_topics(TopicCollection([*topics]), request_timeout=seconds)
+            for topic, answer in asked.items():
+                try:
+                    found[topic] = str(answer.result().topic_id)
+                except self._kafka.KafkaException as error:
+                    if error.args[0].code() != self._kafka.KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        raise
+        return {topic: number for topic, number in found.items() if number.strip("A=")}  # zeros: before Kafka 2.8
+
+    def start(self, partitions: Sequence[TopicPartition], place: Place, held: Offsets, way_out: str = "") -> Offsets:
+        """Where to go on: after what is held, also where that is offset 0, else at ``place``.
+
+        Raises: SourceChanged, with ``way_out``, when messages after what is held are gone, or a topic ends before it.
         """
         limits = self._limits(partitions)
         start = self.places(partitions, place)
         for partition in partitions:
-            available = limits[partition][0]
+            available, end = limits[partition]
+            where = f"topic {partition[0]!r}, partition {partition[1]}"
             if partition in held:
+                if held[partition] > end:
+                    raise SourceChanged(
+                        f"{where} ends at offset {end}, and was read up to {held[partition]}: it was created again, or "
+                        f"restored to an older state. {way_out}"
+                    )
                 # Only a place that was written down may leave a gap; "beginning" moves with retention.
                 lowest = 0 if isinstance(place, str) else start[partition]
                 start[partition] = max(lowest, held[partition])
             if start[partition] < available:
                 if partition in held:
-                    raise SourceFault(
-                        f"topic {partition[0]!r}, partition {partition[1]}: the recording ends before offset "
-                        f"{start[partition]}, but the first one still there is {available}"
+                    raise SourceChanged(
+                        f"{where} begins at offset {available}, and is to be read from {start[partition]} on: the "
+                        f"messages between were removed before they were read. {way_out}"
                     )
                 start[partition] = available
         return start

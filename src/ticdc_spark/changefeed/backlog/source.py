@@ -24,6 +24,7 @@ import msgspec
 
 from ticdc_spark.capture.base import Captured, CapturedDdl, CaptureState, Resolved, follow
 from ticdc_spark.capture.reorder import PartitionAt, Reordering, StreamPosition
+from ticdc_spark.capture.resume import WAY_OUT, checked, with_all
 from ticdc_spark.capture.stream import IDLE, StreamCapture
 from ticdc_spark.changefeed.backlog.batch import Prepared, Tasks
 from ticdc_spark.changefeed.backlog.files import Chunk, read_rows_of
@@ -40,6 +41,7 @@ from ticdc_spark.streams.reader import EventReader
 from ticdc_spark.topics.kafka_reader import TopicReader
 from ticdc_spark.topics.manifest import ends as ends_of
 from ticdc_spark.topics.manifest import list_recorded, spans
+from ticdc_spark.topics.same_topics import check_ids
 
 STRETCH = 100_000
 """Messages of a stretch for each task that runs beside others."""
@@ -104,24 +106,33 @@ class BacklogCapture:
         """How many messages lie behind what was given; 0 as long as tasks are not to be tried again."""
         if time.monotonic() < self._not_before:
             return 0
-        at, ends = self._where(state)
-        return sum(max(0, end - at[place].offset) for place, end in ends.items())
+        # Not compared: one process may have read already what is not there any more.
+        position, ends = self._where(state, compare=False)
+        return sum(max(0, ends[at.place] - at.offset) for at in position.partitions)
 
-    def _where(self, state: CaptureState) -> tuple[dict[TopicPartition, PartitionAt], Offsets]:
+    def _where(self, state: CaptureState, *, compare: bool) -> tuple[StreamPosition, Offsets]:
+        """The state's position, with all partitions, and where they end. Raises: SourceChanged, SourceFault"""
         stream = self._inner.stream
-        known = {(at.topic, at.partition): at for at in StreamPosition.parse(state.position).partitions}
+        position = StreamPosition.parse(state.position)
         if stream.path is not None:
             ends = ends_of(spans(list_recorded(stream.path)))
-            first = dict.fromkeys(ends, 0)
-        else:
-            assert stream.servers is not None
+            known = {at.place: at for at in position.partitions}
+            parts = (known.get(place) or PartitionAt(*place, 0, 0, 0) for place in ends)
+            return msgspec.structs.replace(position, partitions=tuple(parts)), ends
+        assert stream.servers is not None
+        with TopicReader(stream.servers, dict(stream.client)) as kafka:
+            position = with_all(kafka, stream.topics, position)
+            if compare:
+                position = checked(kafka, position)
+            return position, kafka.places([at.place for at in position.partitions], "end")
+
+    def _check_ids(self, position: StreamPosition) -> None:
+        """Whether what was read came from the topics of a position. Raises: SourceChanged, SourceFault"""
+        stream = self._inner.stream
+        if stream.servers is not None and position.ids:
             with TopicReader(stream.servers, dict(stream.client)) as kafka:
-                places = kafka.partitions(stream.topics)
-                ends = kafka.places(places, "end")
-                read = {place: at.offset for place, at in known.items() if at.offset}
-                first = kafka.start(places, "beginning", read)
-        at = {place: known.get(place) or PartitionAt(*place, offset, offset, 0) for place, offset in first.items()}
-        return at, ends
+                held = {at.place: at.offset for at in position.partitions}
+                check_ids(position.ids, kafka.ids(tuple(position.ids)), held, WAY_OUT)
 
     def _by_one(self, state: CaptureState) -> Generator[Element, None, tuple[bool, CaptureState]]:
         """Read by one process until the backlog is long again; whether the source has ended."""
@@ -174,7 +185,9 @@ class BacklogCapture:
         self, state: CaptureState, decoder: Decoder, reader: EventReader, segments: Segments, most: int
     ) -> Generator[Element, None, CaptureState]:
         """One stretch; gives the state after it. Raises: _Odd"""
-        at, ends = self._where(state)
+        position, ends = self._where(state, compare=True)
+        state = msgspec.structs.replace(state, position=position.text())
+        at = {one.place: one for one in position.partitions}
         pieces, _ = pieces_of(at, ends, most, self._tasks.parallelism)
         folder = self._folder / f"rows-{uuid4().hex}"
         try:
@@ -187,6 +200,7 @@ class BacklogCapture:
                 pieces=pieces, folder=folder, max_bytes=PIECE_BYTES,
             )  # fmt: skip
             opened = self._tasks.run(open_piece, job, len(pieces), Opened)
+            self._check_ids(position)
             for one in opened:
                 if one.odd:
                     raise _Odd(one.odd, state)
@@ -311,12 +325,12 @@ def _with_schemas(reader: EventReader, chunks: list[Chunk], floor: int, upto: in
 def _position(
     order: Reordering, reads: dict[TopicPartition, Read], marks: dict[TopicPartition, int], offsets: Offsets
 ) -> str:
-    protocol = StreamPosition.parse(order.position()).protocol
+    position = StreamPosition.parse(order.position())
     parts = (
         PartitionAt(*place, offsets[place], max(read.end, read.at.read), max(marks[place], read.at.watermark))
         for place, read in reads.items()
     )
-    return msgspec.json.encode(StreamPosition(protocol, tuple(parts))).decode()
+    return msgspec.structs.replace(position, partitions=tuple(parts)).text()
 
 
 __all__ = ["BacklogCapture", "Element"]
