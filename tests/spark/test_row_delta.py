@@ -356,7 +356,7 @@ def test_files_of_a_landing_that_died_are_never_read(
     job = run_first(folder)
     left: list[Path] = []
 
-    def die(log: LogTableFiles, generation: int, batch: int, files: Sequence[LogFile]) -> None:
+    def die(log: LogTableFiles, generation: int, batch: int, files: Sequence[LogFile], fence: object) -> None:
         left.extend(Path(file.path) for file in files)
         (left[0].parent / "slot0-torn.parquet").write_bytes(left[0].read_bytes()[:-9])
         raise Death
