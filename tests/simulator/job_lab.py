@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 import msgspec
@@ -13,7 +12,7 @@ from tests.simulator.broker import Broker
 from tests.simulator.database import Database
 from tests.simulator.faults import Injector
 from tests.simulator.seams import Cells, Clock, Copy, JobView, LakeTable, TableName, TableView
-from tests.simulator.setup import JobSetup, job_of
+from tests.simulator.setup import JobSetup, job_of, scratch_folder
 from tests.simulator.snapshots import DatabaseView
 from tests.simulator.wire import WIRES
 from ticdc_spark.config.job import Identity
@@ -34,7 +33,7 @@ from ticdc_spark.spark.types import LakeOptions, lake_columns, to_arrow
 
 TTL = 90.0
 """Seconds after the last heartbeat until another owner may take the lease."""
-_FOLDER = Path(mkdtemp(prefix="ticdc-spark-sim-"))
+_FOLDER = scratch_folder("sim")
 _LOG_ACTIONS = ("land", "dead letters", "forget")
 _NO_PROGRESS = Progress(job="sim")
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 from functools import lru_cache
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Literal
 from zlib import crc32
 
@@ -55,6 +58,13 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @lru_cache(256)
+def scratch_folder(name: str) -> Path:
+    """A new folder, which is removed when the process ends."""
+    folder = Path(mkdtemp(prefix=f"ticdc-spark-{name}-"))
+    atexit.register(rmtree, folder, ignore_errors=True)
+    return folder
+
+
 def job_of(setup: JobSetup, folder: Path) -> Job:
     """The job as the product has it. ``folder`` is where a schema file is written; nothing else is."""
     files: tuple[Path, ...] = ()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
-from tempfile import mkdtemp
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,7 +13,7 @@ from tests.simulator.database import Database, Live
 from tests.simulator.faults import Died, Fault
 from tests.simulator.job_lab import BrokerSource, Fence, JobLab, StateOfProcess
 from tests.simulator.seams import Clock, Copy, LakeTable, TableView
-from tests.simulator.setup import JobSetup, job_of
+from tests.simulator.setup import JobSetup, job_of, scratch_folder
 from tests.simulator.snapshots import DatabaseView
 from tests.unit.test_holes.changefeed import SCHEMA, Changefeed
 from tests.unit.test_holes.faults import Faults
@@ -24,7 +22,7 @@ from ticdc_spark.operate.resnapshot import want
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.memory.sink import MemorySink
 
-_FOLDER = Path(mkdtemp(prefix="ticdc-spark-holes-"))
+_FOLDER = scratch_folder("holes")
 _OF_SETUP = {field.name for field in msgspec.structs.fields(JobSetup)}
 
 
