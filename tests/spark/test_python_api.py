@@ -118,6 +118,10 @@ def test_tables_that_are_not_of_the_commit_are_named(spark: SparkSession, folder
     assert set(found.tables) == {("s", "other")} and len(rows(found.tables["s", "other"])) == 2
     assert set(found.left_out) == {("s", "t")}
     assert "quarantined" in found.left_out["s", "t"] and "nine" in found.left_out["s", "t"]
+    with pytest.raises(KeyError, match=r"\('s', 't'\) is not of this commitTs: quarantined"):
+        found.tables["s", "t"]
+    with pytest.raises(KeyError, match=r"no table of this job; its tables, as \(schema, table\): \('s', 'other'\)"):
+        found.tables["s", "missing"]
 
 
 def test_arrival_mode_is_refused(spark: SparkSession, folder: Path) -> None:

@@ -1,5 +1,6 @@
 """Reads the tables of a job as of its last commit: all of them at one commitTs, also while the job runs."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -16,12 +17,26 @@ from ticdc_spark.sinks.mark import NO_MARK
 from ticdc_spark.sinks.registry import sink_kind
 
 
+class Tables(dict[TableName, DataFrame]):
+    """Tables by name. A name that is not there is a KeyError with the reason."""
+
+    def __init__(self, left_out: Mapping[TableName, str]) -> None:
+        super().__init__()
+        self._left_out = left_out
+
+    def __missing__(self, name: TableName) -> DataFrame:
+        if why := self._left_out.get(name):
+            raise KeyError(f"{name} is not of this commitTs: {why}")
+        known = ", ".join(map(str, sorted(self))) or "none"
+        raise KeyError(f"{name} is no table of this job; its tables, as (schema, table): {known}")
+
+
 class ConsistentTables(msgspec.Struct, frozen=True, kw_only=True):
     """The tables of a job at one commitTs. Names are the source's: (schema, table)."""
 
     commit_ts: int
     """A TSO: every table of ``tables`` equals the source at it, but for what ``unverified`` has."""
-    tables: dict[TableName, DataFrame]
+    tables: Tables
     unverified: dict[TableName, str]
     """Those of ``tables`` that are not known to equal the source, with the reason: rows from before the job began may
     be missing."""
@@ -52,9 +67,9 @@ def consistent(job: Job | Path | str, *, spark: SparkSession | None = None) -> C
         )
     kind = sink_kind(job)
     session = kind.open_lake(job) if spark is None else spark
-    tables: dict[TableName, DataFrame] = {}
     unverified: dict[TableName, str] = {}
     left_out: dict[TableName, str] = {}
+    tables = Tables(left_out)
     for table in progress.tables:
         if table.mark == NO_MARK or (table.dropped and not table.kept):
             continue
