@@ -211,6 +211,14 @@ DDL = (
         "if True:",
     ),
     one(
+        "a DDL that the filter leaves out is forgotten",
+        f"{_MODES}.filters:_changed",
+        "return tables_of(change), change.commit_ts",
+        "return [], 0",
+        found_by="tests/unit/test_holes/test_filter.py"
+        "::test_what_was_left_out_before_the_rename_that_brings_its_name_marks_the_table",
+    ),
+    one(
         "rows of a table are doomed though its DROP is skipped",
         f"{_APPLY}.timelines:_doomed",
         "or is_skipped(job, step.queued.change)\n",

@@ -19,7 +19,7 @@ from ticdc_spark.replicate.apply.rejects import log_rejects, ways_out
 from ticdc_spark.replicate.modes.arrival import advance_arrived
 from ticdc_spark.replicate.modes.base import Advanced, LandedBatch, ModeName, Rules
 from ticdc_spark.replicate.modes.choose import as_read, hides, refuse_hidden, without_ddl
-from ticdc_spark.replicate.modes.filters import at_the_filter, judge_left_out, leave_out, rows_left_out, skip_to_known
+from ticdc_spark.replicate.modes.filters import at_the_filter, judge_left_out, leave_out, names_left_out, skip_to_known
 from ticdc_spark.replicate.modes.late_rows import add_late_rows
 from ticdc_spark.replicate.modes.waiting import held_by_schemas
 from ticdc_spark.replicate.modes.watermark import advance, due
@@ -114,7 +114,7 @@ class Decider:
         # Also in the queue: once it is due, `tables` may have changed, and rows beyond it were left out.
         ddls = self._judge_queue(advanced.progress)
         judged = msgspec.structs.replace(advanced.progress, tables=tables, ddls=ddls)
-        judged = with_left_out(judged, self.job.tables, rows_left_out(controls, self.job.tables))
+        judged = with_left_out(judged, self.job.tables, names_left_out(controls, self.job.tables))
         advanced = msgspec.structs.replace(advanced, progress=judged)
         if landed.controls:
             noted = msgspec.structs.replace(advanced.progress, logged=landed.number)

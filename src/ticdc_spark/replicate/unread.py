@@ -78,16 +78,16 @@ def last_of(progress: Progress) -> dict[TableName, int]:
     return until
 
 
-def with_left_out(progress: Progress, patterns: Sequence[str], rows: Mapping[TableName, int]) -> Progress:
-    """Note the names that ``tables`` under [job] leaves out and that something waits for, or that rows have: what comes
-    of them now is not read, and the tables that they are by then lack it. ``rows``: the highest commit_ts of rows that
-    the batch leaves out, by name."""
+def with_left_out(progress: Progress, patterns: Sequence[str], changed: Mapping[TableName, int]) -> Progress:
+    """Note the names that ``tables`` under [job] leaves out and that something waits for, or that rows or DDLs have:
+    what comes of them now is not read, and the tables that they are by then lack it. ``changed``: the highest commit_ts
+    of rows and DDLs that the batch leaves out, by name."""
     if not patterns:
         return progress
     is_included = table_filter(patterns)
     until = {name: ts for name, ts in last_of(progress).items() if not is_included(*name)}
     noted = ((one.schema, one.name, one.until) for one in progress.unread if one.why == LEFT_OUT)
-    for name, ts in (*rows.items(), *(((schema, name), ts) for schema, name, ts in noted)):
+    for name, ts in (*changed.items(), *(((schema, name), ts) for schema, name, ts in noted)):
         until[name] = max(ts, until.get(name, 0))
     notes = {
         (schema, name): UnreadNote(schema=schema, name=name, until=ts, why=LEFT_OUT, quarantine=False)

@@ -1,6 +1,6 @@
 """What a job leaves out by the job file: tables that ``tables`` excludes, rows older than the first known schema."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
@@ -30,15 +30,27 @@ def leave_out(controls: Sequence[ControlEvent], patterns: Sequence[str]) -> list
     return [event for event in controls if concerns(event)]
 
 
-def rows_left_out(controls: Sequence[ControlEvent], patterns: Sequence[str]) -> dict[TableName, int]:
-    """The names that rows have and that ``tables`` under [job] leaves out, each with the highest commit_ts."""
+def names_left_out(controls: Sequence[ControlEvent], patterns: Sequence[str]) -> dict[TableName, int]:
+    """The names that rows or DDLs have and that ``tables`` under [job] leaves out, each with the highest commit_ts."""
     found: dict[TableName, int] = {}
     is_included = table_filter(patterns)
     for event in controls:
-        if isinstance(event, RowsRead) and event.summary.rows and not is_included(event.schema, event.table):
-            name = (event.schema, event.table)
-            found[name] = max(event.summary.max_ts, found.get(name, 0))
+        names, ts = _changed(event)
+        for name in names:
+            if not is_included(*name):
+                found[name] = max(ts, found.get(name, 0))
     return found
+
+
+def _changed(event: ControlEvent) -> tuple[Collection[TableName], int]:
+    """The names under which an event changes tables, and the commit_ts of the last change."""
+    match event:
+        case RowsRead(summary=summary) if summary.rows:
+            return [(event.schema, event.table)], summary.max_ts
+        case DdlRead(change=change):
+            return tables_of(change), change.commit_ts
+        case _:
+            return [], 0
 
 
 def judge_left_out(tables: Sequence[TableState], patterns: Sequence[str]) -> tuple[TableState, ...]:

@@ -157,6 +157,8 @@ def _defaults(options: Mapping[str, str]) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         # Rows are large (a message may be megabytes), so a batch to Python is smaller than Spark's default suggests.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+        # A full collection gives memory back; without one the heap grows for hours, whatever little is alive in it.
+        "spark.cleaner.periodicGC.interval": "5min",
     }
     if master.startswith("local"):
         # Spark's 200 partitions are for clusters: on few cores they are 200 empty tasks a table.
