@@ -81,6 +81,7 @@ def test_a_start_that_has_passed_is_refused(server: Server, broker: Broker, topi
     with pytest.raises(UsageError, match=r"start-ts is \d+ .*, and a new changefeed begins at .*would be missing"):
         until_now(server, feed(broker, topic_name, tmp_path, **past), tmp_path / "state")
     assert read_stored(tmp_path / "state") is None, "it has not begun"
+    assert topic_name not in broker.admin.list_topics(timeout=10).topics
 
 
 def test_a_key_that_goes_and_comes_is_warned_of(

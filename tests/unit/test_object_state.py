@@ -16,6 +16,7 @@ from ticdc_spark.replicate.run import heart
 from ticdc_spark.replicate.run.heart import Heart
 from ticdc_spark.replicate.run.preflight import checks
 from ticdc_spark.replicate.run.retry import Patience
+from ticdc_spark.replicate.state import objects
 from ticdc_spark.replicate.state.lease import acquire
 from ticdc_spark.replicate.state.lease_store import LeaseStore, lease_store, this_process
 from ticdc_spark.replicate.state.progress import Plan, Progress, Status
@@ -189,8 +190,18 @@ def test_what_cannot_be_is_an_error_of_the_job_file(tmp_path: Path, more: str, s
 
 def test_an_option_that_there_is_not_is_named(tmp_path: Path) -> None:
     job = load_job(job_file(tmp_path, f'state = "{URI}"\n"state.regoin" = "x"'))
-    with pytest.raises(UsageError, match=rf"\[job\] state: {URI} cannot be opened: .*'regoin'"):
+    with pytest.raises(
+        UsageError, match=rf"\[job\] state: {URI} cannot be opened: .*'regoin'.*; did you mean `state.region`"
+    ):
         Store(job.state)
+
+
+def test_an_answer_in_xml_is_shown_as_its_code_and_text() -> None:
+    answer = (
+        '<?xml version="1.0"?>\n<Error><Code>InvalidAccessKeyId</Code><Message>There is no such key</Message></Error>'
+    )
+    shown = objects.first_line(OSError(f"Generic S3 error: 403 Forbidden: {answer}\n\nDebug source: …"))
+    assert shown == "Generic S3 error: 403 Forbidden: InvalidAccessKeyId - There is no such key"
 
 
 def test_status_and_check_look_there(tmp_path: Path, server: PlainStore) -> None:

@@ -72,10 +72,11 @@ def run(
             return totals.report(0 if stored is None else stored[0].commit_ts)
         while True:
             try:
-                topics = Topics(changefeed.kafka)
                 # before anything is stored: a target that cannot be used is no beginning
-                topics.facts(target)
+                Topics(changefeed.kafka, create=False).facts(target)
                 begun = begin(capture, folder, changefeed.start_ts, reads)
+                topics = Topics(changefeed.kafka)
+                topics.facts(target)
                 if first:
                     first = False
                     for notice in notices(changefeed, begun.tables, all_known=reads is not None):

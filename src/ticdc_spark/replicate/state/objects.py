@@ -1,6 +1,7 @@
 """A state in an object store: its files, and the lease beside them, by conditional writes."""
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -14,6 +15,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import ObjectStore, from_url
 
 from ticdc_spark.config.state import StateUri
+from ticdc_spark.config.toml import nearest
 from ticdc_spark.errors import SinkFault, StateFault, UsageError
 from ticdc_spark.replicate.state.lease_store import LeaseRecord, LeaseStore
 
@@ -30,6 +32,8 @@ _NO_KEYS = (
     "; no keys are given: with a `state.…` option under [job], nothing is taken of the lake's catalog; name "
     "`state.access_key_id` and `state.secret_access_key` too, or AWS_… in the environment"
 )
+_OPTIONS = ("endpoint", "access_key_id", "secret_access_key", "session_token", "region", "account_name", "account_key")
+"""Of obstore's options, those that jobs name; others work too."""
 _RETRIES, _RETRY_FOR = 2, timedelta(seconds=15)  # less than a lease is good for
 
 
@@ -124,7 +128,7 @@ class ObjectPlace:
             raise self._fault(name, "removed", error) from error
 
     def _fault(self, name: str, what: str, error: Exception) -> StateFault:
-        text = _first_line(error)
+        text = first_line(error)
         hint = _NO_KEYS if _METADATA in text else ""
         return StateFault(f"{self.where(name)} cannot be {what}: {text}{hint}")
 
@@ -150,12 +154,30 @@ def _open(state: StateUri) -> ObjectStore:
         if not isinstance(error, BaseError | ValueError | TypeError) and type(error).__name__ != "PanicException":
             raise
         names = ", ".join(f"state.{name}" for name in sorted(options))
-        message = f"[job] state: {state} cannot be opened: {_first_line(error)} (options: {names or 'none'})"
-        raise UsageError(message) from error
+        message = f"[job] state: {state} cannot be opened: {first_line(error)}{_near(error)}"
+        raise UsageError(f"{message} (options: {names or 'none'})") from error
 
 
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0].strip()
+def _near(error: BaseException) -> str:
+    unknown = re.search(r"Configuration key: '([^']*)' is not valid", str(error))
+    return nearest(unknown[1], _OPTIONS).replace("mean `", "mean `state.") if unknown else ""
+
+
+_XML = re.compile(r"<\?xml.*", re.DOTALL)
+
+
+def first_line(error: BaseException) -> str:
+    """The error's first line, with the code and the text of an answer in XML."""
+    text = str(error).strip() or type(error).__name__
+    answer = _XML.search(text)
+    if answer:
+        said = [
+            found[1]
+            for tag in ("Code", "Message")
+            if (found := re.search(f"<{tag}>(.*?)</{tag}>", answer[0], re.DOTALL))
+        ]
+        text = " ".join([text[: answer.start()].strip(), " - ".join(said)])
+    return text.splitlines()[0].strip().rstrip(".")
 
 
 class ObjectLeaseStore:
