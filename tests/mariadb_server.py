@@ -24,13 +24,9 @@ class Server:
 
     def __init__(self, folder: Path, *options: str) -> None:
         """``options``: of the server, like ``--log-bin=binlog``."""
-        self.folder = folder
         self._options = options
-        self.port = free_port()
-        self.uri = f"mysql://root@127.0.0.1:{self.port}"
         self._base = mariadb_folder()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._data = folder / "data"
+        self._place(folder)
         self._run(
             str(self._base / "scripts" / "mariadb-install-db"),
             "--no-defaults",
@@ -40,9 +36,19 @@ class Server:
             f"--datadir={self._data}",
         )
 
+    def _place(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.uri = f"mysql://root@127.0.0.1:{self.port}"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._data = folder / "data"
+
+    def _started(self, options: list[str]) -> list[str]:
+        return [str(self._base / "bin" / "mariadbd"), "--no-defaults", f"--basedir={self._base}", *options]
+
     def start(self) -> None:
         """Start, and wait until a client is answered."""
-        options = ["--no-defaults", f"--basedir={self._base}", f"--datadir={self._data}", f"--port={self.port}"]
+        options = [f"--datadir={self._data}", f"--port={self.port}"]
         # A server that starts removes temporary tables of others that it finds in a folder for all.
         temporary = self.folder / "tmp"
         temporary.mkdir(exist_ok=True)
@@ -52,7 +58,7 @@ class Server:
         options += self._options
         with (self.folder / "mariadb.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [str(self._base / "bin" / "mariadbd"), *options],
+                self._started(options),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -68,7 +74,7 @@ class Server:
                     break
                 time.sleep(0.1)
         self.kill()
-        raise RuntimeError(f"MariaDB does not answer: {self.log()}")
+        raise RuntimeError(f"the server does not answer: {self.log()}")
 
     @property
     def pid(self) -> int:

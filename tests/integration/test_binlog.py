@@ -22,6 +22,7 @@ from ticdc_spark.errors import (
 )
 
 
+@pytest.mark.mariadb
 def test_rows_come_as_they_are_and_a_restart_gives_the_same(server: Server) -> None:
     server.execute("CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(20), n DECIMAL(9,2))")
     source: Capture = BinlogCapture(server.uri)
@@ -89,6 +90,7 @@ def test_a_read_that_waits_ends_when_it_is_closed(server: Server) -> None:
     assert all(isinstance(one, Resolved) for one in reading)
 
 
+@pytest.mark.mariadb
 def test_savepoints_and_rollbacks(server: Server) -> None:
     given = after(
         server,
@@ -140,6 +142,7 @@ def test_xa_transactions_come_when_they_are_committed(server: Server) -> None:
         assert captured(server, state) == given[at + 1 :]
 
 
+@pytest.mark.mariadb
 def test_an_alter_in_two_phases_counts_once(server: Server) -> None:
     server.execute("CREATE TABLE d.t (id INT PRIMARY KEY)")
     state = BinlogCapture(server.uri).begin()
@@ -153,6 +156,7 @@ def test_an_alter_in_two_phases_counts_once(server: Server) -> None:
     assert ops(captured(server, state)) == [["insert 1"], ["alter table t"], ["update 1"]]
 
 
+@pytest.mark.mariadb
 def test_compressed_events(server: Server) -> None:
     server.execute("SET GLOBAL log_bin_compress = ON", "SET GLOBAL log_bin_compress_min_len = 10")
     given = after(
@@ -196,6 +200,7 @@ def test_tables_that_are_not_wanted_are_not_looked_at(server: Server) -> None:
     source.close()
 
 
+@pytest.mark.mariadb
 def test_everything_wrong_with_a_server_is_named_at_once(server: Server, tmp_path: Path) -> None:
     server.execute(
         "SET GLOBAL binlog_format = MIXED",
@@ -228,6 +233,7 @@ def test_everything_wrong_with_a_server_is_named_at_once(server: Server, tmp_pat
         BinlogCapture(f"mysql://weak:wrong@127.0.0.1:{server.port}").begin()
 
 
+@pytest.mark.mariadb
 def test_a_purged_or_reset_binlog_is_named(server: Server) -> None:
     server.execute("CREATE TABLE d.t (id INT PRIMARY KEY)")
     state = BinlogCapture(server.uri).begin()

@@ -167,7 +167,9 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=[pytest.mark.mariadb] * (case == "system versioning")) for case in REFUSED]
+)
 def test_what_is_not_read_is_refused_where_it_stands(server: Server, case: str) -> None:
     statements, error, text = REFUSED[case]
     server.execute("CREATE TABLE d.t (id INT PRIMARY KEY, v INT)", "INSERT INTO d.t VALUES (1, 1)")
@@ -186,6 +188,7 @@ def test_a_statement_that_is_not_followed_can_be_skipped(server: Server) -> None
     assert ops(captured(server, state, f"{server.uri}/?skip={skip}")) == [["insert 1"]]
 
 
+@pytest.mark.mariadb
 def test_sequences_are_not_captured(server: Server) -> None:
     given = after(
         server,

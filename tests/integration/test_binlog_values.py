@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from tests.integration.binlog_stream import captured
@@ -139,6 +140,7 @@ def test_every_type_in_one_table_is_read_as_select_reads_it(server: Server) -> N
             assert row[name] == found[name], (kind, values[at // 2 % len(values)])
 
 
+@pytest.mark.mariadb
 def test_types_of_mariadb_are_text(server: Server) -> None:
     for kind, values in FOREIGN.items():
         rows = ", ".join(f"({at}, {value})" for at, value in enumerate(values))

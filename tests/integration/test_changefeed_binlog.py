@@ -100,6 +100,7 @@ def test_a_key_that_goes_and_comes_is_warned_of(
     assert sent(broker, topic_name) == ["ALTER TABLE d.t ADD PRIMARY KEY (id)", "row of t"]
 
 
+@pytest.mark.mariadb
 def test_a_default_that_no_message_carries_is_warned_of(
     server: Server, broker: Broker, topic_name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -107,6 +107,7 @@ def test_partial_changes_become_whole(server: Server, upstream: Upstream) -> Non
     assert complete(changes, upstream.lookup) == whole
 
 
+@pytest.mark.mariadb
 def test_a_database_that_is_not_tidb_is_logged_once(
     server: Server, upstream: Upstream, caplog: pytest.LogCaptureFixture
 ) -> None:

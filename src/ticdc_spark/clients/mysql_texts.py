@@ -7,8 +7,10 @@ these columns are selected as bytes and converted here, by the server's own tabl
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
+
+import msgspec
 
 from ticdc_spark.clients.mysql import quoted, selected
 from ticdc_spark.errors import MessageError
@@ -116,18 +118,32 @@ def multi_byte(charset: str, ask: Ask) -> Decode:
     if charset in _THREE:
         high = range(0xA1, 0xFF)
         wanted += [_THREE[charset] + bytes((second, third)) for second in high for third in high]
-    # as bytes that are converted to the set first: what is none of its characters becomes ?, and is no error
-    found = ask(f"SELECT CONVERT(CONVERT(X'{_LINE.join(wanted).hex()}' USING {charset}) USING utf8mb4)").split("\n")
-    if len(found) != len(wanted):
-        raise MessageError(f"character set {charset} is not read")
-    known = _Characters(
-        (raw, text) for raw, text in zip(wanted, found, strict=True) if len(text) == 1 and (text != "?" or raw == b"?")
-    )
+    found = _converted(wanted, charset, ask)
+    known = _Characters((raw, text) for raw, text in found if len(text) == 1 and (text != "?" or raw == b"?"))
     known.charset = charset
     if any(known.get(bytes((byte,)), chr(byte)) != chr(byte) for byte in range(128)):
         raise MessageError(f"character set {charset} is not read, as the server's has other letters than ASCII")
     split = _characters(known, _THREE.get(charset)).findall
     return lambda data: "".join(map(known.__getitem__, split(data)))
+
+
+def _converted(wanted: Sequence[bytes], charset: str, ask: Ask) -> Iterable[tuple[bytes, str]]:
+    """What a server makes of each; ``?``, or left out, where it is no character of the set."""
+    # as bytes that are converted to the set first: what is none of its characters becomes ?, and is no error
+    whole = ask(f"SELECT CONVERT(CONVERT(X'{_LINE.join(wanted).hex()}' USING {charset}) USING utf8mb4)").split("\n")
+    if len(whole) == len(wanted):
+        return zip(wanted, whole, strict=True)
+    # MySQL gives NULL for a text with something in it that is none, so each is converted alone
+    given = msgspec.json.encode([raw.hex() for raw in wanted]).decode()
+    each = ask(
+        f"SELECT JSON_OBJECTAGG(raw, CONVERT(CONVERT(UNHEX(raw) USING {charset}) USING utf8mb4)) "
+        f"FROM JSON_TABLE('{given}', '$[*]' COLUMNS (raw VARCHAR(6) PATH '$')) AS texts"
+    )
+    try:
+        read = msgspec.json.decode(each, type=dict[str, str | None])
+    except msgspec.DecodeError as error:
+        raise MessageError(f"character set {charset} is not read") from error
+    return ((bytes.fromhex(raw), text) for raw, text in read.items() if text is not None)
 
 
 class _Characters(dict[bytes, str]):

@@ -23,6 +23,7 @@ from ticdc_spark.mysql import tso
 
 _RESOLVED_SECONDS = 0.5
 _HEARTBEATS = (Kind.HEARTBEAT, Kind.HEARTBEAT_2)
+_BEGINS = (Kind.GTID, Kind.ANONYMOUS_GTID)
 _TRIES = 20
 
 
@@ -110,15 +111,21 @@ class BinlogCapture:
             self._server, assembler.begin, self._server_id, mariadb=facts.mariadb, heartbeat=_RESOLVED_SECONDS
         )
         given = time.monotonic()
+        # MySQL skips by GTID what was read already, and sends a heartbeat behind that, at the very place where reading
+        # goes on: it looks like the end, and is not, before anything else was sent.
+        passed = facts.mariadb
         try:
             for event in dump.events():
                 if self._closed:
                     return
                 if event.kind in _HEARTBEATS:
                     at_end = assembler.is_end(dump.file, event.end)
+                    passed = passed or (at_end and self._ends_at(dump.file, event.end, facts))
+                    at_end = at_end and passed
                     given = time.monotonic()
                     yield assembler.resolved(self._clock_ts() if at_end else 0)
                     continue
+                passed = passed or event.kind in _BEGINS
                 yield from assembler.feed(event, dump.file, dump.origin)
                 now = time.monotonic()
                 if now - given >= _RESOLVED_SECONDS:
@@ -127,6 +134,12 @@ class BinlogCapture:
         finally:
             self._dump = None
             dump.close()
+
+    def _ends_at(self, file: str, offset: int, facts: Facts) -> bool:
+        """Whether the server's binlog ends there."""
+        with Connection(self._server) as connection:
+            end = place_now(connection, facts)
+        return (end.file, end.offset) == (file, offset)
 
     def _clock_ts(self) -> int:
         """The whole second before the server's, less one: what commits from now on has a time after it."""

@@ -17,9 +17,10 @@ _UNICODE = {
     "utf16": "utf-16-be",
     "utf16le": "utf-16-le",
     "utf32": "utf-32-be",
-    "gb18030": "gb18030",
 }
 """Python's codecs, where they are what the server does."""
+_GB18030_2005 = str.maketrans("\u1e3f\ue7c7", "\ue7c7\u1e3f")
+"""The two characters that changed places after the version of the standard that Python has."""
 
 
 class Charsets:
@@ -48,6 +49,8 @@ class Charsets:
         codec = _UNICODE.get(charset)
         if codec is not None:
             return lambda data: data.decode(codec)
+        if charset == "gb18030":
+            return lambda data: data.decode("gb18030").translate(_GB18030_2005)
         if charset not in self._decoders:
             self._decoders[charset] = read_decoder(charset, self._ask)
         return self._decoders[charset]
