@@ -16,7 +16,7 @@ from ticdc_spark.capture.binlog.position import (
     read_position,
     write_position,
 )
-from ticdc_spark.capture.binlog.statements import is_control, is_dml, plain_sql, words
+from ticdc_spark.capture.binlog.sql_text import is_control, is_dml, plain_sql, words
 from ticdc_spark.capture.binlog.uri import parse_uri
 from ticdc_spark.capture.binlog.values import numbers, times
 from ticdc_spark.capture.binlog.values.charsets import Charsets

@@ -23,7 +23,8 @@ from ticdc_spark.capture.binlog.position import (
 from ticdc_spark.capture.binlog.row_events import RowEvents
 from ticdc_spark.capture.binlog.schemas import SYSTEM_SCHEMAS
 from ticdc_spark.capture.binlog.server import Facts
-from ticdc_spark.capture.binlog.statements import STEPS, Unfollowed, follow_ddl, is_dml, without_unwanted, words
+from ticdc_spark.capture.binlog.sql_text import executed, is_dml, words
+from ticdc_spark.capture.binlog.statements import STEPS, Unfollowed, follow_ddl, without_unwanted
 from ticdc_spark.capture.binlog.wire.events import (
     ROW_KINDS,
     Event,
@@ -205,7 +206,7 @@ class Assembler:
 
     def _query(self, event: Event, file: str) -> Iterator[Captured]:
         found = query(event)
-        sql = self._facts.charsets.text(found.sql, found.charset)
+        sql = executed(self._facts.charsets.text(found.sql, found.charset), found.sql_mode, mariadb=self._facts.mariadb)
         if self._group is None:
             self._begin(Gtid("", False, 0))  # MySQL before 5.7 has no GTID events where they are off
         group = self._current()

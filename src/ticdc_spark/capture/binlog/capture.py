@@ -15,7 +15,7 @@ from ticdc_spark.capture.binlog.position import Place, Position, read_position, 
 from ticdc_spark.capture.binlog.row_events import RowEvents
 from ticdc_spark.capture.binlog.schemas import read_tables
 from ticdc_spark.capture.binlog.server import Facts, now_ms, place_now, read_facts
-from ticdc_spark.capture.binlog.statements import is_control
+from ticdc_spark.capture.binlog.sql_text import is_control
 from ticdc_spark.capture.binlog.uri import parse_uri
 from ticdc_spark.capture.binlog.wire.events import Kind, query
 from ticdc_spark.errors import SourceFault

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from ticdc_spark.capture.binlog.schemas import SYSTEM_SCHEMAS, presented, presented_all
+from ticdc_spark.capture.binlog.sql_text import plain_sql
 from ticdc_spark.capture.binlog.wire.events import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, Query
 from ticdc_spark.clients.mysql import quoted
 from ticdc_spark.ddl import Charset, DdlEffect, apply_ddl, ddl_tables, fold
@@ -17,28 +18,7 @@ from ticdc_spark.model import SchemaChange, Table, TableName
 
 Tables = Mapping[TableName, Table]
 
-_SKIPPED = re.compile(r"(?:\s+|/\*(?!!|M!).*?\*/|--\s[^\n]*\n|#[^\n]*\n)*", re.DOTALL)
 _OR_REPLACE = re.compile(r"(?is)\A(\s*create\s+)or\s+replace\s+(?=(?:temporary\s+)?table\b)")
-_DML = re.compile(r"(?i)(insert|update|delete|replace|load|with)\b")
-
-
-def words(sql: str) -> str:
-    """A statement without comments before it, in lower case, its first words only."""
-    start = _SKIPPED.match(sql)
-    return " ".join(sql[start.end() if start else 0 :][:80].lower().split())
-
-
-def is_dml(sql: str) -> bool:
-    """Whether it changes rows itself: it was logged as a statement."""
-    return _DML.match(words(sql)) is not None
-
-
-_CONTROL = re.compile(r"(begin|commit|rollback|savepoint|xa)\b")
-
-
-def is_control(sql: str) -> bool:
-    """Whether it begins, divides or ends a transaction."""
-    return _CONTROL.match(words(sql)) is not None
 
 
 class Step(NamedTuple):
@@ -195,38 +175,3 @@ def _named(effect: DdlEffect, tables: Tables, schema: str, sql: str) -> list[Tab
 
 def _full(name: TableName) -> str:
     return f"{quoted(name[0])}.{quoted(name[1])}"
-
-
-_QUOTED = {
-    mode: re.compile(
-        rf"""'(?P<string>{body}*)'|"(?P<double>{body.replace("'", '"')}*)"|`(?:[^`]|``)*`"""
-        r"""|/\*(?![!M]).*?\*/|--(?=\s)[^\n]*|\#[^\n]*|(?P<versioning>\bWITH\s+SYSTEM\s+VERSIONING\b)""",
-        re.DOTALL | re.IGNORECASE,
-    )
-    for mode, body in ((0, r"(?:[^'\\]|\\.|'')"), (NO_BACKSLASH_ESCAPES, r"(?:[^']|'')"))
-}
-
-
-def plain_sql(sql: str, sql_mode: int) -> str:
-    """A statement as it is written under an empty sql_mode: names in backquotes, strings in single quotes.
-
-    WITH SYSTEM VERSIONING is left out: rows of such tables are refused when they come.
-    """
-    literal = sql_mode & NO_BACKSLASH_ESCAPES
-
-    def string(text: str) -> str:
-        return "'" + (text.replace("\\", "\\\\") if literal else text) + "'"
-
-    def plain(found: re.Match[str]) -> str:
-        if found["versioning"]:
-            return ""
-        if found["string"] is not None:
-            return string(found["string"])
-        double = found["double"]
-        if double is None:
-            return found[0]
-        if sql_mode & ANSI_QUOTES:
-            return quoted(double.replace('""', '"'))
-        return string(double.replace('""', '"').replace("'", "''"))
-
-    return _QUOTED[literal].sub(plain, sql)
