@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ticdc_spark.capture.binlog.sql_text import executed, is_control, is_dml, plain_sql, words
-from ticdc_spark.capture.binlog.wire.events import NO_BACKSLASH_ESCAPES
+from ticdc_spark.capture.binlog.statements import Step, Unfollowed, follow_ddl
+from ticdc_spark.capture.binlog.wire.events import NO_BACKSLASH_ESCAPES, Query
+from ticdc_spark.ddl import parse_create
+from ticdc_spark.model import Table, TableName
 
 EXECUTED = {
     "SET STATEMENT": ("SET STATEMENT lock_wait_timeout=5 FOR TRUNCATE TABLE d.t", "TRUNCATE TABLE d.t"),
@@ -45,3 +48,95 @@ def test_a_statement_behind_a_prefix_is_known_for_what_it_is() -> None:
     update = executed("SET STATEMENT binlog_format = 'STATEMENT' FOR UPDATE t SET a = 1", 0, mariadb=True)
     assert is_dml(update) and not is_control(update)
     assert words(executed("SET STATEMENT x=1 FOR XA COMMIT 'a'", 0, mariadb=True)) == "xa commit 'a'"
+
+
+TABLE = (
+    "CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL, w INT, UNIQUE u (v), KEY k (w), CONSTRAINT c CHECK (w > 0))"
+)
+WHOLE = ("PRIMARY id", "k w", "u v")
+KEYS = {
+    "ALTER ONLINE TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (v)": ("PRIMARY v", "k w", "u v"),
+    "ALTER ONLINE IGNORE TABLE IF EXISTS t NOWAIT DROP INDEX u": ("PRIMARY id", "k w"),
+    "ALTER TABLE t DROP CONSTRAINT u": ("PRIMARY id", "k w"),
+    "ALTER TABLE t DROP CONSTRAINT IF EXISTS `PRIMARY`": ("k w", "u v"),
+    "ALTER TABLE t DROP CONSTRAINT c": WHOLE,
+    "ALTER TABLE t DROP CONSTRAINT k": WHOLE,
+    "CREATE OR REPLACE UNIQUE INDEX u ON t (w)": ("PRIMARY id", "k w", "u w"),
+    "CREATE UNIQUE INDEX IF NOT EXISTS u ON t (w)": WHOLE,
+    "CREATE UNIQUE INDEX IF NOT EXISTS n ON t (w)": (*WHOLE[:1], "k w", "n w", "u v"),
+    "ALTER TABLE t ADD UNIQUE IF NOT EXISTS u (w)": WHOLE,
+    "ALTER TABLE t ADD CONSTRAINT IF NOT EXISTS u UNIQUE (w)": WHOLE,
+    "ALTER TABLE t ADD PRIMARY KEY IF NOT EXISTS (v)": WHOLE,
+    "ALTER TABLE t ADD s BIGINT SERIAL DEFAULT VALUE": ("PRIMARY id", "k w", "s s", "u v"),
+    "ALTER TABLE t ADD `primary` INT, ADD UNIQUE (`primary`)": ("PRIMARY id", "k w", "primary_2 primary", "u v"),
+    "ALTER TABLE t WAIT 5 RENAME INDEX IF EXISTS u TO z": ("PRIMARY id", "k w", "z v"),
+    "ALTER TABLE t RENAME COLUMN IF EXISTS v TO x, ALTER COLUMN IF EXISTS no SET DEFAULT 5": (
+        "PRIMARY id",
+        "k w",
+        "u x",
+    ),
+    "ALTER TABLE t ALTER COLUMN w SET INVISIBLE, ALTER INDEX k NOT IGNORED": WHOLE,
+    "ALTER TABLE t ADD CONSTRAINT IF NOT EXISTS f FOREIGN KEY (w) REFERENCES p (id)": WHOLE,
+}
+
+
+def _known() -> dict[TableName, Table]:
+    return {("d", name): parse_create(TABLE.replace("t (", f"{name} (", 1), "d") for name in ("t", "o")}
+
+
+def _followed(sql: str) -> Step:
+    query = Query(schema="d", sql=sql.encode(), sql_mode=0, charset=None, database_charset=None)
+    return follow_ddl(1, _known(), query, sql, charset=None, mariadb=True)
+
+
+@pytest.mark.parametrize("sql", KEYS)
+def test_keys_after(sql: str) -> None:
+    indexes = _followed(sql).tables["d", "t"].indexes
+    assert tuple(sorted(f"{index.name} {','.join(index.columns)}" for index in indexes)) == KEYS[sql]
+    assert all(index.unique == (index.name != "k") for index in indexes)
+
+
+@pytest.mark.parametrize(
+    ("sql", "names"),
+    [
+        ("RENAME TABLE IF EXISTS t WAIT 5 TO a, o NOWAIT TO b", {"a", "b"}),
+        ("DROP TABLE IF EXISTS t WAIT 5", {"o"}),
+        ("CREATE TABLE n (id INT PRIMARY KEY, s DATE, e DATE, PERIOD FOR p (s, e))", {"t", "o", "n"}),
+    ],
+)
+def test_tables_after(sql: str, names: set[str]) -> None:
+    assert {name for _, name in _followed(sql).tables} == names
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "ALTER TABLE t CONVERT PARTITION p TO TABLE q",
+        "ALTER TABLE t CONVERT TABLE q TO PARTITION p VALUES LESS THAN (5)",
+        "ALTER TABLE t FROBNICATE COLUMN w",
+        "FROBNICATE TABLE t",
+        "CREATE WIDGET t",
+    ],
+)
+def test_what_is_not_known_is_not_passed_over(sql: str) -> None:
+    with pytest.raises(Unfollowed, match="does to tables is not known"):
+        _followed(sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "GRANT SELECT ON *.* TO u",
+        "CREATE OR REPLACE ALGORITHM=MERGE VIEW w AS SELECT 1",
+        "CREATE DEFINER=`root`@`%` TRIGGER x BEFORE INSERT ON t FOR EACH ROW SET NEW.w = 1",
+        "DROP PACKAGE BODY p",
+        "RENAME USER a TO b",
+        "ALTER SEQUENCE s RESTART 5",
+        "ANALYZE TABLE t",
+        "CREATE SPATIAL REFERENCE SYSTEM 4120 NAME 'x' DEFINITION 'y'",
+        "ALTER TABLE t ENGINE=InnoDB, FORCE, COMMENT 'x', ORDER BY w, LOCK=NONE, DISABLE KEYS, STATS_PERSISTENT=1",
+        "ALTER TABLE t ADD PERIOD FOR p (w, v)",
+    ],
+)
+def test_what_changes_no_table_is_passed_over(sql: str) -> None:
+    assert _followed(sql).tables == _known()

@@ -6,6 +6,7 @@ For the protocols that carry only SQL (Open, canal-json), for schema files, and 
 
 from ticdc_spark.ddl.effect import Altered, DdlEffect, Kind, MovedRows, apply_ddl, classify, fold, parse_create
 from ticdc_spark.ddl.names import column_renames, ddl_tables, replaced_columns
+from ticdc_spark.ddl.parse import unknown_part
 from ticdc_spark.ddl.statements import Charset
 
 __all__ = [
@@ -21,4 +22,5 @@ __all__ = [
     "fold",
     "parse_create",
     "replaced_columns",
+    "unknown_part",
 ]

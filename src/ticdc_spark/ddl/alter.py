@@ -5,6 +5,7 @@ from collections.abc import Callable
 from ticdc_spark.ddl.columns import column_def, position
 from ticdc_spark.ddl.defaults import default_value
 from ticdc_spark.ddl.indexes import index_def
+from ticdc_spark.ddl.known import NO_EFFECT
 from ticdc_spark.ddl.lex import Cursor
 from ticdc_spark.ddl.statements import (
     AddColumn,
@@ -31,7 +32,7 @@ def alteration(cur: Cursor) -> list[Alteration]:
     token = cur.peek()
     read = _PARTS.get(token.text.lower()) if token.kind == "word" else None
     if read is None:
-        return [NoEffect(_skip(cur))]
+        return [NoEffect(_skip(cur), known=token.word in NO_EFFECT)]
     cur.next()
     return read(cur)
 
@@ -48,11 +49,16 @@ def _add(cur: Cursor) -> list[Alteration]:
             return [MoveRows("ADD PARTITION " + _skip(cur), lossless=True)]
         return [NoEffect("ADD PARTITION " + _skip(cur))]
     named = ""
-    if cur.accept("constraint") and not any(cur.peek().is_word(w) for w in ("primary", "unique", "foreign", "check")):
-        named = cur.name()
-    index = index_def(cur, named)
-    if index is not None:
-        return [AddIndex(index)] if index.columns else [NoEffect("ADD FOREIGN KEY or CHECK")]
+    constraint_if_not_exists = False
+    if cur.accept("constraint"):
+        constraint_if_not_exists = cur.accept("if", "not", "exists")
+        if not any(cur.peek().is_word(word) for word in ("primary", "unique", "foreign", "check")):
+            named = cur.name()
+    added = index_def(cur, named)
+    if added is not None:
+        if not added.index.columns:
+            return [NoEffect("ADD FOREIGN KEY, CHECK or PERIOD")]
+        return [AddIndex(added.index, added.if_not_exists or constraint_if_not_exists)]
     cur.accept("column")
     if_not_exists = cur.accept("if", "not", "exists")
     if not cur.op("("):
@@ -60,11 +66,11 @@ def _add(cur: Cursor) -> list[Alteration]:
         return [AddColumn(definition, position(cur) or ("last", ""), if_not_exists)]
     columns: list[Alteration] = []
     while True:
-        index = index_def(cur)
-        if index is None:
+        added = index_def(cur)
+        if added is None:
             columns.append(AddColumn(column_def(cur), ("last", ""), if_not_exists))
-        elif index.columns:
-            columns.append(AddIndex(index))
+        elif added.index.columns:
+            columns.append(added)
         if not cur.op(","):
             break
     cur.expect_op(")")
@@ -80,8 +86,14 @@ def _drop(cur: Cursor) -> list[Alteration]:
         return [DropIndex("" if name.lower() == "primary" else name)]
     if cur.accept("foreign", "key"):
         return [NoEffect("DROP FOREIGN KEY " + _skip(cur))]
-    if cur.any_of("check", "constraint"):
-        return [NoEffect("DROP CONSTRAINT " + _skip(cur))]
+    if cur.accept("check"):
+        return [NoEffect("DROP CHECK " + _skip(cur))]
+    if cur.accept("constraint"):
+        cur.accept("if", "exists")
+        name = cur.name()
+        return [DropIndex("" if name.lower() == "primary" else name, unique=True)]
+    if cur.accept("period", "for"):
+        return [NoEffect("DROP PERIOD FOR " + _skip(cur))]
     if cur.accept("partition"):
         return [MoveRows("DROP PARTITION " + _names(cur), lossless=False)]
     cur.accept("column")
@@ -116,8 +128,10 @@ def _change(cur: Cursor) -> list[Alteration]:
 
 def _rename(cur: Cursor) -> list[Alteration]:
     if cur.accept("column"):
-        return [RenameColumn(*_old_new(cur))]
+        if_exists = cur.accept("if", "exists")
+        return [RenameColumn(*_old_new(cur), if_exists)]
     if cur.any_of("index", "key"):
+        cur.accept("if", "exists")
         return [RenameIndex(*_old_new(cur))]
     cur.any_of("to", "as")
     cur.op("=")
@@ -132,15 +146,18 @@ def _old_new(cur: Cursor) -> tuple[str, str]:
 
 
 def _alter(cur: Cursor) -> list[Alteration]:
-    if what := cur.any_of("index", "check", "constraint"):
+    if what := cur.any_of("index", "key", "check", "constraint"):
         return [NoEffect(f"ALTER {what.upper()} {_skip(cur)}")]
     cur.accept("column")
+    if_exists = cur.accept("if", "exists")
     name = cur.name()
     if cur.accept("drop", "default"):
-        return [SetDefault(name, None)]
+        return [SetDefault(name, None, if_exists)]
+    if cur.accept("set", "visible") or cur.accept("set", "invisible"):
+        return [NoEffect("ALTER COLUMN … SET VISIBLE or INVISIBLE")]
     if not cur.accept("set", "default"):
         raise cur.fail("SET DEFAULT or DROP DEFAULT")
-    return [SetDefault(name, default_value(cur))]
+    return [SetDefault(name, default_value(cur), if_exists)]
 
 
 def _default(cur: Cursor) -> list[Alteration]:
@@ -150,6 +167,8 @@ def _default(cur: Cursor) -> list[Alteration]:
 
 
 def _convert(cur: Cursor) -> list[Alteration]:
+    if cur.any_of("partition", "table"):
+        return [NoEffect("CONVERT of a partition or a table " + _skip(cur), known=False)]
     cur.accept("to")
     return _charset(cur, convert=True)
 
@@ -206,6 +225,12 @@ def _remove(cur: Cursor) -> list[Alteration]:
     return [NoEffect("REMOVE " + _skip(cur))]
 
 
+def _tablespace(cur: Cursor) -> list[Alteration]:
+    if cur.peek().is_word("partition") or cur.peek().is_word("tablespace"):
+        return [MoveRows("IMPORT or DISCARD " + _names(cur), lossless=False)]
+    return [NoEffect("IMPORT or DISCARD " + _skip(cur), known=False)]
+
+
 _PARTS: dict[str, Callable[[Cursor], list[Alteration]]] = {
     "add": _add,
     "drop": _drop,
@@ -224,4 +249,6 @@ _PARTS: dict[str, Callable[[Cursor], list[Alteration]]] = {
     "coalesce": _coalesce,
     "partition": _partition,
     "remove": _remove,
+    "import": _tablespace,
+    "discard": _tablespace,
 }

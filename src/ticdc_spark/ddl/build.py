@@ -116,7 +116,7 @@ class Building:
 
     def _free_name(self, first: str) -> str:
         base = "expression_index" if first.startswith("(") else first
-        taken = {index.name.lower() for index in self.indexes}
+        taken = {index.name.lower() for index in self.indexes} | {"primary"}
         name, number = base, 2
         while name.lower() in taken:
             name, number = f"{base}_{number}", number + 1
@@ -171,6 +171,8 @@ class Building:
         self.add_keys(definition)
 
     def _rename_column(self, part: RenameColumn) -> None:
+        if part.if_exists and not self._has(part.old):
+            return
         at = self._at(part.old)
         self._rename_in_indexes(self.columns[at].name, part.new)
         self.columns[at] = replace(self.columns[at], name=part.new)
@@ -182,6 +184,8 @@ class Building:
         ]
 
     def _set_default(self, part: SetDefault) -> None:
+        if part.if_exists and not self._has(part.name):
+            return
         at = self._at(part.name)
         default = part.default
         if self.columns[at].type.name == "bit" and isinstance(default, str) and default.isdigit():
@@ -189,11 +193,15 @@ class Building:
         self.columns[at] = replace(self.columns[at], default=default)
 
     def _add_index(self, part: AddIndex) -> None:
+        name = part.index.name.lower()
+        if part.if_not_exists and name and any(index.name.lower() == name for index in self.indexes):
+            return
         self.add_index(part.index)
 
     def _drop_index(self, part: DropIndex) -> None:
         if part.name:
-            self.indexes = [index for index in self.indexes if index.name.lower() != part.name.lower()]
+            gone = [i for i in self.indexes if i.name.lower() == part.name.lower() and (i.unique or not part.unique)]
+            self.indexes = [index for index in self.indexes if index not in gone]
         else:
             self.indexes = [index for index in self.indexes if not index.primary]
 

@@ -211,6 +211,12 @@ def _generated(cur: Cursor, options: _Options) -> None:
     options.virtual = not options.stored
 
 
+def _serial(cur: Cursor, options: _Options) -> None:
+    if cur.accept("default", "value"):
+        options.unique = options.filled = True
+        options.nullable = False
+
+
 def _comment(cur: Cursor, options: _Options) -> None:
     cur.string()
 
@@ -236,6 +242,7 @@ _OPTIONS: dict[str, Callable[[Cursor, _Options], None]] = {
     "generated": _generated,
     "as": _generated,
     "comment": _comment,
+    "serial": _serial,
     "references": _references,
 }
 

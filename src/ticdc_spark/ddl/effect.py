@@ -84,6 +84,8 @@ def classify(sql: str) -> Kind:
     """What a DDL is, from its first words alone; ALTER TABLE … RENAME is ``alter table``."""
     cur = Cursor(sql)
     verb = cur.any_of("create", "alter", "drop", "rename", "truncate", "recover", "flashback")
+    if verb == "create":
+        cur.accept("or", "replace")
     if verb == "truncate":
         return "truncate table"
     if verb in ("recover", "flashback"):
@@ -91,6 +93,7 @@ def classify(sql: str) -> Kind:
     if verb in ("create", "drop", "alter"):
         if cur.any_of("database", "schema"):
             return f"{verb} database"  # type: ignore[return-value]
+        cur.any_of("online", "offline")
         cur.any_of("unique", "fulltext", "spatial", "ignore")
         if cur.any_of("index", "columnar", "vector"):
             return "alter table"

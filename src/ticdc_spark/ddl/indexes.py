@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ticdc_spark.ddl.lex import Cursor
+from ticdc_spark.ddl.statements import AddIndex
 from ticdc_spark.model import Index
 
 
@@ -18,11 +19,11 @@ def key_parts(cur: Cursor) -> tuple[str, ...]:
     return tuple(parts)
 
 
-def index_def(cur: Cursor, named: str = "") -> Index | None:
+def index_def(cur: Cursor, named: str = "") -> AddIndex | None:
     """Read a key of CREATE TABLE or ADD, from PRIMARY, UNIQUE, KEY …; ``None`` if none comes here.
 
-    ``named`` is the constraint's name. FOREIGN KEY and CHECK are read over and give an index without columns.
-    An index without a name comes out with ``""``. Whether it can be NULL is left to the table.
+    ``named`` is the constraint's name. FOREIGN KEY, CHECK and PERIOD FOR are read over and give an index without
+    columns. An index without a name comes out with ``""``. Whether it can be NULL is left to the table.
     """
     primary = unique = False
     if cur.accept("primary", "key"):
@@ -30,14 +31,14 @@ def index_def(cur: Cursor, named: str = "") -> Index | None:
     elif cur.accept("unique"):
         cur.any_of("key", "index")
         unique = True
-    elif cur.any_of("foreign", "check"):
+    elif cur.any_of("foreign", "check") or cur.accept("period", "for"):
         cur.skip_item()
-        return Index(name=named, unique=False, primary=False, nullable=True, columns=())
+        return AddIndex(Index(name=named, unique=False, primary=False, nullable=True, columns=()))
     elif cur.any_of("fulltext", "spatial", "columnar"):
         cur.any_of("key", "index")
     elif not (cur.accept("vector", "index") or cur.any_of("key", "index")):
         return None
-    cur.accept("if", "not", "exists")
+    if_not_exists = cur.accept("if", "not", "exists")
     name = named
     if not cur.opens() and not cur.peek().is_word("using"):
         name = cur.name()
@@ -45,4 +46,6 @@ def index_def(cur: Cursor, named: str = "") -> Index | None:
         cur.name()
     columns = key_parts(cur)
     cur.skip_item()
-    return Index(name="PRIMARY" if primary else name, unique=unique, primary=primary, nullable=True, columns=columns)
+    name = "PRIMARY" if primary else name
+    index = Index(name=name, unique=unique, primary=primary, nullable=True, columns=columns)
+    return AddIndex(index, if_not_exists)

@@ -11,6 +11,7 @@ from typing import TypeVar
 from ticdc_spark.ddl.alter import alteration
 from ticdc_spark.ddl.columns import column_def
 from ticdc_spark.ddl.indexes import index_def, key_parts
+from ticdc_spark.ddl.known import STATEMENTS
 from ticdc_spark.ddl.lex import Backslash, Cursor, Name
 from ticdc_spark.ddl.statements import (
     AddIndex,
@@ -21,6 +22,8 @@ from ticdc_spark.ddl.statements import (
     DatabaseDdl,
     DropIndex,
     DropTables,
+    MoveRows,
+    NoEffect,
     OtherDdl,
     RenameTables,
     RestoreTable,
@@ -49,7 +52,8 @@ def parse(sql: str, backslash: Backslash = "literal") -> Statement:
     if cur.accept("alter"):
         return _alter(cur)
     if cur.accept("rename", "table") or cur.accept("rename", "tables"):
-        return RenameTables(tuple(_list(cur, lambda: (cur.table(), _to(cur)))))
+        cur.accept("if", "exists")
+        return RenameTables(tuple(_list(cur, lambda: (_waiting(cur), _to(cur)))))
     if cur.accept("truncate"):
         cur.accept("table")
         return TruncateTable(cur.table())
@@ -63,6 +67,27 @@ def parse(sql: str, backslash: Backslash = "literal") -> Statement:
     if cur.accept("flashback"):
         return Unsupported("FLASHBACK of a cluster or database changes tables without naming them")
     return OtherDdl(cur.peek().text.lower())
+
+
+def unknown_part(sql: str, backslash: Backslash = "literal") -> str:
+    """The statement, or its part, of which it is not known that it leaves tables as they are; ``""``: there is none.
+
+    Raises: MessageError as ``parse`` does.
+    """
+    statement = parse(sql, backslash)
+    if isinstance(statement, OtherDdl) and statement.what not in STATEMENTS:
+        return statement.what
+    parts = statement.parts if isinstance(statement, AlterTable) else ()
+    return next((part.what for part in parts if isinstance(part, NoEffect) and not part.known), "")
+
+
+def _waiting(cur: Cursor) -> Name:
+    """A table's name, and how long a lock is waited for (MariaDB)."""
+    name = cur.table()
+    if cur.accept("wait"):
+        cur.next()
+    cur.accept("nowait")
+    return name
 
 
 def _to(cur: Cursor) -> Name:
@@ -79,17 +104,20 @@ def _list(cur: Cursor, read: Callable[[], T]) -> list[T]:
 
 
 def _create(cur: Cursor) -> Statement:
-    cur.accept("or", "replace")
+    replaces = cur.accept("or", "replace")
     if cur.any_of("database", "schema"):
         cur.accept("if", "not", "exists")
         return DatabaseDdl("create", cur.name())
     if cur.accept("table"):
         return _create_table(cur)
+    if cur.accept("spatial", "reference"):
+        return OtherDdl("create spatial")
+    cur.any_of("online", "offline")
     kind = cur.any_of("unique", "fulltext", "spatial", "columnar", "vector", "index")
     if not kind:
         return OtherDdl("create " + cur.peek().text.lower())
     cur.accept("index")
-    cur.accept("if", "not", "exists")
+    if_not_exists = cur.accept("if", "not", "exists")
     name = cur.name()
     if cur.any_of("using", "type"):
         cur.name()
@@ -97,7 +125,8 @@ def _create(cur: Cursor) -> Statement:
         raise cur.fail("ON")
     table = cur.table()
     index = Index(name=name, unique=kind == "unique", primary=False, nullable=True, columns=key_parts(cur))
-    return AlterTable(table, (AddIndex(index),))
+    added = AddIndex(index, if_not_exists)
+    return AlterTable(table, (DropIndex(name), added) if replaces else (added,))
 
 
 def _create_table(cur: Cursor) -> Statement:
@@ -114,11 +143,11 @@ def _create_table(cur: Cursor) -> Statement:
         named = ""
         if cur.accept("constraint"):
             named = "" if _is_key_word(cur) else cur.name()
-        index = index_def(cur, named)
-        if index is None:
+        added = index_def(cur, named)
+        if added is None:
             columns.append(column_def(cur))
-        elif index.columns:
-            indexes.append(index)
+        elif added.index.columns:
+            indexes.append(added.index)
         if not cur.op(","):
             break
     cur.expect_op(")")
@@ -175,12 +204,16 @@ def _alter(cur: Cursor) -> Statement:
         options = ("default", "character", "charset", "collate", "placement", "set")
         named = token.kind == "name" or (token.kind == "word" and token.text.lower() not in options)
         return DatabaseDdl("alter", cur.name() if named else None)
-    cur.accept("ignore")
+    cur.any_of("online", "offline")
+    ignores = cur.accept("ignore")
     if not cur.accept("table"):
         return OtherDdl("alter " + cur.peek().text.lower())
-    name = cur.table()
+    cur.accept("if", "exists")
+    name = _waiting(cur)
     parts: list[Alteration] = []
     while not cur.at_end():
         parts.extend(alteration(cur))
         cur.op(",")
+    if ignores and any(isinstance(part, AddIndex) and part.index.unique for part in parts):
+        parts.append(MoveRows("ALTER IGNORE TABLE removes what a new key finds twice", lossless=False))
     return AlterTable(name, tuple(parts))

@@ -52,6 +52,7 @@ class RenameColumn(msgspec.Struct, frozen=True):
 
     old: str
     new: str
+    if_exists: bool = False
 
 
 class SetDefault(msgspec.Struct, frozen=True):
@@ -59,18 +60,22 @@ class SetDefault(msgspec.Struct, frozen=True):
 
     name: str
     default: str | int | None
+    if_exists: bool = False
 
 
 class AddIndex(msgspec.Struct, frozen=True):
     """ADD INDEX, UNIQUE or PRIMARY KEY; an expression in it stands as ``(expression)``."""
 
     index: Index
+    if_not_exists: bool = False
 
 
 class DropIndex(msgspec.Struct, frozen=True):
-    """DROP INDEX; the name is ``""`` for the primary key."""
+    """DROP INDEX, or DROP CONSTRAINT of a key; the name is ``""`` for the primary key."""
 
     name: str
+    unique: bool = False
+    """A unique key is meant, or a constraint that is no key."""
 
 
 class RenameIndex(msgspec.Struct, frozen=True):
@@ -108,6 +113,8 @@ class NoEffect(msgspec.Struct, frozen=True):
     """A part that changes nothing that is kept: comment, TTL, foreign key, partition names …"""
 
     what: str
+    known: bool = True
+    """It is one of those; otherwise it is not known what it does."""
 
 
 Alteration: TypeAlias = (
@@ -180,6 +187,7 @@ class OtherDdl(msgspec.Struct, frozen=True):
     """A statement without effect on tables: a view, sequence, user, placement policy …"""
 
     what: str
+    """Its first words."""
 
 
 class Unsupported(msgspec.Struct, frozen=True):

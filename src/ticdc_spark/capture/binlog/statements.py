@@ -12,7 +12,7 @@ from ticdc_spark.capture.binlog.schemas import SYSTEM_SCHEMAS, presented, presen
 from ticdc_spark.capture.binlog.sql_text import plain_sql
 from ticdc_spark.capture.binlog.wire.events import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, Query
 from ticdc_spark.clients.mysql import quoted
-from ticdc_spark.ddl import Charset, DdlEffect, apply_ddl, ddl_tables, fold
+from ticdc_spark.ddl import Charset, DdlEffect, apply_ddl, ddl_tables, fold, unknown_part
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import SchemaChange, Table, TableName
 
@@ -59,6 +59,8 @@ def follow_ddl(step: int, tables: Tables, found: Query, sql: str, *, charset: Ch
     effect = apply_ddl(tables, schema, text, charset=charset, backslash="escape")
     if effect.unsupported:
         raise Unfollowed(effect.unsupported)
+    if unknown := unknown_part(text, "escape"):
+        raise Unfollowed(f"what `{unknown[:100]}` does to tables is not known")
     _check_renamed(effect, text, schema)
     if step == 0:
         gone = tuple(name for table in effect.created if (name := (table.schema, table.name)) in tables)

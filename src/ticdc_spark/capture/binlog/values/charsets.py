@@ -42,6 +42,10 @@ class Charsets:
             raise MessageError(f"binlog: collation {collation} is not among the server's")
         return found
 
+    def has(self, collation: int) -> bool:
+        """Whether the server lists an id."""
+        return collation in self._collations
+
     def decoder(self, charset: str) -> Decode | None:
         """From bytes to text; raises UnicodeDecodeError. ``None`` for binary."""
         if charset == "binary":

@@ -10,15 +10,13 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from msgspec.structs import replace
-
 from ticdc_spark.capture.binlog.values.cells import Cell, cell_of
 from ticdc_spark.capture.binlog.values.charsets import Charsets
+from ticdc_spark.capture.binlog.values.settle import hidden, is_hidden, settled
 from ticdc_spark.capture.binlog.wire.table_map import TableMap
 from ticdc_spark.clients.mysql_texts import or_bytes
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Row, RowChange, Table, Value
-from ticdc_spark.mysql import is_text
 
 _Read = Callable[[bytes, int], tuple[dict[str, Value], int]]
 _PATTERNS_KEPT = 512
@@ -31,8 +29,12 @@ class RowReader:
         """
         Raises: MessageError when the table map does not have the columns of ``table``.
         """
-        self._cells = _cells(table, wire, charsets)
-        self.table = _settled(table, wire, charsets)
+        if not wire.names:
+            raise MessageError(
+                f"binlog: the table map of `{wire.schema}`.`{wire.name}` has no names: binlog_row_metadata was not FULL"
+            )
+        self.table = settled(table, wire, charsets)
+        self._cells = _cells(self.table, wire, charsets)
         self._null_size = (len(self._cells) + 7) // 8
         self._reads: dict[bytes, _Read] = {}
         self._lenient: dict[bytes, _Read] = {}
@@ -81,29 +83,17 @@ class RowReader:
         return found
 
 
-def _settled(table: Table, wire: TableMap, charsets: Charsets) -> Table:
-    """The table with the character sets that its texts really have: a DDL leaves them to defaults of the server."""
-    columns = []
-    for column, one in zip(table.columns, wire.columns, strict=False):
-        if one.collation is not None and (is_text(column.type) or column.type.name in ("enum", "set")):
-            charset, collate = charsets.names(one.collation)
-            if charset != "binary" and (charset, collate) != (column.type.charset, column.type.collate):
-                column = replace(column, type=replace(column.type, charset=charset, collate=collate))
-        columns.append(column)
-    settled = (*columns, *table.columns[len(columns) :])
-    return table if settled == table.columns else replace(table, columns=settled)
-
-
 def _cells(table: Table, wire: TableMap, charsets: Charsets) -> list[tuple[str | None, Cell]]:
     """The cells, with the name under which they are given; ``None``: a virtual column."""
     where = f"`{table.schema}`.`{table.name}`"
-    if not wire.names:
-        raise MessageError(f"binlog: the table map of {where} has no names: binlog_row_metadata was not FULL")
-    known = tuple(column.name for column in table.columns)
-    if wire.names != known:
-        raise MessageError(f"binlog: the table map of {where} has columns {wire.names}; its schema has {known}")
+    columns = {column.name: column for column in table.columns}
+    if tuple(name for name in wire.names if name in columns or not is_hidden(name)) != tuple(columns):
+        raise MessageError(
+            f"binlog: the table map of {where} has columns {wire.names}; its schema has {tuple(columns)}"
+        )
     cells: list[tuple[str | None, Cell]] = []
-    for column, one in zip(table.columns, wire.columns, strict=True):
+    for name, one in zip(wire.names, wire.columns, strict=True):
+        column = columns.get(name) or hidden(name)
         try:
             cell = cell_of(column.type, one, charsets)
         except MessageError as error:
