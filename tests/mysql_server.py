@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests import mariadb_server
 
-_SEQUENCE = re.compile(r"(?:\w+\.)?(seq_1_to_(\d+))\b")
+_SEQUENCE = re.compile(r"(?:\w+\.)?(seq_(\d+)_to_(\d+))\b")
 _OLD_WORDS = {
     "SHOW MASTER STATUS": "SHOW BINARY LOG STATUS",
     "RESET MASTER": "RESET BINARY LOGS AND GTIDS",
@@ -54,7 +54,9 @@ def translated(sql: str) -> str:
     """A statement of the tests in the words of MySQL."""
     for old, new in _OLD_WORDS.items():
         sql = sql.replace(old, new)
-    rows = r"(WITH RECURSIVE n (seq) AS (SELECT 1 UNION ALL SELECT seq + 1 FROM n WHERE seq < \2) SELECT seq FROM n) \1"
+    rows = (
+        r"(WITH RECURSIVE n (seq) AS (SELECT \2 UNION ALL SELECT seq + 1 FROM n WHERE seq < \3) SELECT seq FROM n) \1"
+    )
     return _SEQUENCE.sub(rows, sql)
 
 

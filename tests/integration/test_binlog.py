@@ -254,6 +254,37 @@ def test_a_purged_or_reset_binlog_is_named(server: Server) -> None:
         captured(server, state)
 
 
+def _rows(server: Server, count: int) -> None:
+    server.execute("DROP TABLE IF EXISTS d.t", "CREATE TABLE d.t (id INT PRIMARY KEY)")
+    server.execute(*(f"INSERT INTO d.t VALUES ({at})" for at in range(count)))
+
+
+def test_a_reset_that_nobody_saw_is_noticed(server: Server) -> None:
+    """The new binlog has the file and the numbers of the old one, and goes beyond what was read."""
+    server.execute("RESET MASTER")
+    state = BinlogCapture(server.uri).begin()
+    _rows(server, 3)
+    for one in captured(server, state):
+        state = follow(state, one)
+    server.execute("RESET MASTER")
+    _rows(server, 30)
+    with pytest.raises(SourceChanged, match=r"reset.*Begin the changefeed anew"):
+        captured(server, state)
+
+
+def test_a_reset_with_the_same_work_after_it_is_noticed(server: Server) -> None:
+    server.execute("DROP TABLE IF EXISTS d.t", "RESET MASTER")
+    state = BinlogCapture(server.uri).begin()
+    _rows(server, 3)
+    for one in captured(server, state)[:4]:
+        state = follow(state, one)
+    time.sleep(1.1)  # files are told apart by the second in which they were made
+    server.execute("DROP TABLE d.t", "RESET MASTER")
+    _rows(server, 5)
+    with pytest.raises(SourceChanged, match=r"was made at .* reset.*Begin the changefeed anew"):
+        captured(server, state)
+
+
 def test_a_lost_connection_is_made_again(server: Server, caplog: pytest.LogCaptureFixture) -> None:
     server.execute("CREATE TABLE d.t (id INT PRIMARY KEY)")
     source = BinlogCapture(server.uri)

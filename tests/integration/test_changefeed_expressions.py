@@ -220,6 +220,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield started
 
 
+@pytest.mark.mariadb
 def test_random_expressions_have_the_values_that_a_database_finds(server: Server) -> None:
     subject = table()
     draw = Expressions(20241122)

@@ -117,6 +117,7 @@ GAPS = {"ascii": "80", "cp1250": "81", "cp1251": "98", "cp1256": "8a", "cp1257":
 GAPS |= {"greek": "a4", "hebrew": "a1", "hp8": "ff", "swe7": "7f"}
 
 
+@pytest.mark.mariadb
 def test_bytes_of_small_sets_that_are_no_character_are_never_a_question_mark(server: Server) -> None:
     """In none of the ways: binlog, full read of the changefeed, of a job, look-up."""
     kinds = ", ".join(f"{charset} VARCHAR(9) CHARACTER SET {charset}" for charset in GAPS)

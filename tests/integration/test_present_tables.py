@@ -84,6 +84,7 @@ def test_a_decimal_is_canonical_also_below_zero(server: Server) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.mariadb
 def test_values_of_mariadb_types(server: Server) -> None:
     kinds = {**FOREIGN, "POINT": ("POINT(1, 2)",), "INT UNSIGNED ZEROFILL": ("7",)}
     for kind, values in kinds.items():

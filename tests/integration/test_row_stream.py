@@ -16,6 +16,7 @@ from tests.mariadb_server import Server
 from ticdc_spark.clients.mysql import connect, connection_options
 from ticdc_spark.clients.mysql_rows import RowStream
 
+pytestmark = pytest.mark.mariadb  # its engine of sequences
 MANY = "SELECT seq, REPEAT('é', seq % 200), IF(seq % 3, NULL, seq / 7), UNHEX('00FFFE') FROM mysql.seq_1_to_{count}"
 
 

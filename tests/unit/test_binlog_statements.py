@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from ticdc_spark.capture.binlog.server import Facts
 from ticdc_spark.capture.binlog.sql_text import executed, is_control, is_dml, plain_sql, words
-from ticdc_spark.capture.binlog.statements import Step, Unfollowed, follow_ddl
+from ticdc_spark.capture.binlog.statements import Step, Unfollowed, check_letters, follow_ddl
+from ticdc_spark.capture.binlog.values.charsets import Charsets
 from ticdc_spark.capture.binlog.wire.events import NO_BACKSLASH_ESCAPES, Query
-from ticdc_spark.ddl import parse_create
+from ticdc_spark.ddl import NameCase, parse_create
 from ticdc_spark.model import Table, TableName
 
 EXECUTED = {
@@ -84,9 +86,10 @@ def _known() -> dict[TableName, Table]:
     return {("d", name): parse_create(TABLE.replace("t (", f"{name} (", 1), "d") for name in ("t", "o")}
 
 
-def _followed(sql: str) -> Step:
+def _followed(sql: str, names: NameCase = "folded") -> Step:
     query = Query(schema="d", sql=sql.encode(), sql_mode=0, charset=None, database_charset=None)
-    return follow_ddl(1, _known(), query, sql, charset=None, mariadb=True)
+    facts = Facts(True, "11.4.5-MariaDB", "7", True, Charsets({}, lambda _: ""), names)
+    return follow_ddl(1, _known(), query, sql, charset=None, facts=facts)
 
 
 @pytest.mark.parametrize("sql", KEYS)
@@ -140,3 +143,41 @@ def test_what_is_not_known_is_not_passed_over(sql: str) -> None:
 )
 def test_what_changes_no_table_is_passed_over(sql: str) -> None:
     assert _followed(sql).tables == _known()
+
+
+@pytest.mark.parametrize(
+    ("sql", "exact", "lower", "folded"),
+    [
+        ("DROP TABLE IF EXISTS d.T", "o t", "o", "o"),
+        ("DROP DATABASE D", "o t", "", ""),
+        ("CREATE TABLE IF NOT EXISTS d.T (id INT PRIMARY KEY)", "T o t", "o t", "o t"),
+        ("CREATE TABLE MyTab (id INT PRIMARY KEY)", "MyTab o t", "mytab o t", "MyTab o t"),
+        ("RENAME TABLE t TO d.New", "New o", "new o", "New o"),
+        ("ALTER TABLE t RENAME TO New", "New o", "new o", "New o"),
+    ],
+)
+def test_names_compare_as_the_server_compares_them(sql: str, exact: str, lower: str, folded: str) -> None:
+    def tables(names: NameCase) -> str:
+        return " ".join(sorted(name for _, name in _followed(sql, names).tables))
+
+    assert (tables("exact"), tables("lower"), tables("folded")) == (exact, lower, folded)
+
+
+def test_an_alter_of_a_name_in_other_letters_is_of_another_table() -> None:
+    with pytest.raises(Unfollowed, match=r"`d`\.`T` is not known"):
+        _followed("ALTER TABLE T ADD x INT", "exact")
+    assert _followed("ALTER TABLE T COMMENT 'x'", "lower").changes
+
+
+def _everything(schema: str, name: str) -> bool:
+    return True
+
+
+@pytest.mark.parametrize("sql", ["DROP DATABASE D", "CREATE TABLE T (id INT PRIMARY KEY)", "RENAME TABLE o TO T"])
+def test_names_that_readers_take_for_one_are_not_followed(sql: str) -> None:
+    step = _followed(sql, "exact")
+    with pytest.raises(Unfollowed, match=r"readers take `d`.`[ot]`, which is captured, for the same"):
+        check_letters(step, _known(), _everything, "exact")
+    check_letters(step, _known(), lambda schema, name: name == "T", "exact")
+    check_letters(_followed("RENAME TABLE t TO T", "exact"), _known(), _everything, "exact")
+    check_letters(_followed("DROP DATABASE d", "exact"), _known(), _everything, "exact")

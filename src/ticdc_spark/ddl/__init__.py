@@ -4,7 +4,17 @@ For the protocols that carry only SQL (Open, canal-json), for schema files, and 
 (Simple: whether a column was renamed or replaced).
 """
 
-from ticdc_spark.ddl.effect import Altered, DdlEffect, Kind, MovedRows, apply_ddl, classify, fold, parse_create
+from ticdc_spark.ddl.effect import (
+    Altered,
+    DdlEffect,
+    Kind,
+    MovedRows,
+    NameCase,
+    apply_ddl,
+    classify,
+    fold,
+    parse_create,
+)
 from ticdc_spark.ddl.names import column_renames, ddl_tables, replaced_columns
 from ticdc_spark.ddl.parse import unknown_part
 from ticdc_spark.ddl.statements import Charset
@@ -15,6 +25,7 @@ __all__ = [
     "DdlEffect",
     "Kind",
     "MovedRows",
+    "NameCase",
     "apply_ddl",
     "classify",
     "column_renames",

@@ -43,6 +43,9 @@ Kind: TypeAlias = Literal[
     "none",
 ]
 """``restore table`` is RECOVER and FLASHBACK TABLE; ``none`` is everything that changes no table."""
+NameCase: TypeAlias = Literal["folded", "exact", "lower"]
+"""How names of databases and tables compare: without case, as TiDB's do; as they are written (MySQL's
+``lower_case_table_names`` 0); or as they are kept, in lower case (1)."""
 
 
 class Altered(msgspec.Struct, frozen=True):
@@ -123,6 +126,7 @@ def apply_ddl(
     dropped: Tables | None = None,
     charset: Charset | None = None,
     backslash: Backslash = "literal",
+    case: NameCase = "folded",
 ) -> DdlEffect:
     """What a DDL does to ``tables``, when run under ``schema``. Changes nothing; see ``fold``.
 
@@ -131,7 +135,7 @@ def apply_ddl(
     an effect with ``unsupported``.
     """
     kind = classify(sql)
-    known = _Known(tables, schema, dropped or {}, charset)
+    known = _Known(tables, schema, dropped or {}, charset, case)
     try:
         effect = known.effect(sql, backslash)
     except MessageError as error:
@@ -164,9 +168,10 @@ def _create(statement: CreateTable, name: TableName, charset: Charset | None) ->
 
 
 class _Known:
-    """The tables that are known, while one statement is looked at. Names compare without case."""
+    """The tables that are known, while one statement is looked at."""
 
-    def __init__(self, tables: Tables, schema: str, dropped: Tables, charset: Charset | None) -> None:
+    def __init__(self, tables: Tables, schema: str, dropped: Tables, charset: Charset | None, case: NameCase) -> None:
+        self._case = case
         self._tables = tables
         self._schema = schema
         self._dropped = dropped
@@ -197,8 +202,15 @@ class _Known:
 
     def _name(self, name: Name) -> TableName:
         """The name as it is known, or as it is written."""
-        full = _full(name, self._schema)
-        return _find(self._tables, full) or full
+        full = self._full(name)
+        return self._find(self._tables, full) or full
+
+    def _full(self, name: Name) -> TableName:
+        schema, table = _full(name, self._schema)
+        return (schema.lower(), table.lower()) if self._case == "lower" else (schema, table)
+
+    def _find(self, tables: Tables, name: TableName) -> TableName | None:
+        return _find(tables, name) if self._case == "folded" else name if name in tables else None
 
     def _table(self, name: Name) -> Table:
         full = self._name(name)
@@ -219,7 +231,7 @@ class _Known:
         return DdlEffect(kind="none", created=(_create(statement, name, self._charset),))
 
     def _rename(self, statement: RenameTables) -> DdlEffect:
-        pairs = [(self._renamed(old), _full(new, self._schema)) for old, new in statement.pairs]
+        pairs = [(self._renamed(old), self._full(new)) for old, new in statement.pairs]
         renamed = _chained(pairs)
         for old, _ in renamed:
             if old not in self._tables:
@@ -231,7 +243,7 @@ class _Known:
         comes under `other`. Then `a` is looked for in every database, and must be in one alone.
         """
         full = self._name(name)
-        if name[0] is None and full not in self._tables:
+        if self._case == "folded" and name[0] is None and full not in self._tables:
             found = [known for known in self._tables if known[1].lower() == name[1].lower()]
             if len(found) == 1:
                 return found[0]
@@ -246,7 +258,7 @@ class _Known:
         for part in statement.parts:
             building.apply(part)
             if isinstance(part, RenameTo):
-                renamed = _full(part.new, self._schema)
+                renamed = self._full(part.new)
             elif isinstance(part, MoveRows):
                 moved.append(MovedRows(name, part.what, part.lossless))
                 if part.other:
@@ -258,8 +270,8 @@ class _Known:
         )
 
     def _restore(self, statement: RestoreTable) -> DdlEffect:
-        old, new = _full(statement.name, self._schema), _full(statement.new or statement.name, self._schema)
-        found = _find(self._dropped, old)
+        old, new = self._full(statement.name), self._full(statement.new or statement.name)
+        found = self._find(self._dropped, old)
         if found is None:
             raise MessageError(f"`{old[0]}`.`{old[1]}` comes back, but its schema is not known")
         table = replace(self._dropped[found], schema=new[0], name=new[1])
@@ -268,10 +280,12 @@ class _Known:
         )
 
     def _database(self, statement: DatabaseDdl) -> DdlEffect:
-        database = statement.name or self._schema
+        database, _ = self._full((statement.name, ""))
         gone: tuple[TableName, ...] = ()
-        if statement.what == "drop":
+        if statement.what == "drop" and self._case == "folded":
             gone = tuple(name for name in self._tables if name[0].lower() == database.lower())
+        elif statement.what == "drop":
+            gone = tuple(name for name in self._tables if name[0] == database)
         return DdlEffect(kind="none", dropped=gone, database=database)
 
 

@@ -24,7 +24,7 @@ from ticdc_spark.capture.binlog.row_events import RowEvents
 from ticdc_spark.capture.binlog.schemas import SYSTEM_SCHEMAS
 from ticdc_spark.capture.binlog.server import Facts
 from ticdc_spark.capture.binlog.sql_text import executed, is_dml, words
-from ticdc_spark.capture.binlog.statements import STEPS, Unfollowed, follow_ddl, without_unwanted
+from ticdc_spark.capture.binlog.statements import STEPS, Unfollowed, check_letters, follow_ddl, without_unwanted
 from ticdc_spark.capture.binlog.wire.events import (
     ROW_KINDS,
     Event,
@@ -60,6 +60,7 @@ class Assembler:
         self._prepared: dict[str, Group] = {}
         same = self.position.server == facts.identity
         self._seen = (self._at.file, self._at.offset) if same else ("", 0)
+        self._created = ("", 0)
 
     @property
     def begin(self) -> Place:
@@ -87,6 +88,8 @@ class Assembler:
         """
         self._see(event, file)
         kind = event.kind
+        if kind == Kind.FORMAT_DESCRIPTION:
+            self._is_made(file, event.timestamp)
         try:
             if kind in ROW_KINDS:
                 self._rows(event, file, self._current())
@@ -112,6 +115,17 @@ class Assembler:
         end, (seen, offset) = event.end, self._seen
         if end and (end > offset if file == seen else _order(Place(file, end)) > _order(Place(seen, offset))):
             self._seen = (file, end)
+
+    def _is_made(self, file: str, created: int) -> None:
+        """A file begins, or is read on. Raises: SourceChanged where another one had this name before."""
+        before = self.position.created
+        same = self.position.server == self._facts.identity and self.position.place.file == file
+        if same and before and created != before:
+            raise SourceChanged(
+                f"{file} was made at {created} (seconds since 1970), and the one that was read at {before}: the binlog "
+                "was reset (RESET MASTER), or the server restored. Begin the changefeed anew, with a snapshot"
+            )
+        self._created = file, created
 
     def _where(self, event: Event, file: str) -> str:
         if event.end:
@@ -148,7 +162,8 @@ class Assembler:
 
     def _move(self, place: Place, part: int) -> None:
         since = next((group.start for group in self._prepared.values()), None)
-        self.position = Position(server=self._facts.identity, place=place, part=part, since=since)
+        created = self._created[1] if self._created[0] == place.file else 0
+        self.position = Position(server=self._facts.identity, place=place, part=part, since=since, created=created)
         self._text = write_position(self.position)
 
     def _timestamp(self, event: Event, group: Group) -> int:
@@ -248,9 +263,10 @@ class Assembler:
             if group.replayed or group.gtid.alter or at < group.done or where in self._skip:
                 continue
             try:
-                after = follow_ddl(step, self.tables, found, sql, charset=charset, mariadb=self._facts.mariadb)
+                after = follow_ddl(step, self.tables, found, sql, charset=charset, facts=self._facts)
+                check_letters(after, self.tables, self._events.wanted, self._facts.names)
             except Unfollowed as error:
-                left = without_unwanted(self.tables, found, sql, self._events.wanted)
+                left = without_unwanted(self.tables, found, sql, self._events.wanted, self._facts.names)
                 if left is not None:
                     self.tables = left
                     continue

@@ -99,8 +99,7 @@ class BinlogCapture:
 
     def _assembler(self, state: CaptureState, facts: Facts) -> Assembler:
         events = RowEvents(
-            mariadb=facts.mariadb,
-            charsets=facts.charsets,
+            facts=facts,
             wanted=self._wanted,
             max_bytes=self._server.max_transaction_bytes,
         )

@@ -139,11 +139,17 @@ def check_same_server(connection: Connection, server: ServerUri, facts: Facts, p
     if facts.mariadb:
         if position.server != facts.identity:
             return  # file and offset are others there
+        files = {str(row[0]): int(row[1]) for row in connection.rows("SHOW BINARY LOGS")}
+        if place.file not in files and files and _number(place.file) < min(map(_number, files)):
+            return  # purged: whether what is needed is still there, the server knows by the GTIDs
         found = connection.rows("SELECT BINLOG_GTID_POS(%s, %s)", (place.file, place.offset))[0][0]
-        if found and not MariadbGtids(str(found)).equals(MariadbGtids(place.gtid)):
+        if place.offset > files.get(place.file, 0) or not MariadbGtids(str(found or "")).equals(
+            MariadbGtids(place.gtid)
+        ):
             raise SourceChanged(
                 f"the binlog of {server.where} is not the one that was read: at {place.file}:{place.offset} it has "
-                f"GTID {found}, not {place.gtid}. It was reset (RESET MASTER), or the server restored. {anew}"
+                f"GTID {found or 'none'}, not {place.gtid or 'none'}. It was reset (RESET MASTER), or the server "
+                f"restored. {anew}"
             )
         return
     known, kept = connection.rows(
@@ -156,3 +162,8 @@ def check_same_server(connection: Connection, server: ServerUri, facts: Facts, p
         )
     if not int(kept):
         raise SourceChanged(f"{server.where} has purged binlogs that were not read yet. {anew}")
+
+
+def _number(file: str) -> int:
+    number = file.rpartition(".")[2]
+    return int(number) if number.isdigit() else 0

@@ -32,6 +32,8 @@ class Position(msgspec.Struct, frozen=True, omit_defaults=True):
     """Elements of the group behind ``place`` that were given already (CREATE TABLE … SELECT is a DDL and rows)."""
     since: Place | None = None
     """Before the oldest prepared XA transaction that is not decided yet; reading begins there."""
+    created: int = 0
+    """When the server made ``place.file``, in seconds; a file of the same name that it made later is another."""
 
 
 def write_position(position: Position) -> str:

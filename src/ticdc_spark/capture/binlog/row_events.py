@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from ticdc_spark.capture.binlog.group import Group, Rows
 from ticdc_spark.capture.binlog.schemas import SYSTEM_SCHEMAS
+from ticdc_spark.capture.binlog.server import Facts
 from ticdc_spark.capture.binlog.statements import Tables
-from ticdc_spark.capture.binlog.values.charsets import Charsets
 from ticdc_spark.capture.binlog.values.rows import RowReader
 from ticdc_spark.capture.binlog.wire.events import ROW_KINDS, Event, rows_head, table_id_of
 from ticdc_spark.capture.binlog.wire.table_map import TableMap, table_map
@@ -34,9 +34,10 @@ _SEQUENCE = (
 class RowEvents:
     """Remembers table maps and readers."""
 
-    def __init__(self, *, mariadb: bool, charsets: Charsets, wanted: Wanted, max_bytes: int) -> None:
-        self._mariadb = mariadb
-        self._charsets = charsets
+    def __init__(self, *, facts: Facts, wanted: Wanted, max_bytes: int) -> None:
+        self._mariadb = facts.mariadb
+        self._names = facts.names
+        self._charsets = facts.charsets
         self.wanted = wanted
         self._max_bytes = max_bytes
         self._maps: dict[int, tuple[bytes, TableMap]] = {}
@@ -90,7 +91,9 @@ class RowEvents:
             return None
         if self._mariadb and wire.names == _SEQUENCE:
             return None
-        table = tables.get((wire.schema, wire.name)) or _by_lower(tables, wire.schema, wire.name)
+        table = tables.get((wire.schema, wire.name))
+        if table is None and self._names == "folded":
+            table = _by_lower(tables, wire.schema, wire.name)
         if table is None:
             raise MessageError(
                 f"rows of `{wire.schema}`.`{wire.name}`, whose schema is not known: it was created with "

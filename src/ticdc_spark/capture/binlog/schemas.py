@@ -31,9 +31,11 @@ _LONGBLOB = ColumnType(name="longblob", length=4294967295, charset="binary", col
 def read_tables(connection: Connection, wanted: Callable[[str, str], bool], *, mariadb: bool) -> tuple[Table, ...]:
     """All tables but the system's, as they are now; they may change while they are read.
 
-    Raises: SourceFault; UsageError for a table that is ``wanted`` and cannot be read.
+    Raises: SourceFault; UsageError for tables that are ``wanted`` and cannot be read, or whose names readers of TiCDC's
+    messages take for one.
     """
-    tables = []
+    tables: list[Table] = []
+    folded: dict[tuple[str, str], Table] = {}
     for schema, name in connection.rows(_LISTED, (tuple(SYSTEM_SCHEMAS),)):
         try:
             found = connection.rows(f"SHOW CREATE TABLE {quoted(schema)}.{quoted(name)}")
@@ -44,6 +46,12 @@ def read_tables(connection: Connection, wanted: Callable[[str, str], bool], *, m
         try:
             table = parse_create(_VERSIONED.sub("", str(found[0][1])), schema, "escape")
             tables.append(presented(table, mariadb=mariadb))
+            same = folded.setdefault((schema.lower(), name.lower()), table) if wanted(schema, name) else table
+            if same is not table:
+                raise UsageError(
+                    f"`{same.schema}`.`{same.name}` and `{schema}`.`{name}` differ only in capital letters, and "
+                    "readers of the messages take them for one: leave one out by a rule of [filter], or rename it"
+                )
         except MessageError as error:
             if not wanted(schema, name):
                 continue

@@ -8,6 +8,7 @@ from ticdc_spark.capture.binlog.connection import Connection
 from ticdc_spark.capture.binlog.position import Place
 from ticdc_spark.capture.binlog.uri import ServerUri
 from ticdc_spark.capture.binlog.values.charsets import Charsets
+from ticdc_spark.ddl import NameCase
 from ticdc_spark.errors import SourceFault, UsageError
 
 
@@ -21,19 +22,24 @@ class Facts(NamedTuple):
     gtids: bool
     """Places have GTIDs."""
     charsets: Charsets
+    names: NameCase = "folded"
+
+
+_CASES: dict[str, NameCase] = {"0": "exact", "1": "lower"}
 
 
 def read_facts(connection: Connection, server: ServerUri) -> Facts:
     """Ask the server."""
     version = str(connection.rows("SELECT VERSION()")[0][0])
     mariadb = "mariadb" in version.lower()
-    found = connection.variables(["server_id", "server_uid", "server_uuid", "gtid_mode"])
+    found = connection.variables(["server_id", "server_uid", "server_uuid", "gtid_mode", "lower_case_table_names"])
     if mariadb:
         identity = f"{found['server_id']} {found.get('server_uid', '')}".strip()
     else:
         identity = found.get("server_uuid", found["server_id"])
     gtids = mariadb or found.get("gtid_mode", "OFF").upper() == "ON"
-    return Facts(mariadb, version, identity, gtids, _charsets(connection, server, mariadb))
+    names = _CASES.get(found.get("lower_case_table_names", ""), "folded")
+    return Facts(mariadb, version, identity, gtids, _charsets(connection, server, mariadb), names)
 
 
 def place_now(connection: Connection, facts: Facts) -> Place:
