@@ -8,6 +8,7 @@ import zlib
 import cramjam
 import pytest
 
+from ticdc_spark.capture.binlog.assemble import savepoint
 from ticdc_spark.capture.binlog.position import (
     MariadbGtids,
     MysqlGtids,
@@ -20,6 +21,7 @@ from ticdc_spark.capture.binlog.sql_text import is_control, is_dml, plain_sql, w
 from ticdc_spark.capture.binlog.uri import parse_uri
 from ticdc_spark.capture.binlog.values import numbers, times
 from ticdc_spark.capture.binlog.values.charsets import Charsets
+from ticdc_spark.capture.binlog.values.foreign import inet6_text
 from ticdc_spark.capture.binlog.values.json_text import json_text
 from ticdc_spark.capture.binlog.values.rows import RowReader
 from ticdc_spark.capture.binlog.wire.events import (
@@ -353,3 +355,24 @@ def test_a_uri_with_everything() -> None:
     assert "pass" not in repr(found) and redact("x pass:word! y") == "x (secret) y"
     with pytest.raises(UsageError, match="ssl-ca, ssl-cert or ssl-key cannot be used"):
         parse_uri("mysql://h/?ssl-ca=/does/not/exist").options()
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        ("00010000000200000003000000040000", "1::2:0:3:0:4:0"),
+        ("00010002000300040005000600070000", "1:2:3:4:5:6:7::"),
+        ("00000000000000000000000001020304", "::1.2.3.4"),
+        ("00000000000000000000ffff01020304", "::ffff:1.2.3.4"),
+        ("00000000000000000000000000000001", "::1"),
+        ("00000000000000000000000000000000", "::"),
+        ("00010000000000020000000000030004", "1::2:0:0:3:4"),
+    ],
+)
+def test_inet6_is_written_as_mariadb_writes_it(raw: str, text: str) -> None:
+    assert inet6_text(bytes.fromhex(raw)) == text
+
+
+@pytest.mark.parametrize("text", ["a", " A ;", "`A`", "SAVEPOINT `a`", "savepoint A"])
+def test_savepoints_compare_without_case_and_quotes(text: str) -> None:
+    assert savepoint(text) == "a"

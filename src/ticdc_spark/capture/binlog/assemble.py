@@ -233,7 +233,7 @@ class Assembler:
         elif start == "rollback":
             self._end(event, file, group)
         elif start.startswith("savepoint "):
-            group.savepoints[sql.split(None, 1)[1].strip()] = len(group.rows)
+            group.savepoints[savepoint(sql.split(None, 1)[1])] = len(group.rows)
         elif start.startswith("rollback to "):
             _roll_back_to(group, sql)
         elif start.startswith(("xa commit ", "xa rollback ")):
@@ -290,12 +290,18 @@ class Assembler:
 
 
 def _roll_back_to(group: Group, sql: str) -> None:
-    name = sql.split(None, 2)[2].strip()
-    if name.lower().startswith("savepoint "):
-        name = name[10:].strip()
+    name = savepoint(sql.split(None, 2)[2])
     if name not in group.savepoints:
         raise MessageError(f"ROLLBACK TO a savepoint that was not set: {sql[:200]!r}")
     del group.rows[group.savepoints[name] :]
+
+
+def savepoint(text: str) -> str:
+    """The name of a savepoint, which compares without case; it is logged with quotes and without."""
+    name = text.strip().rstrip(";").strip()
+    if name.lower().startswith("savepoint "):
+        name = name[10:].strip()
+    return (name[1:-1].replace("``", "`") if name[:1] == "`" else name).lower()
 
 
 def _order(place: Place) -> tuple[int, str, int]:

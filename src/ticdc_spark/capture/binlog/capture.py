@@ -61,7 +61,7 @@ class BinlogCapture:
                 after = place_now(connection, facts)
                 if before == after or not self._has_ddl(before, facts):
                     physical = now_ms(connection) // 1000 * 1000
-                    position = Position(server=facts.identity, place=after)
+                    position = Position(server=facts.identity, place=after, created=self._made(after, facts))
                     return CaptureState(position=write_position(position), commit_ts=tso(physical) - 1, tables=tables)
         raise SourceFault(f"{self._server.where}: tables change all the time; their schemas cannot be read together")
 
@@ -144,6 +144,17 @@ class BinlogCapture:
         """The whole second before the server's, less one: what commits from now on has a time after it."""
         server, ours = self._clock
         return tso((int(server + time.monotonic() - ours) - 1) * 1000) - 1
+
+    def _made(self, place: Place, facts: Facts) -> int:
+        """When the server made the file of ``place``, in seconds."""
+        begin = Place(place.file, 4)
+        dump = Dump(
+            self._server, begin, self._server_id, mariadb=facts.mariadb, heartbeat=_RESOLVED_SECONDS, wait=False
+        )
+        try:
+            return next(event.timestamp for event in dump.events() if event.kind == Kind.FORMAT_DESCRIPTION)
+        finally:
+            dump.close()
 
     def _has_ddl(self, place: Place, facts: Facts) -> bool:
         """Whether a statement that may change tables lies between ``place`` and the end."""

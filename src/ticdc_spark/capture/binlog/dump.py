@@ -106,8 +106,10 @@ class Dump:
         if mariadb:
             rows("SET @mariadb_slave_capability = 4")
             if place.gtid is not None:
+                # as the server's own: one that takes numbers out of order logs them so, too
                 rows(
-                    "SET @slave_connect_state = %s, @slave_gtid_strict_mode = 1, @slave_gtid_ignore_duplicates = 0",
+                    "SET @slave_connect_state = %s, @slave_gtid_strict_mode = @@GLOBAL.gtid_strict_mode, "
+                    "@slave_gtid_ignore_duplicates = 0",
                     (place.gtid,),
                 )
         by_gtid = place.gtid is not None

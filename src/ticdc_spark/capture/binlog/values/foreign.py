@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import uuid
 
 
@@ -12,13 +11,26 @@ def uuid_text(data: bytes) -> str:
 
 
 def inet6_text(data: bytes) -> str:
-    """An INET6 as MariaDB prints it: addresses of IPv4 inside it are written with dots."""
-    head, tail = data[:12], data[12:]
-    if head == b"\0" * 10 + b"\xff\xff":
-        return f"::ffff:{inet4_text(tail)}"
-    if head == bytes(12) and any(tail[:2]):
-        return f"::{inet4_text(tail)}"
-    return str(ipaddress.IPv6Address(data))
+    """An INET6 as MariaDB prints it: the first of the longest runs of zeros is left out, be it a single one, and
+    addresses of IPv4 inside it are written with dots. (RFC 5952, and so Python, writes a single zero out.)
+    """
+    words = [int.from_bytes(data[at : at + 2], "big") for at in range(0, 16, 2)]
+    begin, length = _longest_zeros(words)
+    if begin == 0 and (length == 6 or (length == 5 and words[5] == 0xFFFF)):
+        return ("::" if length == 6 else "::ffff:") + inet4_text(data[12:])
+    texts = [f"{word:x}" for word in words]
+    if not length:
+        return ":".join(texts)
+    return ":".join(texts[:begin]) + "::" + ":".join(texts[begin + length :])
+
+
+def _longest_zeros(words: list[int]) -> tuple[int, int]:
+    longest = (0, 0)
+    for begin in range(len(words)):
+        length = next((at for at, word in enumerate(words[begin:]) if word), len(words) - begin)
+        if length > longest[1]:
+            longest = (begin, length)
+    return longest
 
 
 def inet4_text(data: bytes) -> str:
