@@ -266,6 +266,35 @@ def test_numbers_out_of_order_are_read_where_the_server_allows_them(server: Serv
     assert captured(server, follow(state, given[0])) == given[1:]
 
 
+def test_a_time_that_is_to_come_is_warned_of(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        after(
+            server,
+            "CREATE TABLE d.t (id INT PRIMARY KEY)",
+            "SET timestamp = 2000000000",
+            "INSERT INTO d.t VALUES (1)",
+            "INSERT INTO d.t VALUES (2)",
+        )
+    assert ["2033-05-18 03:33:20" in one for one in caplog.messages] == [True]
+
+
+@pytest.mark.mariadb
+def test_rows_that_foreign_keys_change_below_the_binlog_are_warned_of(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.execute(
+        "CREATE TABLE d.p (id INT PRIMARY KEY)",
+        "CREATE TABLE d.c (id INT PRIMARY KEY, p INT, "
+        "CONSTRAINT f FOREIGN KEY (p) REFERENCES d.p (id) ON DELETE CASCADE)",
+        "CREATE TABLE d.r (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES d.p (id))",
+    )
+    with caplog.at_level(logging.WARNING):
+        BinlogCapture(server.uri).begin()
+        BinlogCapture(server.uri, wanted=lambda schema, name: name != "c").begin()
+    assert [one for one in caplog.messages if "foreign keys" in one] == [caplog.messages[0]]
+    assert caplog.messages[0].endswith(": `d`.`c` (f)")
+
+
 def _rows(server: Server, count: int) -> None:
     server.execute("DROP TABLE IF EXISTS d.t", "CREATE TABLE d.t (id INT PRIMARY KEY)")
     server.execute(*(f"INSERT INTO d.t VALUES ({at})" for at in range(count)))

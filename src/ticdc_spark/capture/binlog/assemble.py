@@ -6,7 +6,10 @@ or one above the last: a function of the state and the binlog alone, so that rea
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
@@ -40,6 +43,10 @@ from ticdc_spark.ddl import Charset
 from ticdc_spark.errors import MessageError, RejectedMessage, SourceChanged, UnsupportedDdl
 from ticdc_spark.mysql import tso
 
+_LOG = logging.getLogger(__name__)
+_AHEAD = 3600
+"""Seconds by which clocks of servers may differ."""
+
 
 class Assembler:
     """Takes events in, gives elements."""
@@ -61,6 +68,7 @@ class Assembler:
         same = self.position.server == facts.identity
         self._seen = (self._at.file, self._at.offset) if same else ("", 0)
         self._created = ("", 0)
+        self._is_ahead = False
 
     @property
     def begin(self) -> Place:
@@ -168,6 +176,13 @@ class Assembler:
 
     def _timestamp(self, event: Event, group: Group) -> int:
         milliseconds = group.gtid.timestamp_us // 1000 or event.timestamp * 1000
+        if milliseconds > (time.time() + _AHEAD) * 1000 and not self._is_ahead:
+            self._is_ahead = True
+            _LOG.warning(
+                "binlog %s: a transaction of the time %s, which is to come; commitTs follows it, and stays above it",
+                self._where(event, self._at.file),
+                datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(sep=" ", timespec="seconds"),
+            )
         self.last = max(tso(milliseconds), self.last + 1)
         return self.last
 

@@ -8,7 +8,13 @@ from collections.abc import Callable, Iterator
 
 from ticdc_spark.capture.base import Captured, CaptureState, Resolved
 from ticdc_spark.capture.binlog.assemble import Assembler
-from ticdc_spark.capture.binlog.checks import check_prepared, check_same_server, check_server, check_settings
+from ticdc_spark.capture.binlog.checks import (
+    check_prepared,
+    check_same_server,
+    check_server,
+    check_settings,
+    warn_of_cascades,
+)
 from ticdc_spark.capture.binlog.connection import Backoff, Connection
 from ticdc_spark.capture.binlog.dump import Dump
 from ticdc_spark.capture.binlog.position import Place, Position, read_position, write_position
@@ -55,6 +61,7 @@ class BinlogCapture:
             facts = read_facts(connection, self._server)
             check_server(connection, self._server, facts)
             check_prepared(connection, self._server)
+            warn_of_cascades(connection, self._server, self._wanted)
             for _ in range(_TRIES):
                 before = place_now(connection, facts)
                 tables = read_tables(connection, self._wanted, mariadb=facts.mariadb)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ticdc_spark.capture.binlog.connection import Connection
 from ticdc_spark.capture.binlog.position import MariadbGtids, Position
@@ -101,6 +101,25 @@ def _grants(connection: Connection, server: ServerUri, facts: Facts) -> Iterator
         yield f"{server.user!r} has not the grant {right} (GRANT {right} ON *.* TO …)"
     if not somewhere & {"SELECT", "ALL PRIVILEGES"}:
         yield f"{server.user!r} has not the grant SELECT on any database (GRANT SELECT ON *.* TO …): schemas are read"
+
+
+_CASCADES = """SELECT constraint_schema, table_name, constraint_name FROM information_schema.referential_constraints
+WHERE delete_rule IN ('CASCADE', 'SET NULL', 'SET DEFAULT') OR update_rule IN ('CASCADE', 'SET NULL', 'SET DEFAULT')
+ORDER BY constraint_schema, table_name, constraint_name"""
+
+
+def warn_of_cascades(connection: Connection, server: ServerUri, wanted: Callable[[str, str], bool]) -> None:
+    """Log foreign keys that change rows of ``wanted`` tables below the binlog, as InnoDB does them."""
+    if connection.variables(["innodb_native_foreign_keys"]).get("innodb_native_foreign_keys", "ON").upper() == "OFF":
+        return  # MySQL 9.6 and later do them above, and log them
+    found = [f"`{one}`.`{two}` ({name})" for one, two, name in connection.rows(_CASCADES) if wanted(str(one), str(two))]
+    if found:
+        _LOG.warning(
+            "%s: rows that these foreign keys delete or change (CASCADE, SET NULL) are not in the binlog, and cannot "
+            "be sent: %s",
+            server.where,
+            ", ".join(found),
+        )
 
 
 def check_prepared(connection: Connection, server: ServerUri) -> None:
