@@ -9,7 +9,7 @@ from ticdc_spark.capture.binlog.sql_text import executed, is_control, is_dml, pl
 from ticdc_spark.capture.binlog.statements import Step, Unfollowed, check_letters, follow_ddl
 from ticdc_spark.capture.binlog.values.charsets import Charsets
 from ticdc_spark.capture.binlog.wire.events import NO_BACKSLASH_ESCAPES, Query
-from ticdc_spark.ddl import NameCase, parse_create
+from ticdc_spark.ddl import NameCase, computed_columns, parse_create
 from ticdc_spark.model import Table, TableName
 
 EXECUTED = {
@@ -181,3 +181,37 @@ def test_names_that_readers_take_for_one_are_not_followed(sql: str) -> None:
     check_letters(step, _known(), lambda schema, name: name == "T", "exact")
     check_letters(_followed("RENAME TABLE t TO T", "exact"), _known(), _everything, "exact")
     check_letters(_followed("DROP DATABASE d", "exact"), _known(), _everything, "exact")
+
+
+@pytest.mark.parametrize(
+    ("definition", "default"),
+    [
+        ("VARCHAR(36) DEFAULT uuid()", None),
+        ("VARCHAR(36) DEFAULT (concat('a', 'b'))", None),
+        ("VARCHAR(99) DEFAULT CURRENT_USER", None),
+        ("VARCHAR(9) DEFAULT 'uuid()'", "uuid()"),
+        ("VARCHAR(9) DEFAULT 'a' 'b'", "ab"),
+        ("INT DEFAULT TRUE", "1"),
+        ("DATETIME DEFAULT NOW()", "CURRENT_TIMESTAMP"),
+    ],
+)
+def test_the_default_of_a_text_is_what_rows_get_or_none(definition: str, default: str | None) -> None:
+    sql = f"ALTER TABLE t ADD x {definition}"
+    assert _followed(sql).tables["d", "t"].columns[-1].default == default
+    assert computed_columns(sql) == (("x",) if default is None else ())
+
+
+def test_columns_whose_values_only_the_server_knows() -> None:
+    assert computed_columns("ALTER TABLE t ADD a INT AUTO_INCREMENT UNIQUE, ADD b INT DEFAULT 5") == ("a",)
+    assert computed_columns("ALTER TABLE t ADD a INT DEFAULT (1 + 1), ADD b SERIAL") == ("a", "b")
+    assert computed_columns("CREATE TABLE t (a INT AUTO_INCREMENT KEY)") == computed_columns("nothing ( that is") == ()
+
+
+def test_types_as_servers_take_them() -> None:
+    members = "ENUM('a', -- first\n x'6263' /* second */, 'd')"
+    table = parse_create(
+        f"CREATE TABLE t (a DECIMAL(0), b NUMERIC(0,0), c {members}, d ENUM('a,', ')'))", "d", "escape"
+    )
+    kinds = [column.type for column in table.columns]
+    assert [(kind.length, kind.decimal) for kind in kinds[:2]] == [(10, 0), (10, 0)]
+    assert [kind.elements for kind in kinds[2:]] == [("a", "bc", "d"), ("a,", ")")]

@@ -12,12 +12,20 @@ from ticdc_spark.capture.base import Captured, CapturedDdl, Transaction
 from ticdc_spark.changefeed.actions import Place, Routed
 from ticdc_spark.changefeed.config.settings import Changefeed
 from ticdc_spark.changefeed.dispatch.router import Route, Router
+from ticdc_spark.ddl import computed_columns
 from ticdc_spark.errors import MessageError, UnsendableChange
 from ticdc_spark.model import Row, RowChange, Table
 from ticdc_spark.mysql import NO_CONSTANT, default_value
 from ticdc_spark.protocols import protocol
 
 _LOG = logging.getLogger(__name__)
+
+
+def _made_by_server(before: Table, after: Table, query: str) -> set[str]:
+    """Columns that get values in the rows that are there, which the server makes: numbers, expressions."""
+    was_stored = {column.name for column in before.columns if column.stored}
+    made = {column.name for column in after.columns if column.stored and column.name not in was_stored}
+    return made | set(computed_columns(query))
 
 
 class Partitions(Protocol):
@@ -66,10 +74,12 @@ class Placer:
                     _LOG.warning("`%s`.`%s` is left out: %s", after.schema, after.name, why)
                 continue
             old = {column.name for column in before.columns}
+            made = _made_by_server(before, after, change.query)
             for column in after.columns:
-                if column.name not in old and default_value(column) is NO_CONSTANT:
+                is_new = column.name not in old
+                if (is_new and default_value(column) is NO_CONSTANT) or column.name in made:
                     _LOG.warning(
-                        "`%s`.`%s`: rows that were there before commitTs %d have a default in the new column `%s` that "
+                        "`%s`.`%s`: rows that were there before commitTs %d have values in the column `%s` that "
                         "readers of the topic cannot compute: %s",
                         after.schema,
                         after.name,

@@ -15,7 +15,7 @@ from ticdc_spark.ddl.effect import (
     fold,
     parse_create,
 )
-from ticdc_spark.ddl.names import column_renames, ddl_tables, replaced_columns
+from ticdc_spark.ddl.names import column_renames, computed_columns, ddl_tables, replaced_columns
 from ticdc_spark.ddl.parse import unknown_part
 from ticdc_spark.ddl.statements import Charset
 
@@ -29,6 +29,7 @@ __all__ = [
     "apply_ddl",
     "classify",
     "column_renames",
+    "computed_columns",
     "ddl_tables",
     "fold",
     "parse_create",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from ticdc_spark.ddl.defaults import default_value
+from ticdc_spark.ddl.defaults import default_value, is_expression
 from ticdc_spark.ddl.lex import Cursor
 from ticdc_spark.ddl.statements import ColumnDef, Position
 from ticdc_spark.model import Column, ColumnType
@@ -24,6 +24,8 @@ _BY_SIZE = {
     "text": ((255, "tinytext"), (65535, "text"), (16777215, "mediumtext"), (4294967295, "longtext")),
     "blob": ((255, "tinyblob"), (65535, "blob"), (16777215, "mediumblob"), (4294967295, "longblob")),
 }
+_DECIMALS = ("decimal", "numeric", "dec", "fixed")
+_TEXTS = ("char", "varchar", "binary", "varbinary")
 _TO_BINARY = {
     "char": "binary",
     "varchar": "varbinary",
@@ -53,6 +55,7 @@ class _Options:
     virtual: bool = False
     stored: bool = False
     filled: bool = False
+    computed: bool = False
 
 
 def column_def(cur: Cursor) -> ColumnDef:
@@ -71,11 +74,13 @@ def column_def(cur: Cursor) -> ColumnDef:
     while not _column_ends(cur):
         _read_option(cur, options)
     kind = _column_type(type_name, size, elements, options)
+    # of a text, nothing else shows that it is an expression, and not what rows get
+    known = not options.computed or kind.name not in _TEXTS
     column = Column(
         name=name,
         type=kind,
         nullable=options.nullable is not False and not options.primary,
-        default=_stored(options.default, kind),
+        default=_stored(options.default, kind) if known else None,
         virtual=options.virtual,
         stored=options.stored,
     )
@@ -85,6 +90,7 @@ def column_def(cur: Cursor) -> ColumnDef:
         primary=options.primary,
         unique=options.unique,
         filled=options.filled,
+        computed=options.computed,
     )
 
 
@@ -104,6 +110,8 @@ def _type(cur: Cursor) -> tuple[str, str, tuple[str, ...]]:
         cur.expect_op("(")
         return name, "", cur.members()
     size = cur.brackets().replace(" ", "") if cur.opens() else ""
+    if name in _DECIMALS and size in ("0", "0,0"):
+        size = ""
     if name in _BY_SIZE and size.isdigit():
         name, size = next((wide for most, wide in _BY_SIZE[name] if int(size) <= most), "long" + name), ""
     return name, size, ()
@@ -171,6 +179,7 @@ def _null(cur: Cursor, options: _Options) -> None:
 
 
 def _default(cur: Cursor, options: _Options) -> None:
+    options.computed = is_expression(cur)
     options.default = default_value(cur, options.type_name)
 
 

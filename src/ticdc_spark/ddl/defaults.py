@@ -20,7 +20,10 @@ def default_value(cur: Cursor, type_name: str = "") -> str | int | None:
     if token.kind == "word":
         return _named_default(cur)
     if token.kind == "string":
-        return cur.string()
+        text = cur.string()
+        while cur.peek().kind == "string":  # 'a' 'b' is one text
+            text += cur.string()
+        return text
     if cur.opens():
         return cur.brackets()
     sign = "-" if cur.op("-") else ""
@@ -31,6 +34,14 @@ def default_value(cur: Cursor, type_name: str = "") -> str | int | None:
     if token.kind != "number":
         raise cur.fail("a default value")
     return int(token.text) if type_name == "bit" and token.text.isdigit() else sign + token.text
+
+
+def is_expression(cur: Cursor) -> bool:
+    """Whether an expression comes after DEFAULT, other than CURRENT_TIMESTAMP; nothing is consumed."""
+    token = cur.peek()
+    if token.kind == "word" and not token.text.startswith("_"):
+        return token.word not in (*_CONSTANTS, *_NOW)
+    return cur.opens()
 
 
 _CONSTANTS = {"null": None, "true": "1", "false": "0"}

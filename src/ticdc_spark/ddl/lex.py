@@ -164,7 +164,7 @@ class Cursor:
 
         A list that cannot be read with literal backslashes (``'it\\'s'``) is read with escapes.
         """
-        found = self._members(self.backslash) or self._members("escape")
+        found = self._members(self.backslash) or self._members("escape") or self._member_tokens()
         if not found:
             raise self.fail("members of ENUM or SET")
         return found
@@ -181,6 +181,20 @@ class Cursor:
             if match[2] == ")":
                 self.pos, self._ahead = pos, None
                 return tuple(values)
+
+    def _member_tokens(self) -> tuple[str, ...]:
+        """With comments between them, or in hexadecimal."""
+        pos, ahead, values = self.pos, self._ahead, []
+        while (token := self.next()).kind in ("string", "hex"):
+            digits = token.text[2:].rstrip("'")
+            hexadecimal = bytes.fromhex(digits.zfill(len(digits) + len(digits) % 2)).decode("utf-8", "replace")
+            values.append(unescape(token.text) if token.kind == "string" else hexadecimal)
+            if self.op(")"):
+                return tuple(values)
+            if not self.op(","):
+                break
+        self.pos, self._ahead = pos, ahead
+        return ()
 
     def brackets(self) -> str:
         """Consume ``( ... )``, nested ones too, and give the text between them."""

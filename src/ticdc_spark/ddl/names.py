@@ -16,6 +16,7 @@ from ticdc_spark.ddl.statements import (
     RestoreTable,
     TruncateTable,
 )
+from ticdc_spark.errors import MessageError
 from ticdc_spark.model import TableName
 
 
@@ -47,6 +48,19 @@ def replaced_columns(sql: str) -> tuple[str, ...]:
     dropped = {part.name.lower() for part in parts if isinstance(part, DropColumn)}
     added = [part.definition.column.name for part in parts if isinstance(part, AddColumn)]
     return tuple(name for name in added if name.lower() in dropped)
+
+
+def computed_columns(sql: str) -> tuple[str, ...]:
+    """Columns that an ALTER TABLE adds with values of the server's in the rows that are there: AUTO_INCREMENT, or a
+    default that is an expression. Empty for SQL that cannot be read, and for every other statement.
+    """
+    try:
+        statement = parse(sql, "escape")
+    except MessageError:
+        return ()
+    parts = statement.parts if isinstance(statement, AlterTable) else ()
+    added = [part.definition for part in parts if isinstance(part, AddColumn)]
+    return tuple(one.column.name for one in added if one.computed or one.filled)
 
 
 def ddl_tables(sql: str, default_schema: str) -> tuple[tuple[TableName, ...], tuple[TableName, ...]]:

@@ -20,6 +20,8 @@ class ColumnDef(msgspec.Struct, frozen=True, kw_only=True):
     unique: bool = False
     filled: bool = False
     """AUTO_INCREMENT, or a TIMESTAMP with ON UPDATE CURRENT_TIMESTAMP."""
+    computed: bool = False
+    """The default is an expression; a text has none then."""
 
 
 class AddColumn(msgspec.Struct, frozen=True):

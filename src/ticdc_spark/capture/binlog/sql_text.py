@@ -71,7 +71,7 @@ _STRINGS = {
 }
 _PIECES = {
     mode: re.compile(
-        rf"(?P<open>/\*M!\d*)|(?P<other>/\*!\d*)|(?P<close>\*/)|{strings}|/\*.*?\*/|--(?=\s)[^\n]*|\#[^\n]*",
+        rf"(?P<bracket>/\*M!\d*)|(?P<other>/\*!\d*)|(?P<close>\*/)|{strings}|/\*.*?\*/|--(?=\s)[^\n]*|\#[^\n]*",
         re.DOTALL,
     )
     for mode, strings in _STRINGS.items()
@@ -106,11 +106,11 @@ def _without_brackets(sql: str, literal: int) -> str:
     opened: list[str] = []
 
     def piece(found: re.Match[str]) -> str:
-        if found["open"] or found["other"]:
+        if found["bracket"] or found["other"]:
             opened.append(found.lastgroup or "")
             return found[0] if found["other"] else " "
         if found["close"]:
-            return " " if opened and opened.pop() == "open" else found[0]
+            return " " if opened and opened.pop() == "bracket" else found[0]
         return found[0]
 
     return _PIECES[literal].sub(piece, sql)
