@@ -62,6 +62,7 @@ KEYS = {
     "ALTER TABLE t DROP CONSTRAINT u": ("PRIMARY id", "k w"),
     "ALTER TABLE t DROP CONSTRAINT IF EXISTS `PRIMARY`": ("k w", "u v"),
     "ALTER TABLE t DROP CONSTRAINT c": WHOLE,
+    "ALTER TABLE t ORDER BY v, w, DROP INDEX u": ("PRIMARY id", "k w"),
     "ALTER TABLE t DROP CONSTRAINT k": WHOLE,
     "CREATE OR REPLACE UNIQUE INDEX u ON t (w)": ("PRIMARY id", "k w", "u w"),
     "CREATE UNIQUE INDEX IF NOT EXISTS u ON t (w)": WHOLE,
@@ -139,6 +140,8 @@ def test_what_is_not_known_is_not_passed_over(sql: str) -> None:
         "CREATE SPATIAL REFERENCE SYSTEM 4120 NAME 'x' DEFINITION 'y'",
         "ALTER TABLE t ENGINE=InnoDB, FORCE, COMMENT 'x', ORDER BY w, LOCK=NONE, DISABLE KEYS, STATS_PERSISTENT=1",
         "ALTER TABLE t ADD PERIOD FOR p (w, v)",
+        "ALTER TABLE t ORDER BY v, w DESC",
+        "ALTER TABLE t REBUILD PARTITION p0, p1",
     ],
 )
 def test_what_changes_no_table_is_passed_over(sql: str) -> None:

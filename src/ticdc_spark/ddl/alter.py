@@ -5,7 +5,7 @@ from collections.abc import Callable
 from ticdc_spark.ddl.columns import column_def, position
 from ticdc_spark.ddl.defaults import default_value
 from ticdc_spark.ddl.indexes import index_def
-from ticdc_spark.ddl.known import NO_EFFECT
+from ticdc_spark.ddl.known import NO_EFFECT, WITH_LISTS
 from ticdc_spark.ddl.lex import Cursor
 from ticdc_spark.ddl.statements import (
     AddColumn,
@@ -32,7 +32,12 @@ def alteration(cur: Cursor) -> list[Alteration]:
     token = cur.peek()
     read = _PARTS.get(token.text.lower()) if token.kind == "word" else None
     if read is None:
-        return [NoEffect(_skip(cur), known=token.word in NO_EFFECT)]
+        what = _skip(cur)
+        while token.word in WITH_LISTS and cur.op(","):
+            if cur.peek().word in _PARTS:  # reserved words, which are no names
+                return [NoEffect(what), *alteration(cur)]
+            what += ", " + _skip(cur)
+        return [NoEffect(what, known=token.word in NO_EFFECT)]
     cur.next()
     return read(cur)
 

@@ -23,6 +23,9 @@ NO_EFFECT = frozenset(
 )
 """First words of parts, the options of a table among them."""
 
+WITH_LISTS = frozenset(("analyze", "check", "optimize", "order", "rebuild", "repair"))
+"""Those behind which come several names: of partitions, or of columns."""
+
 _OBJECTS = re.findall(
     r"\S+",
     """
