@@ -141,6 +141,7 @@ def test_what_is_not_known_is_not_passed_over(sql: str) -> None:
         "ALTER TABLE t ENGINE=InnoDB, FORCE, COMMENT 'x', ORDER BY w, LOCK=NONE, DISABLE KEYS, STATS_PERSISTENT=1",
         "ALTER TABLE t ADD PERIOD FOR p (w, v)",
         "ALTER TABLE t ORDER BY v, w DESC",
+        "ALTER TABLE t TABLE_TYPE='CSV', `FILE_NAME` = 'x'",
         "ALTER TABLE t REBUILD PARTITION p0, p1",
     ],
 )

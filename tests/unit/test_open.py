@@ -390,3 +390,4 @@ def test_ddl_of_other_protocols_gets_its_type_code() -> None:
     (event,) = DECODER.open_message(sent.key, sent.value)
     assert event == SchemaChange(commit_ts=7, query=sql, kind="61", schema="d", name="t")
     assert ddl_type_code("GRANT ALL ON *.* TO x") == 0
+    assert ddl_type_code("ALTER TABLE t DROP CONSTRAINT c") == 0

@@ -1,5 +1,6 @@
 """The parts of an ALTER TABLE."""
 
+import re
 from collections.abc import Callable
 
 from ticdc_spark.ddl.columns import column_def, position
@@ -23,6 +24,9 @@ from ticdc_spark.ddl.statements import (
     SetDefault,
 )
 
+_OPTION = re.compile(r"[\w`]+\s*=")
+"""An option of a storage engine's own."""
+
 
 def alteration(cur: Cursor) -> list[Alteration]:
     """Read one part, up to the ``,`` behind it; ADD COLUMN with brackets gives several.
@@ -37,7 +41,7 @@ def alteration(cur: Cursor) -> list[Alteration]:
             if cur.peek().word in _PARTS:  # reserved words, which are no names
                 return [NoEffect(what), *alteration(cur)]
             what += ", " + _skip(cur)
-        return [NoEffect(what, known=token.word in NO_EFFECT)]
+        return [NoEffect(what, known=token.word in NO_EFFECT or _OPTION.match(what) is not None)]
     cur.next()
     return read(cur)
 

@@ -123,8 +123,10 @@ def _index_event(part: Alteration) -> str:
     return "add primary key" if part.index.primary else "create index"
 
 
-def _drop_index_event(part: Alteration) -> str:
+def _drop_index_event(part: Alteration) -> str | None:
     assert isinstance(part, DropIndex)
+    if part.unique:  # DROP CONSTRAINT, of a CHECK in TiDB
+        return None
     return "drop index" if part.name else "drop primary key"
 
 

@@ -97,6 +97,8 @@ def _part(part: Alteration) -> int:
     match part:
         case AddIndex(index=index):
             return 32 if index.primary else 7
+        case DropIndex(unique=True):  # DROP CONSTRAINT, of a CHECK in TiDB
+            return 0
         case DropIndex(name=name):
             return 8 if name else 33
         case MoveRows(what=what) | NoEffect(what=what):
