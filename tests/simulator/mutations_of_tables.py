@@ -242,7 +242,7 @@ DDL = (
     one(
         "a renamed column is a new one",
         f"{_PLAN}.evolve:_alter",
-        "return Alter(old, change.table, column_renames(change.query), replaced_columns(change.query), certain)",
+        "return Alter(old, change.table, column_renames(change.query), replaced, certain, computed)",
         "return Alter(old, change.table, {})",
     ),
     one(

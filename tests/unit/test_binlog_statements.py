@@ -188,21 +188,23 @@ def test_names_that_readers_take_for_one_are_not_followed(sql: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("definition", "default"),
+    ("definition", "default", "computed"),
     [
-        ("VARCHAR(36) DEFAULT uuid()", None),
-        ("VARCHAR(36) DEFAULT (concat('a', 'b'))", None),
-        ("VARCHAR(99) DEFAULT CURRENT_USER", None),
-        ("VARCHAR(9) DEFAULT 'uuid()'", "uuid()"),
-        ("VARCHAR(9) DEFAULT 'a' 'b'", "ab"),
-        ("INT DEFAULT TRUE", "1"),
-        ("DATETIME DEFAULT NOW()", "CURRENT_TIMESTAMP"),
+        ("VARCHAR(36) DEFAULT uuid()", "uuid()", True),
+        ("VARCHAR(36) DEFAULT (concat('a', 'b'))", "concat('a', 'b')", True),
+        ("VARCHAR(99) DEFAULT CURRENT_USER", "CURRENT_USER", True),
+        ("VARCHAR(9) DEFAULT 'uuid()'", "uuid()", False),
+        ("VARCHAR(9) DEFAULT 'a' 'b'", "ab", False),
+        ("INT DEFAULT TRUE", "1", False),
+        ("DATETIME DEFAULT NOW()", "CURRENT_TIMESTAMP", False),
+        ("DATE DEFAULT (CURRENT_DATE)", "CURRENT_DATE", False),
+        ("TIMESTAMP NULL ON UPDATE CURRENT_TIMESTAMP", None, False),
     ],
 )
-def test_the_default_of_a_text_is_what_rows_get_or_none(definition: str, default: str | None) -> None:
+def test_defaults_that_the_server_computes(definition: str, default: str | None, computed: bool) -> None:
     sql = f"ALTER TABLE t ADD x {definition}"
     assert _followed(sql).tables["d", "t"].columns[-1].default == default
-    assert computed_columns(sql) == (("x",) if default is None else ())
+    assert computed_columns(sql) == ("x",) * computed
 
 
 def test_columns_whose_values_only_the_server_knows() -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Column, ColumnType, SchemaChange, Table
@@ -105,6 +106,31 @@ def test_old_rows_get_the_default_of_a_text_where_it_is_no_expression(literal: b
     found = evolution(LIVE, lake_columns(table, (), LakeOptions()), {}, literal_defaults=literal)
     assert [one.name for one in found.changes.add] == ["c"]
     assert [one.value for one in found.fills] == filled
+
+
+def test_what_the_server_made_in_old_rows_is_not_known() -> None:
+    made = replace(column("d", default=None), nullable=False, stored=True)
+    table = Table(
+        schema="s", name="a", columns=(column("id"), column("b"), column("C", "varchar", default="uuid()"), made)
+    )
+    wanted = lake_columns(table, (), LakeOptions())
+    found = evolution(LIVE, wanted, {}, computed=("C",))
+    assert not found.fills
+    assert found.inexact == (
+        "column `C`: rows from before it have NULL in place of its default, 'uuid()'",
+        "column `d`: rows from before it have NULL in place of what the server made",
+    )
+    assert [fill.value for fill in evolution(LIVE, wanted, {}).fills] == ["uuid()"], "by the text alone"
+    change = SchemaChange(
+        commit_ts=1,
+        query="ALTER TABLE a ADD C VARCHAR(36) DEFAULT uuid()",
+        kind="ALTER",
+        schema="s",
+        name="a",
+        table=table,
+    )
+    act = action(change)
+    assert isinstance(act, Alter) and act.computed == ("C",)
 
 
 def test_a_renamed_column_with_a_default_is_not_filled() -> None:

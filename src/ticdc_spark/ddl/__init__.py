@@ -4,6 +4,7 @@ For the protocols that carry only SQL (Open, canal-json), for schema files, and 
 (Simple: whether a column was renamed or replaced).
 """
 
+from ticdc_spark.ddl.defaults import is_moment
 from ticdc_spark.ddl.effect import (
     Altered,
     DdlEffect,
@@ -32,6 +33,7 @@ __all__ = [
     "computed_columns",
     "ddl_tables",
     "fold",
+    "is_moment",
     "parse_create",
     "replaced_columns",
     "unknown_part",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from ticdc_spark.ddl.defaults import default_value, is_expression
+from ticdc_spark.ddl.defaults import default_value, is_expression, is_moment
 from ticdc_spark.ddl.lex import Cursor
 from ticdc_spark.ddl.statements import ColumnDef, Position
 from ticdc_spark.model import Column, ColumnType
@@ -25,7 +25,6 @@ _BY_SIZE = {
     "blob": ((255, "tinyblob"), (65535, "blob"), (16777215, "mediumblob"), (4294967295, "longblob")),
 }
 _DECIMALS = ("decimal", "numeric", "dec", "fixed")
-_TEXTS = ("char", "varchar", "binary", "varbinary")
 _TO_BINARY = {
     "char": "binary",
     "varchar": "varbinary",
@@ -74,13 +73,11 @@ def column_def(cur: Cursor) -> ColumnDef:
     while not _column_ends(cur):
         _read_option(cur, options)
     kind = _column_type(type_name, size, elements, options)
-    # of a text, nothing else shows that it is an expression, and not what rows get
-    known = not options.computed or kind.name not in _TEXTS
     column = Column(
         name=name,
         type=kind,
         nullable=options.nullable is not False and not options.primary,
-        default=_stored(options.default, kind) if known else None,
+        default=_stored(options.default, kind),
         virtual=options.virtual,
         stored=options.stored,
     )
@@ -179,8 +176,9 @@ def _null(cur: Cursor, options: _Options) -> None:
 
 
 def _default(cur: Cursor, options: _Options) -> None:
-    options.computed = is_expression(cur)
+    expression = is_expression(cur)
     options.default = default_value(cur, options.type_name)
+    options.computed = expression and not is_moment(str(options.default))
 
 
 def _on(cur: Cursor, options: _Options) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from ticdc_spark.ddl.lex import Cursor
 
+_MOMENT = re.compile(r"(current_timestamp|now|localtime|localtimestamp|current_date|curdate)(\(\d*\))?", re.IGNORECASE)
 _NOW = ("current_timestamp", "now", "localtime", "localtimestamp")
 
 
@@ -37,11 +40,16 @@ def default_value(cur: Cursor, type_name: str = "") -> str | int | None:
 
 
 def is_expression(cur: Cursor) -> bool:
-    """Whether an expression comes after DEFAULT, other than CURRENT_TIMESTAMP; nothing is consumed."""
+    """Whether an expression comes after DEFAULT; nothing is consumed."""
     token = cur.peek()
     if token.kind == "word" and not token.text.startswith("_"):
-        return token.word not in (*_CONSTANTS, *_NOW)
+        return token.word not in _CONSTANTS
     return cur.opens()
+
+
+def is_moment(default: str) -> bool:
+    """Whether a default is the moment: CURRENT_TIMESTAMP, CURRENT_DATE and what is the same."""
+    return _MOMENT.fullmatch(default) is not None
 
 
 _CONSTANTS = {"null": None, "true": "1", "false": "0"}

@@ -60,7 +60,8 @@ def computed_columns(sql: str) -> tuple[str, ...]:
         return ()
     parts = statement.parts if isinstance(statement, AlterTable) else ()
     added = [part.definition for part in parts if isinstance(part, AddColumn)]
-    return tuple(one.column.name for one in added if one.computed or one.filled)
+    numbered = [one.filled and one.column.type.name != "timestamp" for one in added]
+    return tuple(one.column.name for one, number in zip(added, numbered, strict=True) if one.computed or number)
 
 
 def ddl_tables(sql: str, default_schema: str) -> tuple[tuple[TableName, ...], tuple[TableName, ...]]:

@@ -21,7 +21,7 @@ class ColumnDef(msgspec.Struct, frozen=True, kw_only=True):
     filled: bool = False
     """AUTO_INCREMENT, or a TIMESTAMP with ON UPDATE CURRENT_TIMESTAMP."""
     computed: bool = False
-    """The default is an expression; a text has none then."""
+    """The default is an expression, and not the moment."""
 
 
 class AddColumn(msgspec.Struct, frozen=True):

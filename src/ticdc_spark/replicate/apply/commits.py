@@ -50,6 +50,7 @@ def commits_of(
         session=batch.session_zone,
         local_defaults=batch.local_defaults(inferred=inferred),
         literal_defaults=inferred,
+        computed=act.computed,
     )
     commits = []
     if plan.changes:

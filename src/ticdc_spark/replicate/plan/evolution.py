@@ -1,10 +1,10 @@
 """Evolution: how a lake table gets from the columns that it has to those that the source's table has. Pure."""
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
+from ticdc_spark.ddl import is_moment
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.mysql import NO_CONSTANT, Ambiguous, default_value, fsp, utc_timestamp
 from ticdc_spark.replicate.plan.conversions import Conversion, conversion
@@ -46,7 +46,6 @@ class SessionZone(msgspec.Struct, frozen=True):
 
 
 _NO_SESSION = SessionZone(None)
-_MOMENT = re.compile(r"(current_timestamp|now|localtime|localtimestamp|current_date|curdate)(\(\d*\))?", re.IGNORECASE)
 
 
 class Evolution(msgspec.Struct, frozen=True):
@@ -71,6 +70,7 @@ def evolution(
     session: SessionZone = _NO_SESSION,
     local_defaults: bool = False,
     literal_defaults: bool = False,
+    computed: Collection[str] = (),
 ) -> Evolution:
     """Compare the live columns of a table (name to Spark type, in the lake's order) with the wanted ones.
 
@@ -78,7 +78,7 @@ def evolution(
     a live column that is not among them, or has another type there, is converted by its lake type alone.
     ``local_defaults``: the schema came from SQL, so a TIMESTAMP default is local time of ``session`` (Simple: UTC).
     ``literal_defaults``: it came from the schemas of rows, so a TEXT or BLOB may have any default; see
-    ``mysql.default_value``.
+    ``mysql.default_value``. ``computed``: the source's names of new columns whose values in old rows its server made.
 
     Raises: UsageError when such a default is needed for old rows and no zone is set.
     """
@@ -112,7 +112,8 @@ def evolution(
             promote.append(column)
         elif rewrite is not None:
             rewrites.append(rewrite)
-    found = (_fill(column, session, local_defaults, literal_defaults) for column in add)
+    unknown = {column.name for column in add if _is_unknown(column, literal_defaults, computed)}
+    found = (_fill(column, session, local_defaults, literal_defaults) for column in add if column.name not in unknown)
     fills = tuple(fill for fill in found if fill is not None)
     order = _order(live, wanted, dict(rename), drop)
     return Evolution(
@@ -121,7 +122,7 @@ def evolution(
         tuple(rewrites),
         (
             *(f"column `{one.column.source}`: {one.inexact}" for one in rewrites if one.inexact),
-            *(_unknown_default(column) for column in add if _is_unknown(column, literal_defaults)),
+            *(_unknown_default(column) for column in add if column.name in unknown),
         ),
         tuple(column.name for column in wanted),
     )
@@ -167,15 +168,19 @@ def _fill(column: LakeColumn, session: SessionZone, local_defaults: bool, litera
 def _is_moment(column: LakeColumn) -> bool:
     """Whether older rows get the moment of the DDL."""
     default = str(column.column.default)
-    return column.type.arrow in {"date", "local", "instant"} and _MOMENT.fullmatch(default) is not None
+    return column.type.arrow in {"date", "local", "instant"} and is_moment(default)
 
 
-def _is_unknown(column: LakeColumn, literal_defaults: bool) -> bool:
+def _is_unknown(column: LakeColumn, literal_defaults: bool, computed: Collection[str]) -> bool:
     """Whether only the source can tell what older rows have in a new column."""
+    if column.column.stored or column.source in computed:
+        return True
     return default_value(column.column, literal=literal_defaults) is NO_CONSTANT and not _is_moment(column)
 
 
 def _unknown_default(column: LakeColumn) -> str:
+    if column.column.default is None:
+        return f"column `{column.source}`: rows from before it have NULL in place of what the server made"
     default = f"{column.column.default}"[:80]
     return f"column `{column.source}`: rows from before it have NULL in place of its default, {default!r}"
 

@@ -9,7 +9,7 @@ from typing import TypeAlias, assert_never
 
 import msgspec
 
-from ticdc_spark.ddl import column_renames, replaced_columns
+from ticdc_spark.ddl import column_renames, computed_columns, replaced_columns
 from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.statements import (
     AlterTable,
@@ -73,6 +73,8 @@ class Alter(msgspec.Struct, frozen=True):
     """Columns that it drops and adds again under their name."""
     certain: bool = True
     """Whether the columns are known to be those of the source."""
+    computed: tuple[str, ...] = ()
+    """New columns with values of the server's in the rows that are there."""
 
 
 class Enter(msgspec.Struct, frozen=True):
@@ -181,7 +183,8 @@ def _alter(statement: RenameTables | AlterTable, change: SchemaChange) -> Action
         schema, name = statement.name if isinstance(statement, AlterTable) else statement.pairs[0][0]
         old = (schema or change.schema, name)
     certain = change.kind != UNCERTAIN
-    return Alter(old, change.table, column_renames(change.query), replaced_columns(change.query), certain)
+    replaced, computed = replaced_columns(change.query), computed_columns(change.query)
+    return Alter(old, change.table, column_renames(change.query), replaced, certain, computed)
 
 
 def names(act: Action, tables: Mapping[TableName, object]) -> tuple[TableName, ...]:
