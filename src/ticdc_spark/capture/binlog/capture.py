@@ -153,13 +153,13 @@ class BinlogCapture:
         return tso((int(server + time.monotonic() - ours) - 1) * 1000) - 1
 
     def _made(self, place: Place, facts: Facts) -> int:
-        """When the server made the file of ``place``, in seconds."""
+        """When the server made the file of ``place``, in seconds; 0: not known."""
         begin = Place(place.file, 4)
         dump = Dump(
             self._server, begin, self._server_id, mariadb=facts.mariadb, heartbeat=_RESOLVED_SECONDS, wait=False
         )
         try:
-            return next(event.timestamp for event in dump.events() if event.kind == Kind.FORMAT_DESCRIPTION)
+            return next((event.timestamp for event in dump.events() if event.kind == Kind.FORMAT_DESCRIPTION), 0)
         finally:
             dump.close()
 
