@@ -312,6 +312,15 @@ def test_check_and_status_say_what_is(broker: Broker, topic_name: str, tmp_path:
     assert f"shop.orders: topic {topic_name}, partition by" in checked
     assert topic_name not in broker.admin.list_topics(timeout=10).topics
     assert "it has not run" in output_of("--status")
+    refused = subprocess.run(
+        [*command, "--check", "--sink-uri", f"{uri}&replication-factor=3"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ,
+    )
+    assert refused.returncode == 1
+    assert f"(creating topic {topic_name!r} with 2 partitions, replication-factor 3)" in refused.stderr
     output_of()
     assert "not running" in output_of("--status")
 

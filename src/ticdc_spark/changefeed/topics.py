@@ -37,7 +37,7 @@ class Topics:
     """Looks topics up once each, and makes them."""
 
     def __init__(self, kafka: KafkaTarget, *, create: bool = True) -> None:
-        """``create``: whether missing topics are made; otherwise their facts are those that they would have."""
+        """``create``: whether missing topics are made; otherwise their creation is only validated by Kafka."""
         try:
             import confluent_kafka
             from confluent_kafka import admin
@@ -114,6 +114,7 @@ class Topics:
         least = int(broker.get("min.insync.replicas") or 1)
         self._check_replicas(topic, target.replication_factor, least, "replication-factor")
         if not self._create:
+            self._ask_for(topic, count, only_validate=True)
             return TopicFacts(count, count, self._limit(broker.get("message.max.bytes")))
         self._make(topic, count)
         config = self._config("TOPIC", topic)
@@ -148,15 +149,21 @@ class Topics:
         own = self._target.max_message_bytes
         return own if of_topic is None else min(own, int(of_topic) - _SPARE)
 
-    def _make(self, topic: str, count: int) -> None:
+    def _ask_for(self, topic: str, count: int, *, only_validate: bool = False) -> None:
+        """``only_validate``: the request is checked by Kafka, and nothing is made."""
         replicas = self._target.replication_factor
         new = self._module.NewTopic(topic, num_partitions=count, replication_factor=replicas)
+        options = {"operation_timeout": _WAIT, "validate_only": only_validate}
         try:
-            self._asked(lambda: self._admin.create_topics([new], operation_timeout=_WAIT)[topic].result(_WAIT))
+            self._asked(lambda: self._admin.create_topics([new], **options)[topic].result(_WAIT))
         except SinkFault as error:
             raise SinkFault(
                 f"{error} (creating topic {topic!r} with {count} partitions, replication-factor {replicas})"
             ) from error
+
+    def _make(self, topic: str, count: int) -> None:
+        self._ask_for(topic, count)
+        replicas = self._target.replication_factor
         deadline = time.monotonic() + _WAIT
         while time.monotonic() < deadline:
             found = self._list().get(topic)
