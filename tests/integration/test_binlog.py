@@ -266,6 +266,7 @@ def test_numbers_out_of_order_are_read_where_the_server_allows_them(server: Serv
     assert captured(server, follow(state, given[0])) == given[1:]
 
 
+@pytest.mark.mariadb  # MySQL logs when a transaction was really committed
 def test_a_time_that_is_to_come_is_warned_of(server: Server, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         after(

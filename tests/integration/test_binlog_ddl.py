@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pymysql
 import pytest
 
 from tests.integration.binlog_stream import Rows, after, captured, fold_rows, ops
@@ -186,6 +187,25 @@ def test_a_statement_that_is_not_followed_can_be_skipped(server: Server) -> None
         captured(server, state)
     skip = str(stopped.value).partition("write skip=")[2].split()[0]
     assert ops(captured(server, state, f"{server.uri}/?skip={skip}")) == [["insert 1"]]
+
+
+@pytest.mark.mariadb
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE OR REPLACE TABLE d.t (id INT, PRIMARY KEY (missing))",
+        "CREATE OR REPLACE TABLE d.t (id INT, UNIQUE (id(2)))",
+        "CREATE OR REPLACE TABLE d.t (id INT PRIMARY KEY) SELECT 1 AS id UNION ALL SELECT 1",
+        "DROP TABLE d.t, d.missing",
+    ],
+)
+def test_a_statement_that_failed_after_it_had_dropped_a_table(server: Server, statement: str) -> None:
+    server.execute("CREATE TABLE d.t (id INT PRIMARY KEY)")
+    state = BinlogCapture(server.uri).begin()
+    with pytest.raises(pymysql.err.MySQLError):
+        server.execute(statement)
+    server.execute("CREATE TABLE d.t (id INT PRIMARY KEY, v INT)", "INSERT INTO d.t VALUES (1, 2)")
+    assert ops(captured(server, state)) == [["drop table t"], ["create table t"], ["insert 1"]]
 
 
 @pytest.mark.mariadb

@@ -114,7 +114,7 @@ KEYS = {
 }
 
 
-@pytest.mark.parametrize("kind", KEYS)
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=[pytest.mark.mariadb] * (kind == "UUID")) for kind in KEYS])
 @pytest.mark.parametrize("pair", [False, True], ids=["alone", "in a pair"])
 def test_ranges_of_keys_miss_nothing_and_have_nothing_twice(server: Server, kind: str, pair: bool) -> None:
     key, value = ("k, n" if pair else "k"), KEYS[kind].replace("{n}", "seq")

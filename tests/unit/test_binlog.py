@@ -108,11 +108,11 @@ def test_positions_are_text_and_others_are_refused() -> None:
 def test_queries_of_both_servers() -> None:
     status = b"\0" + bytes(4) + b"\1" + struct.pack("<Q", ANSI_QUOTES) + b"\6\3std" + b"\x0c\1d\0"
     status += b"\4" + struct.pack("<HHH", 8, 8, 45) + b"\5\6SYSTEM" + b"\x08" + struct.pack("<H", 63)
-    body = struct.pack("<IIBHH", 1, 0, 1, 0, len(status)) + status + b"d\0" + "DROP TABLE é".encode("latin1")
-    assert query(event(2, body)) == ("d", "DROP TABLE é".encode("latin1"), 8, 63, ANSI_QUOTES)
+    body = struct.pack("<IIBHH", 1, 0, 1, 1051, len(status)) + status + b"d\0" + "DROP TABLE é".encode("latin1")
+    assert query(event(2, body)) == ("d", "DROP TABLE é".encode("latin1"), 8, 63, ANSI_QUOTES, 1051)
     # an unknown variable ends what is understood
     unknown = struct.pack("<IIBHH", 1, 0, 0, 0, 4) + b"\xf0\4\1\1" + b"\0BEGIN"
-    assert query(event(2, unknown)) == ("", b"BEGIN", None, None, 0)
+    assert query(event(2, unknown)) == ("", b"BEGIN", None, None, 0, 0)
     packed = b"\x82\0\5" + zlib.compress(b"BEGIN")
     assert query(event(165, struct.pack("<IIBHH", 1, 0, 0, 0, 0) + b"\0" + packed)).sql == b"BEGIN"
 

@@ -129,6 +129,38 @@ def test_convert_to_binary_makes_bytes() -> None:
     assert columns_of(after["d", "t"]) == ["a binary(3)", "b blob", "c int(11)"]
 
 
+ALTERED = "CREATE TABLE t (id INT PRIMARY KEY, a INT, b TEXT, c DATE, KEY ka (a), UNIQUE kb (b(3)))"
+
+
+@pytest.mark.parametrize(
+    ("parts", "columns", "keys"),
+    [
+        ("RENAME COLUMN a TO b, RENAME COLUMN b TO a", "id int, b int, a text, c date", "PRIMARY(id) ka(b) kb(a)"),
+        (
+            "CHANGE a b INT, CHANGE b c TEXT, CHANGE c a DATE",
+            "id int, b int, c text, a date",
+            "PRIMARY(id) ka(b) kb(c)",
+        ),
+        ("RENAME COLUMN a TO b, RENAME COLUMN b TO x", "id int, b int, x text, c date", "PRIMARY(id) ka(b) kb(x)"),
+        ("RENAME COLUMN a TO b, DROP b", "id int, b int, c date", "PRIMARY(id) ka(b)"),
+        ("ADD a TEXT FIRST, DROP a", "a text, id int, b text, c date", "PRIMARY(id) ka(a) kb(b)"),
+        ("RENAME COLUMN a TO x, ADD a DATE", "id int, x int, b text, c date, a date", "PRIMARY(id) ka(x) kb(b)"),
+        ("ADD a DATE FIRST, RENAME COLUMN a TO x", "a date, id int, x int, b text, c date", "PRIMARY(id) ka(a) kb(b)"),
+        ("ADD x INT AFTER z, RENAME COLUMN a TO z", "id int, z int, x int, b text, c date", "PRIMARY(id) ka(z) kb(b)"),
+        ("RENAME INDEX ka TO kb, RENAME INDEX kb TO ka", "id int, a int, b text, c date", "PRIMARY(id) ka(b) kb(a)"),
+        ("ADD INDEX ka (c), DROP INDEX ka", "id int, a int, b text, c date", "PRIMARY(id) ka(c) kb(b)"),
+        ("ADD PRIMARY KEY (c), DROP PRIMARY KEY", "id int, a int, b text, c date", "PRIMARY(c) ka(a) kb(b)"),
+        ("ADD UNIQUE (x), ADD x INT", "id int, a int, b text, c date, x int", "PRIMARY(id) ka(a) kb(b) x(x)"),
+        ("DROP a, ADD IF NOT EXISTS a INT", "id int, b text, c date", "PRIMARY(id) kb(b)"),
+        ("ADD IF NOT EXISTS c INT UNIQUE", "id int, a int, b text, c date", "PRIMARY(id) c(c) ka(a) kb(b)"),
+    ],
+)
+def test_parts_of_an_alter_name_what_was_there_before_it(parts: str, columns: str, keys: str) -> None:
+    table = tables_after(ALTERED, f"ALTER TABLE t {parts}")["d", "t"]
+    assert ", ".join(f"{c.name} {c.type.name}" for c in table.columns) == columns
+    assert " ".join(sorted(f"{i.name}({','.join(i.columns)})" for i in table.indexes)) == keys
+
+
 @pytest.mark.parametrize(
     ("sql", "attributes"),
     [

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -43,7 +42,8 @@ def build_table(
     for index in indexes:  # a table's own keys come before those of its columns
         building.add_index(index)
     for column in columns:
-        building.add_keys(column)
+        for index in keys_of(column):
+            building.add_index(index)
     return building.table()
 
 
@@ -78,14 +78,35 @@ class Building:
         changed = replace(self._before, columns=tuple(self.columns), indexes=indexes)
         return changed if changed == self._before else replace(changed, version=None)
 
-    def apply(self, part: Alteration) -> None:
-        """Apply one part of an ALTER TABLE; parts that change no schema do nothing.
+    def apply(self, parts: Sequence[Alteration]) -> None:
+        """Apply the parts of an ALTER TABLE; those that change no schema do nothing.
 
-        Raises: MessageError if it names a column or index that is not there.
+        As the servers do it, whatever the order of the parts: what is dropped, changed or renamed has the name that it
+        had before the statement, and what is added, or stands in AFTER or in a key, the one that it has behind it.
+        Raises: MessageError if one names a column or index that is not there.
         """
-        change = _CHANGES.get(type(part))
-        if change is not None:
-            change(self, part)
+        keys = {index.name.lower() for index in self.indexes}
+        self._drop_indexes(parts)
+        old = {column.name.lower() for column in self.columns}
+        after = self._old_columns(parts)
+        for part in parts:
+            if isinstance(part, AddColumn) and not (part.if_not_exists and part.definition.column.name.lower() in old):
+                self._add_column(part)
+            elif isinstance(part, ChangeColumn) and part.position is not None and part.old.lower() in after:
+                self._place(self.columns.pop(self._at(after[part.old.lower()])), part.position)
+        self._old_indexes(after)
+        for part in parts:
+            if isinstance(part, Charset):
+                self._convert(part)
+            elif isinstance(part, SetDefault) and not (part.name.lower() in after or self._lacks(part)):
+                self._set_default(part, self._at(part.name))
+        for part in parts:
+            if isinstance(part, AddIndex):
+                self._add_keys([part.index], keys if part.if_not_exists else ())
+            elif isinstance(part, AddColumn | ChangeColumn) and self._has(part.definition.column.name):
+                # MariaDB adds the key even where IF leaves the column as it is
+                conditional = part.if_not_exists if isinstance(part, AddColumn) else part.if_exists
+                self._add_keys(keys_of(part.definition), keys if conditional else ())
 
     def complete(self, definition: ColumnDef) -> Column:
         """A column with the charset of its table where it names none."""
@@ -96,14 +117,6 @@ class Building:
         own = column.type.charset is not None and column.type.charset != self._charset.charset
         collate = column.type.collate or (None if own else self._charset.collate) or _collate(charset)
         return replace(column, type=to_binary(replace(column.type, charset=charset, collate=collate)))
-
-    def add_keys(self, definition: ColumnDef) -> None:
-        """The keys that a column declares for itself."""
-        name = (definition.column.name,)
-        if definition.primary:
-            self.add_index(Index(name="PRIMARY", unique=True, primary=True, nullable=False, columns=name))
-        if definition.unique:
-            self.add_index(Index(name="", unique=True, primary=False, nullable=True, columns=name))
 
     def add_index(self, index: Index) -> None:
         """Add a key, named after its first column if it has no name; columns of a primary key become NOT NULL."""
@@ -126,7 +139,10 @@ class Building:
         for at, column in enumerate(self.columns):
             if column.name.lower() == name.lower():
                 return at
-        raise MessageError(f"DDL: `{self._before.schema}`.`{self._before.name}` has no column `{name}`")
+        raise self._missing(name)
+
+    def _missing(self, name: str) -> MessageError:
+        return MessageError(f"DDL: `{self._before.schema}`.`{self._before.name}` has no column `{name}`")
 
     def _has(self, name: str) -> bool:
         return any(column.name.lower() == name.lower() for column in self.columns)
@@ -142,20 +158,49 @@ class Building:
                 return
             raise MessageError(f"DDL: column `{part.definition.column.name}` is there already")
         self._place(self.complete(part.definition), part.position)
-        self.add_keys(part.definition)
 
-    def _drop_column(self, part: DropColumn) -> None:
-        if part.if_exists and not self._has(part.name):
-            return
-        name = self.columns.pop(self._at(part.name)).name
-        left = [replace(i, columns=tuple(c for c in i.columns if c != name)) for i in self.indexes]
-        self.indexes = [index for index in left if index.columns]
+    def _old_columns(self, parts: Sequence[Alteration]) -> dict[str, str]:
+        """Drop, change and rename columns where they stand; gives the names of those that are left, by their old
+        names in small letters.
+        """
+        old = [column.name for column in self.columns]
+        gone: set[int] = set()
+        for part in parts:
+            if isinstance(part, DropColumn | RenameColumn | ChangeColumn | SetDefault):
+                name = part.name if isinstance(part, DropColumn | SetDefault) else part.old
+                at = next((at for at, one in enumerate(old) if one.lower() == name.lower()), None)
+                if at is None:
+                    if not part.if_exists and not isinstance(part, SetDefault):
+                        raise self._missing(name)
+                elif isinstance(part, DropColumn):
+                    gone.add(at)
+                elif isinstance(part, RenameColumn):
+                    self.columns[at] = replace(self.columns[at], name=part.new)
+                elif isinstance(part, ChangeColumn):
+                    self.columns[at] = self._changed(self.columns[at], part)
+                else:
+                    self._set_default(part, at)
+        left = {name: self.columns[at].name for at, name in enumerate(old) if at not in gone}
+        self.columns = [column for at, column in enumerate(self.columns) if at not in gone]
+        return {name.lower(): new for name, new in left.items()}
 
-    def _change_column(self, part: ChangeColumn) -> None:
-        if part.if_exists and not self._has(part.old):
-            return
-        at = self._at(part.old)
-        old = self.columns[at]
+    def _old_indexes(self, after: Mapping[str, str]) -> None:
+        """Keys that are left follow their columns; one that takes the name of a dropped column takes its place in them.
+
+        A server looks for the name that is in a key among the columns in their order: of one that was there it compares
+        the old name, of an added one its own.
+        """
+        before = {new.lower(): old for old, new in after.items()}
+        named: dict[str, str] = {}
+        for column in self.columns:
+            named.setdefault(before.get(column.name.lower(), column.name.lower()), column.name)
+        old, self.indexes = self.indexes, []
+        for index in old:
+            kept = tuple(one if one[0] == "(" else named.get(one.lower(), "") for one in index.columns)
+            if any(kept):
+                self.add_index(replace(index, columns=tuple(filter(None, kept))))
+
+    def _changed(self, old: Column, part: ChangeColumn) -> Column:
         definition = part.definition
         kind = definition.column.type
         if kind.charset is None and old.type.name in WITH_CHARSET:
@@ -164,50 +209,31 @@ class Building:
         new = self.complete(definition)
         if any(index.primary and old.name in index.columns for index in self.indexes):
             new = replace(new, nullable=False)
-        self.columns[at] = new
-        self._rename_in_indexes(old.name, new.name)
-        if part.position is not None:
-            self._place(self.columns.pop(at), part.position)
-        self.add_keys(definition)
+        return new
 
-    def _rename_column(self, part: RenameColumn) -> None:
-        if part.if_exists and not self._has(part.old):
-            return
-        at = self._at(part.old)
-        self._rename_in_indexes(self.columns[at].name, part.new)
-        self.columns[at] = replace(self.columns[at], name=part.new)
-
-    def _rename_in_indexes(self, old: str, new: str) -> None:
-        self.indexes = [
-            replace(index, columns=tuple(new if name == old else name for name in index.columns))
-            for index in self.indexes
-        ]
-
-    def _set_default(self, part: SetDefault) -> None:
-        if part.if_exists and not self._has(part.name):
-            return
-        at = self._at(part.name)
+    def _set_default(self, part: SetDefault, at: int) -> None:
         default = part.default
         if self.columns[at].type.name == "bit" and isinstance(default, str) and default.isdigit():
             default = int(default)
         self.columns[at] = replace(self.columns[at], default=default)
 
-    def _add_index(self, part: AddIndex) -> None:
-        name = part.index.name.lower()
-        if part.if_not_exists and name and any(index.name.lower() == name for index in self.indexes):
-            return
-        self.add_index(part.index)
+    def _lacks(self, part: SetDefault) -> bool:
+        return part.if_exists and not self._has(part.name)
 
-    def _drop_index(self, part: DropIndex) -> None:
-        if part.name:
-            gone = [i for i in self.indexes if i.name.lower() == part.name.lower() and (i.unique or not part.unique)]
-            self.indexes = [index for index in self.indexes if index not in gone]
-        else:
-            self.indexes = [index for index in self.indexes if not index.primary]
+    def _add_keys(self, indexes: Sequence[Index], there: Collection[str]) -> None:
+        """``there``: the names before the statement, under which none is added."""
+        for index in indexes:
+            if (index.name or index.columns[0]).lower() not in there:
+                self.add_index(index)
 
-    def _rename_index(self, part: RenameIndex) -> None:
+    def _drop_indexes(self, parts: Sequence[Alteration]) -> None:
+        """Drop and rename them."""
+        drops = [part for part in parts if isinstance(part, DropIndex)]
+        new = {part.old.lower(): part.new for part in parts if isinstance(part, RenameIndex)}
         self.indexes = [
-            replace(index, name=part.new) if index.name.lower() == part.old.lower() else index for index in self.indexes
+            replace(index, name=new.get(index.name.lower(), index.name))
+            for index in self.indexes
+            if not any(_is_meant(index, drop) for drop in drops)
         ]
 
     def _convert(self, part: Charset) -> None:
@@ -221,17 +247,18 @@ class Building:
                 self.columns[at] = replace(column, type=kind)
 
 
-_CHANGES: dict[type, Callable[[Building, Any], None]] = {
-    AddColumn: Building._add_column,
-    DropColumn: Building._drop_column,
-    ChangeColumn: Building._change_column,
-    RenameColumn: Building._rename_column,
-    SetDefault: Building._set_default,
-    AddIndex: Building._add_index,
-    DropIndex: Building._drop_index,
-    RenameIndex: Building._rename_index,
-    Charset: Building._convert,
-}
+def keys_of(definition: ColumnDef) -> list[Index]:
+    """The keys that a column declares for itself."""
+    name = definition.column.name
+    primary = Index(name="PRIMARY", unique=True, primary=True, nullable=False, columns=(name,))
+    unique = Index(name="", unique=True, primary=False, nullable=True, columns=(name,))
+    return [primary] * definition.primary + [unique] * definition.unique
+
+
+def _is_meant(index: Index, drop: DropIndex) -> bool:
+    if not drop.name:
+        return index.primary
+    return index.name.lower() == drop.name.lower() and (index.unique or not drop.unique)
 
 
 def _charset_of_collate(charset: Charset) -> str:

@@ -255,8 +255,8 @@ class _Known:
         name = (before.schema, before.name)
         renamed: TableName | None = None
         moved = []
+        building.apply(statement.parts)
         for part in statement.parts:
-            building.apply(part)
             if isinstance(part, RenameTo):
                 renamed = self._full(part.new)
             elif isinstance(part, MoveRows):

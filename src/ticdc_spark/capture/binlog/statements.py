@@ -57,6 +57,8 @@ def follow_ddl(step: int, tables: Tables, found: Query, sql: str, *, charset: Ch
         return Step((), tables)
     if replaces:
         text = replaces[1] + text[replaces.end() :]
+        if found.error:
+            return _only_dropped(step, tables, text, schema, facts)
     effect = apply_ddl(tables, schema, text, charset=charset, backslash="escape", case=facts.names)
     if effect.unsupported:
         raise Unfollowed(effect.unsupported)
@@ -73,7 +75,23 @@ def follow_ddl(step: int, tables: Tables, found: Query, sql: str, *, charset: Ch
         query = text if replaces or sql_mode & (ANSI_QUOTES | NO_BACKSLASH_ESCAPES) else sql
     changes = _changes(effect, tables, schema, query, text, facts)
     after = {name: presented(table, mariadb=facts.mariadb) for name, table in fold(tables, effect).items()}
+    if found.error and (changes or after != tables):
+        raise Unfollowed(f"it failed with error {found.error} after it had changed something")
     return Step(changes, after)
+
+
+def _only_dropped(step: int, tables: Tables, sql: str, schema: str, facts: Facts) -> Step:
+    """What is left of a CREATE OR REPLACE that failed: MariaDB drops the old table first, and logs the statement."""
+    if step:
+        return Step((), tables)
+    try:
+        named, case = ddl_tables(sql, schema)[1], facts.names
+    except MessageError:
+        named, case = _one_table(sql, schema), facts.names
+    gone = tuple(name for name in tables if any(_comparable(name, case) == _comparable(one, case) for one in named))
+    effect = DdlEffect(kind="drop table", dropped=gone)
+    query = "".join(f"DROP TABLE {_full(name)}" for name in gone)
+    return Step(_changes(effect, tables, schema, query, query, facts), fold(tables, effect))
 
 
 def _comparable(name: TableName, case: NameCase) -> TableName:

@@ -126,6 +126,8 @@ class Query(NamedTuple):
     database_charset: int | None
     """Collation id that the default database has."""
     sql_mode: int
+    error: int = 0
+    """With which it failed, after it had changed something; 0: it did not fail."""
 
 
 ANSI_QUOTES, NO_BACKSLASH_ESCAPES = 1 << 2, 1 << 20
@@ -144,7 +146,7 @@ def query(event: Event) -> Query:
     if event.kind == Kind.QUERY_COMPRESSED:
         sql = inflate(sql)
     mode, client, database = _status(status)
-    return Query(schema, sql, client, database, mode)
+    return Query(schema, sql, client, database, mode, uint(body, 9, 2))
 
 
 def _status(status: bytes) -> tuple[int, int | None, int | None]:
