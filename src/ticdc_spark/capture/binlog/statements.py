@@ -128,6 +128,7 @@ def check_letters(step: Step, tables: Tables, wanted: Callable[[str, str], bool]
             raise Unfollowed(f"readers take {_full(same[0])}, which is captured, for the same by its name")
 
 
+_RENAME = re.compile(r"(?i)\A\s*rename\s+tables?\b")
 _NAME = r"(`(?:[^`]|``)+`|[\w$]+)"
 _ONE_TABLE = re.compile(
     r"(?is)\A\s*(?:create(?:\s+or\s+replace)?|alter(?:\s+online)?(?:\s+ignore)?)\s+table\s+"
@@ -140,6 +141,7 @@ def without_unwanted(
 ) -> dict[TableName, Table] | None:
     """The tables after a DDL that cannot be followed, where it names only tables that are not ``wanted``: without them.
 
+    The same tables where it gives other names to what is wanted and no table: views, sequences.
     ``None``: it concerns others, or that cannot be seen.
     """
     text = plain_sql(sql, found.sql_mode)
@@ -147,6 +149,9 @@ def without_unwanted(
         before, after = ddl_tables(text, found.schema)
     except MessageError:
         before, after = _one_table(text, found.schema), ()
+    known = {_comparable(name, case) for name in tables}
+    if _RENAME.match(text) and all(wanted(*name) and _comparable(name, case) not in known for name in before):
+        return dict(tables)
     named = {(one.lower(), two.lower()) if case == "lower" else (one, two) for one, two in (*before, *after)}
     if not named or any(wanted(*name) for name in named):
         return None
