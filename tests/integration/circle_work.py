@@ -154,6 +154,8 @@ class CircleWorker:
                 f"ALTER TABLE {table} MODIFY {name} {kind}",
                 f"ALTER TABLE {table} CHANGE {name} {renamed} {kind}",
                 f"ALTER TABLE {table} RENAME COLUMN {name} TO {renamed}",
+                f"ALTER TABLE {table} RENAME COLUMN {name} TO {renamed}, RENAME COLUMN {renamed} TO {name}",
+                f"ALTER TABLE {table} ADD INDEX ({name}), ADD COLUMN {name} {kind} {first}",
                 f"ALTER TABLE {table} ALTER COLUMN {name} SET DEFAULT {family.default}, COMMENT 'x'",
                 f"ALTER TABLE {table} ADD INDEX i_{name} ({name})",
                 f"CREATE INDEX i_{name} ON {table} (id, {name})",

@@ -270,3 +270,38 @@ def test_a_column_that_one_alter_drops_and_adds_again_marks_the_table(protocol: 
     shop.run()
     assert shop.condition("t") == "diverged"
     assert "dropped and added by one ALTER" in shop.status("t").detail
+
+
+EXCHANGES = {
+    "RENAME COLUMN v TO n, RENAME COLUMN n TO v": (("id", "n", "v"), [(1, "a", 5), (2, "b", 6)]),
+    "CHANGE v n VARCHAR(9), CHANGE n v BIGINT": (("id", "n", "v"), [(1, "a", 5), (2, "b", 6)]),
+    "CHANGE v n VARCHAR(9) AFTER v, CHANGE n v BIGINT": (("id", "v", "n"), [(1, 5, "a"), (2, 6, "b")]),
+    "CHANGE v n TEXT, CHANGE n v VARCHAR(20)": (("id", "n", "v"), [(1, "a", "5"), (2, "b", "6")]),
+    "RENAME COLUMN v TO w, RENAME COLUMN n TO v": (("id", "w", "v"), [(1, "a", 5), (2, "b", 6)]),
+    "RENAME COLUMN v TO n, DROP COLUMN n": (("id", "n"), [(1, "a"), (2, "b")]),
+    "RENAME COLUMN v TO w, ADD COLUMN v INT DEFAULT 3": (("id", "w", "n", "v"), [(1, "a", 5, 3), (2, "b", 6, 3)]),
+}
+
+
+@pytest.mark.parametrize("protocol", ["simple", "open"])
+@pytest.mark.parametrize("parts", EXCHANGES)
+def test_columns_that_exchange_their_names_in_one_statement(protocol: str, parts: str) -> None:
+    columns, rows = EXCHANGES[parts]
+
+    def story() -> Shop:
+        create = "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9), n INT)"
+        shop = Shop(protocol, schema_sql=f"USE `shop`;\n{create};\n")
+        shop.sql(create)
+        shop.insert("t", id="1", v="a", n="5")
+        shop.sql(f"ALTER TABLE t {parts}")
+        two = {name: str(value) for name, value in zip(columns, rows[1], strict=True)}
+        shop.insert("t", **two)
+        shop.watermark()
+        return shop
+
+    def judge(shop: Shop) -> None:
+        assert shop.columns("t") == columns
+        assert shop.rows("t") == rows
+        assert shop.condition("t") == "clean"
+
+    assert after_every_death(story, judge, 2) >= 6
