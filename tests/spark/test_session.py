@@ -79,9 +79,11 @@ def test_an_option_that_is_not_sparks_is_refused() -> None:
 
 
 def test_jars_are_resolved_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The shared session has fetched them; from then on no JVM is started for it and no repository read."""
+    """Once a set of packages has been fetched, no JVM is started for it and no repository read."""
+    first = jars.resolve_jars(coordinates("iceberg", "sqlite", "kafka"), QUICK)
     monkeypatch.setattr(jars, "launch_gateway", lambda *_: pytest.fail("resolved again"))
     found = jars.resolve_jars(coordinates("iceberg", "sqlite", "kafka"), QUICK)
+    assert found == first
     assert any("kafka-clients" in jar for jar in found) and all(Path(jar).is_file() for jar in found)
     assert not any("hadoop-client-api" in jar for jar in found), "Spark has its own"
     assert jars.resolve_jars(coordinates("sqlite", "kafka", "iceberg"), QUICK) == found
