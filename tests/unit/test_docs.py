@@ -10,6 +10,7 @@ import pytest
 from tests.unit.test_job_file import JOB, KAFKA, SINK, load
 from ticdc_spark.config.load import FilesSource, IcebergConfig, JobKeys, KafkaSource, SchemaFiles
 from ticdc_spark.config.toml import Section
+from ticdc_spark.spark.session.session import coordinates
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 JOB_FILE = (DOCS / "job-file.md").read_text(encoding="utf-8")
@@ -108,3 +109,19 @@ def test_links_between_the_pages_lead_somewhere() -> None:
             headings = re.findall(r"^#+ (.+)$", other.read_text(encoding="utf-8"), re.MULTILINE)
             anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
             assert not anchor or anchor in anchors, f"{page.name}: {target}#{anchor}"
+
+
+def test_the_maven_coordinates_in_the_pages_are_those_of_the_spark_that_is_installed() -> None:
+    ours = {each.rpartition(":")[0]: each for each in coordinates("iceberg", "sqlite", "kafka")}
+    iceberg = ours[next(name for name in ours if "iceberg-spark-runtime" in name)].rpartition(":")[2]
+    pages = [DOCS.parent / "README.md", *DOCS.glob("*.md")]
+    named = [
+        each for page in pages for each in re.findall(r"(?:org\.[\w.]+):[\w.-]+:[\d.]+\d", page.read_text("utf-8"))
+    ]
+    assert any("iceberg-spark-runtime" in each for each in named)
+    for each in named:
+        group_and_name, _, version = each.rpartition(":")
+        if group_and_name in ours:
+            assert each == ours[group_and_name]
+        else:
+            assert (group_and_name, version) == ("org.apache.iceberg:iceberg-aws-bundle", iceberg), each

@@ -30,10 +30,8 @@ class KafkaProducer:
 
     def __init__(self, kafka: KafkaTarget) -> None:
         """Connects to nothing yet. Raises: UsageError for options that librdkafka does not take."""
-        try:
-            import confluent_kafka
-        except ModuleNotFoundError as error:
-            raise UsageError("a changefeed needs the Kafka client: pip install 'ticdc-spark[changefeed]'") from error
+        import confluent_kafka  # it takes a moment, and most commands do not need it
+
         self._kafka: Any = confluent_kafka
         self._where = ",".join(kafka.servers)
         self._failed: Any = None

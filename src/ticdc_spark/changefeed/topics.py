@@ -38,11 +38,9 @@ class Topics:
 
     def __init__(self, kafka: KafkaTarget, *, create: bool = True) -> None:
         """``create``: whether missing topics are made; otherwise their creation is only validated by Kafka."""
-        try:
-            import confluent_kafka
-            from confluent_kafka import admin
-        except ModuleNotFoundError as error:
-            raise UsageError("a changefeed needs the Kafka client: pip install 'ticdc-spark[changefeed]'") from error
+        import confluent_kafka  # it takes a moment, and most commands do not need it
+        from confluent_kafka import admin
+
         self._target = kafka
         self._create = create
         self._where = ",".join(kafka.servers)

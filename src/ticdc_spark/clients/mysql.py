@@ -1,6 +1,6 @@
 """A connection to a MySQL-compatible database, whose values stay the text or bytes that the server sends.
 
-It speaks MySQL's protocol through PyMySQL (the extra ``mysql``).
+It speaks MySQL's protocol through PyMySQL.
 """
 
 from __future__ import annotations
@@ -39,11 +39,9 @@ def connection_options(uri: str) -> dict[str, Any]:
 
 
 def driver() -> Any:
-    """PyMySQL. Raises: UsageError where it is not installed"""
-    try:
-        import pymysql
-    except ImportError as error:
-        raise UsageError("a database is read with PyMySQL: pip install 'ticdc-spark[mysql]'") from error
+    """PyMySQL, imported when the first connection needs it."""
+    import pymysql
+
     return pymysql
 
 

@@ -1,6 +1,6 @@
 """A Confluent schema registry, through confluent-kafka's client: schemas by id, and registering them.
 
-Needs this package's extra ``kafka``; nothing else imports this module before a registry is used.
+Nothing else imports this module before a registry is used: its HTTP client takes a moment.
 
 What the registry answers about a schema is data: an unknown id is a KeyError, a refused schema is IncompatibleSchema.
 Everything else (down, TLS, wrong password, not a registry at all) is RegistryFault, so that a broken registry never

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from ticdc_spark.errors import RegistryFault, UsageError
+from ticdc_spark.errors import RegistryFault
 
 if TYPE_CHECKING:
     from ticdc_spark.clients.registry import SchemaRegistry
@@ -86,13 +86,10 @@ def open_registry(
 ) -> RegistryFile | SchemaRegistry:
     """The registry at ``file:PATH`` or a URL. ``options``: the client's. ``create``: a file may be made.
 
-    Raises: UsageError for a URL or an option that the client does not take, or where it is not installed; RegistryFault
-    for a file.
+    Raises: UsageError for a URL or an option that the client does not take; RegistryFault for a file.
     """
     if where.startswith(PREFIX):
         return RegistryFile(Path(where.removeprefix(PREFIX)), create=create)
-    try:
-        from ticdc_spark.clients.registry import SchemaRegistry
-    except ModuleNotFoundError as error:
-        raise UsageError("a schema registry needs its client: pip install 'ticdc-spark[kafka]'") from error
+    from ticdc_spark.clients.registry import SchemaRegistry  # its HTTP client takes a moment to import
+
     return SchemaRegistry(where, options)

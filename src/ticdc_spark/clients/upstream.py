@@ -1,6 +1,6 @@
 """Rows of the upstream database, by their keys: TiDB as of a commit ts, MySQL and MariaDB as they are now.
 
-It speaks MySQL's protocol through PyMySQL (the extra ``mysql``). Values come in their canonical form.
+It speaks MySQL's protocol through PyMySQL. Values come in their canonical form.
 """
 
 from __future__ import annotations

@@ -36,10 +36,8 @@ class TopicReader:
 
         Raises: UsageError naming the option that it does not take.
         """
-        try:
-            import confluent_kafka
-        except ModuleNotFoundError as error:
-            raise UsageError("reading topics needs the Kafka client: pip install 'ticdc-spark[kafka]'") from error
+        import confluent_kafka  # it takes a moment, and most commands do not need it
+
         self._kafka: Any = confluent_kafka
         self._servers = servers
         settings: dict[str, Any] = {

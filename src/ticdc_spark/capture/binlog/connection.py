@@ -1,4 +1,4 @@
-"""Connections to the server, by PyMySQL (the extra ``mysql``), and its errors wrapped."""
+"""Connections to the server, by PyMySQL, and its errors wrapped."""
 
 from __future__ import annotations
 
@@ -21,14 +21,9 @@ _DENIED = {1044, 1045, 1142, 1227, 1698}
 
 
 def pymysql() -> Any:
-    """The library.
+    """The library, imported when the first connection needs it."""
+    import pymysql as library
 
-    Raises: UsageError without it.
-    """
-    try:
-        import pymysql as library
-    except ImportError as error:
-        raise UsageError("a database is read with PyMySQL: pip install 'ticdc-spark[mysql]'") from error
     return library
 
 

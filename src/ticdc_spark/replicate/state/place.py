@@ -70,7 +70,7 @@ def open_place(state: Path | StateUri) -> Place:
 def need_obstore(state: StateUri) -> None:
     """Raises: UsageError"""
     if find_spec("obstore") is None:
-        raise UsageError(f"[job] state: {state} needs obstore: pip install 'ticdc-spark[object-store]'")
+        raise UsageError(f"[job] state: {state} needs the package obstore: pip install obstore")
 
 
 __all__ = ["FolderPlace", "Place", "need_obstore", "open_place"]

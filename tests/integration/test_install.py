@@ -1,0 +1,97 @@
+"""What pip makes of a wheel and of an sdist, each alone in an empty environment: commands that run."""
+
+import json
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+from tests.kafka_broker import Broker
+from tests.reference.workloads import FAULTS, messages_of, rows_of, truth_of
+from ticdc_spark.cli import main
+from ticdc_spark.workload import write_topic
+
+ROOT = Path(__file__).parents[2]
+MESSAGES = messages_of(FAULTS)
+COMMANDS = sorted(main.commands)
+HELP = """
+from ticdc_spark.cli import main
+for command in main.commands:
+    main([command, "--help"], prog_name="ticdc-spark", standalone_mode=False)
+"""
+READ = """
+import json, sys
+from ticdc_spark import consistent
+lake = consistent(sys.argv[1])
+print(json.dumps({".".join(name): table.count() for name, table in lake.tables.items()}))
+"""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the wheel and the sdist of this checkout."""
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-t", "sdist", "-d", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    return folder
+
+
+class Installed:
+    """An environment with nothing but this package and what pip installs with it."""
+
+    def __init__(self, folder: Path, package: Path) -> None:
+        venv.create(folder, with_pip=True, symlinks=True)
+        self._bin = folder / "bin"
+        # A warning of one of these variables, or a module on a path of theirs, is not what a user has.
+        ours = ("PYTHONPATH", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_HOME", "VIRTUAL_ENV")
+        self._environment = {name: value for name, value in os.environ.items() if name not in ours}
+        self.run("python", "-m", "pip", "--quiet", "install", str(package))
+
+    def run(self, command: str, *arguments: str, code: int = 0) -> str:
+        """Run a command of the environment and return what it prints."""
+        done = subprocess.run(
+            [self._bin / command, *arguments],
+            env=self._environment,
+            cwd=self._bin.parent,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == code, f"{command} {arguments}: {done.stdout}\n{done.stderr}"
+        return done.stdout
+
+
+def test_a_wheel_alone_runs_every_command_and_a_job_on_files(built: Path, tmp_path: Path) -> None:
+    (package,) = built.glob("*.whl")
+    write_topic(MESSAGES, tmp_path / "topic", "jsonl")
+    try_all(Installed(tmp_path / "environment", package), tmp_path, 'kind = "files"\npath = "topic"')
+
+
+def test_an_sdist_alone_runs_every_command_and_a_job_on_kafka(
+    built: Path, tmp_path: Path, broker: Broker, topic_name: str
+) -> None:
+    (package,) = built.glob("*.tar.gz")
+    broker.create_topic(topic_name, 1)
+    broker.produce(topic_name, [(message.key, message.value) for message in MESSAGES])
+    source = f'kind = "kafka"\nbootstrap-servers = "{broker.servers}"\ntopics = ["{topic_name}"]'
+    try_all(Installed(tmp_path / "environment", package), tmp_path, source)
+
+
+def try_all(installed: Installed, folder: Path, source: str) -> None:
+    """Every command's help; then what the README shows of a first job."""
+    assert installed.run("python", "-c", HELP).count("Usage: ticdc-spark") == len(COMMANDS)
+    assert "Commands:" in installed.run("ticdc-spark", "--help")
+    job = folder / "job.toml"
+    job.write_text(
+        f'[job]\nname = "shop"\nstate = "state"\n[source]\n{source}\nprotocol = "simple"\n'
+        '[sink]\nkind = "iceberg"\nwarehouse = "lake"\n[spark]\n"spark.driver.memory" = "1g"\n'
+    )
+    checked = installed.run("ticdc-spark", "check", str(job))
+    assert "ok      spark      Spark 4.0.0 runs at local[*]" in checked
+    installed.run("ticdc-spark", "replicate", str(job), "--once")
+    counted = json.loads(installed.run("python", "-c", READ, str(job)))
+    truth = {".".join(name): len(rows) for name, rows in rows_of(truth_of(FAULTS)).items()}
+    assert counted == truth
