@@ -3,9 +3,11 @@
 import logging
 import threading
 from collections.abc import Sequence
+from concurrent.futures import wait
 
 from pyspark.sql import SparkSession
 
+from ticdc_spark.background import in_background
 from ticdc_spark.capture.snapshot.open import open_reader
 from ticdc_spark.config.job import Job, native_of
 from ticdc_spark.errors import UsageError
@@ -25,14 +27,21 @@ log = logging.getLogger(__name__)
 
 
 def open_steps(job: Job, leases: Leases, until_ts: int | None, stop: threading.Event, *, bounded: bool) -> Steps | None:
-    """Start Spark unless it runs, open the catalog and the source; ``None``: stopped before a message showed the
-    protocol.
+    """Start Spark unless it runs, open the catalog and the source.
+
+    ``None``: stopped before Spark ran, or before a message showed the protocol.
 
     Raises: DecisionNeeded, EnvironmentFault, UsageError
     """
     registry = registered(job.source)
     kind = sink_kind(job)
-    spark = open_spark(job, source_parts(job.source))
+    # A master that does not answer, or gives no executor, is waited for in calls of the JVM that nothing interrupts.
+    starting = in_background(lambda: open_spark(job, source_parts(job.source)), "start-spark")
+    while not starting.done():
+        if stop.is_set():
+            return None
+        wait([starting], timeout=0.2)
+    spark = starting.result()
     process = getattr(spark.sparkContext._gateway, "proc", None)
     if process is not None:
         leases.lease.set_jvm(process.pid)

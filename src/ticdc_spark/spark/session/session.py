@@ -20,8 +20,9 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from ticdc_spark.errors import EnvironmentFault, UsageError
+from ticdc_spark.spark.session.first_task import try_task
 from ticdc_spark.spark.session.jars import resolve_jars
-from ticdc_spark.spark.session.shipping import bare_python, is_shipped, shipped, try_task
+from ticdc_spark.spark.session.shipping import bare_python, is_shipped, shipped
 
 Part: TypeAlias = Literal["iceberg", "delta", "kafka", "sqlite"]
 
@@ -67,7 +68,7 @@ def open_session(app_name: str, options: Mapping[str, str], packages: Sequence[s
     (``shipping``). Under ``spark-submit`` the JVM is there already, and jars and packages are its affair.
 
     Raises: UsageError for an option that is not Spark's, or when Java is missing or too old; EnvironmentFault
-    when a package cannot be fetched, Spark does not start, or a cluster's tasks cannot run this package.
+    when a package cannot be fetched, Spark does not start, or a cluster starts no task that can run this package.
     """
     for name in options:
         if not name.startswith("spark."):

@@ -14,10 +14,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path, PurePosixPath
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
-
 from ticdc_spark.errors import EnvironmentFault
 from ticdc_spark.spark.session.jars import ivy_folder, locked
 
@@ -59,23 +55,6 @@ def shipped(settings: Mapping[str, str]) -> dict[str, str]:
         "spark.archives": ",".join(f"{archive}#{name}" for archive, name in zip(archives, _FOLDERS, strict=True)),
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(filter(None, path)),
     }
-
-
-def try_task(spark: SparkSession) -> None:
-    """Run a task that imports this package. Raises: EnvironmentFault where its machine's Python cannot"""
-    try:
-        spark.sparkContext.parallelize([0], 1).mapPartitions(_nothing).collect()
-    except (PySparkException, Py4JError) as error:
-        found = [line.strip() for line in str(error).splitlines() if re.search(r"Error\b|Exception:|VERSION", line)]
-        raise EnvironmentFault(
-            f"[spark] spark.master {spark.sparkContext.master!r}: its tasks cannot run this package by "
-            f"{spark.sparkContext.pythonExec!r}: {(found or [str(error)])[-1]}. A machine of the cluster needs "
-            f"{bare_python()} on its path, or spark.pyspark.python names one that has ticdc-spark"
-        ) from error
-
-
-def _nothing(rows: Iterable[int]) -> Iterable[int]:
-    return rows
 
 
 def _archive(folder: Path, found: Iterable[File]) -> Path:
@@ -130,9 +109,9 @@ def _files_of_requirements() -> Iterator[File]:
 
 
 def _installed() -> Iterator[Distribution]:
-    """What this package requires, and what that does, as far as it is installed: extras may be left out."""
+    """What this package requires, and what that does in turn."""
     seen: set[tuple[str, str]] = set()
-    waiting = [(_OWN, extra) for extra in ("", "kafka", "mysql")]
+    waiting = [(_OWN, "")]
     given: set[str] = {_OWN}
     while waiting:
         name, extra = waiting.pop()
@@ -161,4 +140,4 @@ def _wanted(requirement: str, extra: str) -> list[tuple[str, str]]:
     return [(name, ""), *((name, one.strip()) for one in (match.group(2) or "").split(",") if one.strip())]
 
 
-__all__ = ["bare_python", "is_shipped", "shipped", "try_task"]
+__all__ = ["bare_python", "is_shipped", "shipped"]

@@ -1,0 +1,142 @@
+"""The first task on a cluster: it shows that the cluster gives executors, and that they run this package."""
+
+import importlib
+import re
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import wait
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from ticdc_spark.background import in_background
+from ticdc_spark.errors import EnvironmentFault
+from ticdc_spark.spark.session.shipping import bare_python
+
+_PATIENCE = 60.0
+"""Seconds until a task must run. Spark itself waits without end for executors."""
+_OWN_PATIENCE = "spark.scheduler.maxRegisteredResourcesWaitingTime"
+"""Where a user gives this Spark setting more time than that, a cluster may take it, too: it may add machines first."""
+_GROUP = "ticdc-spark-first-task"
+_DRIVER_ONLY = ("ticdc_spark.cli", "ticdc_spark.operate", "ticdc_spark.replicate", "ticdc_spark.changefeed")
+_LAZY = ("confluent_kafka", "pymysql", "ticdc_spark.clients.registry", "ticdc_spark.clients.mysql")
+"""What tasks import only when they need it."""
+
+
+def try_task(spark: SparkSession) -> None:
+    """Run a task that imports what the tasks of a job import.
+
+    Raises: EnvironmentFault where the cluster starts none for a minute, or its Python lacks a module.
+    """
+    context = spark.sparkContext
+    modules = [*_modules(), *_LAZY]
+
+    def run() -> None:
+        context.setJobGroup(_GROUP, "ticdc-spark: a task that imports the package", interruptOnCancel=True)
+        context.parallelize([modules], 1).mapPartitions(_import_all).collect()
+
+    task = in_background(run, "first-task")
+    patience = _patience(context)
+    deadline = time.monotonic() + patience
+    while not task.done():
+        wait([task], timeout=0.2)
+        if time.monotonic() > deadline and not task.done() and not _has_started(context):
+            why = _no_executor(context, patience)
+            context.cancelJobGroup(_GROUP)
+            raise EnvironmentFault(why)
+    try:
+        task.result()
+    except (PySparkException, Py4JError) as error:
+        raise EnvironmentFault(_cannot_run(context, str(error))) from error
+
+
+def _modules() -> list[str]:
+    """This package's modules that a task may need: those that the driver has imported so far, less its own."""
+    return sorted(
+        name
+        for name, module in sys.modules.items()
+        if name.startswith("ticdc_spark.") and not name.startswith(_DRIVER_ONLY) and module is not None
+    )
+
+
+def _import_all(rows: Iterable[Sequence[str]]) -> Iterable[int]:
+    for names in rows:
+        for name in names:
+            importlib.import_module(name)
+        yield len(names)
+
+
+def _patience(context: SparkContext) -> float:
+    own = context.getConf().get(_OWN_PATIENCE)
+    if not own:
+        return _PATIENCE
+    jvm: Any = context._jvm
+    return max(_PATIENCE, float(jvm.org.apache.spark.network.util.JavaUtils.timeStringAsSec(own)))
+
+
+def _has_started(context: SparkContext) -> bool:
+    tracker = context.statusTracker()
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(_GROUP)]
+    stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
+    return any(
+        stage.numActiveTasks or stage.numCompletedTasks or stage.numFailedTasks for stage in stages if stage is not None
+    )
+
+
+def _no_executor(context: SparkContext, patience: float) -> str:
+    conf = context.getConf()
+    memory, cores = conf.get("spark.executor.memory", "1g"), conf.get("spark.executor.cores")
+    asked = f"{memory} of memory (spark.executor.memory)"
+    if cores is not None:
+        asked += f" and {cores} cores (spark.executor.cores)"
+    offered = _offered(context)
+    return (
+        f"[spark] spark.master {context.master!r} started no executor in {patience:.0f} s. "
+        f"An executor asks for {asked}. {offered} Ask for less, add workers, or wait until other applications end; "
+        "then start the job again"
+    )
+
+
+def _offered(context: SparkContext) -> str:
+    """What the workers of a standalone master have, by a question that Spark's own clients ask it."""
+    master_url = context.master or ""
+    if not master_url.startswith("spark://"):
+        return "Its resource manager says in its own log or queue why it gives none."
+    jvm: Any = context._jvm
+    try:
+        address = jvm.org.apache.spark.rpc.RpcAddress.fromSparkURL(master_url.partition(",")[0])
+        master = jvm.org.apache.spark.SparkEnv.get().rpcEnv().setupEndpointRef(address, "Master")
+        question = getattr(getattr(jvm, "org.apache.spark.deploy.DeployMessages$RequestMasterState$"), "MODULE$")
+        anything = getattr(getattr(jvm, "scala.reflect.ClassTag$"), "MODULE$").Any()
+        workers = [worker for worker in master.askSync(question, anything).workers() if _is_alive(worker)]
+    except Py4JError:  # a standby master, or one of another version
+        return "Look at the master's page for what its workers offer."
+    if not workers:
+        return "The master has no worker."
+    each = (
+        f"{worker.host()}:{worker.port()} {worker.coresFree()} of {worker.cores()} cores and {worker.memoryFree()} of "
+        f"{worker.memory()} MiB"
+        for worker in workers[:5]
+    )
+    more = f" and {len(workers) - 5} more workers" if len(workers) > 5 else ""
+    return f"Free on the workers: {'; '.join(each)}{more}."
+
+
+def _is_alive(worker: Any) -> bool:
+    return str(worker.state().toString()) == "ALIVE"
+
+
+def _cannot_run(context: SparkContext, error: str) -> str:
+    found = [line.strip() for line in error.splitlines() if re.search(r"Error\b|Exception:|VERSION", line)]
+    return (
+        f"[spark] spark.master {context.master!r}: its tasks cannot run this package by {context.pythonExec!r}: "
+        f"{(found or [error])[-1]}. A machine of the cluster needs {bare_python()} on its path, or "
+        "spark.pyspark.python names one that has ticdc-spark"
+    )
+
+
+__all__ = ["try_task"]
