@@ -1,23 +1,26 @@
 """``ticdc-spark check``, and the same checks before Spark starts: what is wrong is known in seconds."""
 
-import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 from pyspark import SparkContext
 
 from tests.reference.workloads import FAULTS, messages_of
 from ticdc_spark.cli import main
 from ticdc_spark.config.load import load_job
 from ticdc_spark.errors import SourceFault, UsageError
+from ticdc_spark.model import Message, SchemaChange
+from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate import loop
 from ticdc_spark.replicate.state.lease import acquire
 from ticdc_spark.replicate.state.lease_store import lease_store, this_process
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.store import Store
+from ticdc_spark.streams.sql_tables import SqlTables
 from ticdc_spark.workload import write_topic
 
 kafka = pytest.importorskip("confluent_kafka")
@@ -49,8 +52,9 @@ def of_kafka(servers: str, topic: str = 'topics = ["shop"]', more: str = 'protoc
     return f'kind = "kafka"\nbootstrap-servers = "{servers}"\n{topic}\n{more}\n'
 
 
-def check(file: Path) -> tuple[int, dict[str, str]]:
-    done = CliRunner().invoke(main, ["check", str(file)])
+def check(file: Path, *options: str) -> tuple[int, dict[str, str]]:
+    """Without Spark, unless ``options`` are given."""
+    done = CliRunner().invoke(main, ["check", *(options or ("--quick",)), str(file)])
     lines = [line.split(maxsplit=2) for line in done.output.splitlines()]
     assert all(line[0] in ("ok", "FAILED") for line in lines), done.output
     return done.exit_code, {what: f"{state} {text}" for state, what, text in lines}
@@ -63,7 +67,7 @@ def test_a_job_that_can_run_has_a_line_for_each_thing(tmp_path: Path, broker: st
     assert text["lease"] == "ok no process holds it"
     assert "shop; " in text["source"] and "about 40 messages" in text["source"]
     assert text["protocol"] == "ok simple, by the first messages"
-    assert text["spark"].startswith("ok Java is there")
+    assert text["packages"].startswith("ok Java is there")
     assert not (tmp_path / "state").exists() and not (tmp_path / "lake").exists(), "it changes nothing"
 
 
@@ -159,12 +163,38 @@ def test_a_registry_is_read(tmp_path: Path, broker: str, there: bool) -> None:
     assert (code, text["registry"].split()[0]) == ((0, "ok") if there else (1, "FAILED")), text
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_may_not_be_written_to_is_named(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
     (tmp_path / "topic").mkdir()
-    (tmp_path / "closed").mkdir(mode=0o500)
-    code, text = check(job_file(tmp_path, 'kind = "files"\npath = "topic"\n', warehouse="closed/lake"))
-    assert (code, "cannot be written to" in text["warehouse"]) == (1, True)
+    code, text = check(job_file(tmp_path, 'kind = "files"\npath = "topic"\n', warehouse="/proc/lake"))
+    assert (code, text["warehouse"].startswith("FAILED /proc/lake: /proc cannot be written to: ")) == (1, True), text
+
+
+@pytest.mark.parametrize("protocol", ["simple", "open"])
+def test_known_tables_without_a_key_are_named_all_at_once(tmp_path: Path, protocol: str) -> None:
+    tables, ddls = SqlTables(), []
+    for name, key in (("a", " PRIMARY KEY"), ("log", ""), ("log2", ""), ("old", "")):
+        create = SchemaChange(
+            commit_ts=9 + len(ddls), query=f"CREATE TABLE {name} (id INT{key})", kind="CREATE", schema="shop", name=name
+        )
+        tables.follow(create)
+        table = replace(tables.tables["shop", name], table_id=1 + len(ddls), version=create.commit_ts)
+        ddls.append(replace(create, table=table))
+    drop = SchemaChange(commit_ts=20, query="DROP TABLE old", kind="ERASE", schema="shop", name="old")
+    ddls.append(replace(drop, pre_table=ddls[-1].table))
+    write = PROTOCOLS[protocol].encoder()
+    encoded = filter(None, map(write.ddl, ddls))
+    messages = [
+        Message(topic="shop", partition=0, offset=at, key=each.key, value=each.value) for at, each in enumerate(encoded)
+    ]
+    write_topic(messages, tmp_path / "topic", "jsonl")
+    file = job_file(tmp_path, f'kind = "files"\npath = "topic"\nprotocol = "{protocol}"\n')
+    code, text = check(file)
+    assert code == 4
+    assert text["tables"].startswith("FAILED `shop`.`log`, `shop`.`log2`: there is no primary key"), text
+    file = job_file(
+        tmp_path, file.read_text().partition("[source]\n")[2].partition("[sink]")[0], 'tables = ["*.*", "!*.log*"]'
+    )
+    assert check(file)[1]["tables"] == "ok 1 known so far, each with a key"
 
 
 def test_tables_to_read_in_full_need_a_key_and_those_without_are_named(tmp_path: Path) -> None:
@@ -195,6 +225,8 @@ def test_tables_to_read_in_full_need_a_key_and_those_without_are_named(tmp_path:
 def test_a_lake_on_s3_needs_the_client_that_iceberg_does_not_bring(tmp_path: Path, named: bool) -> None:
     write_topic(SENT, tmp_path / "topic", "jsonl")
     file = job_file(tmp_path, 'kind = "files"\npath = "topic"\n', warehouse="s3://lake/house")
+    with file.open("a") as more:
+        more.write('"catalog.type" = "rest"\n"catalog.uri" = "http://catalog:8181"\n')
     if named:
         spark = '[spark]\n"spark.jars.packages" = "org.apache.iceberg:iceberg-aws-bundle:1.11.0"\n'
         file.write_text(file.read_text() + spark)

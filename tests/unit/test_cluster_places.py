@@ -6,6 +6,7 @@ import pytest
 
 from tests.unit.test_job_file import FILES, KAFKA, SINK, load, refused
 
+CATALOG = {'"catalog.type"': '"rest"', '"catalog.uri"': '"http://catalog:8181"'}
 CLUSTER = {'"spark.master"': '"spark://m:7077"'}
 
 
@@ -26,9 +27,9 @@ def test_a_job_on_a_cluster_names_no_place_on_this_disk(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("warehouse", ["lake", "/lake", "file:lake", "file:///lake"])
-@pytest.mark.parametrize("master", ["spark://m:7077", "k8s://https://m", "yarn"])
+@pytest.mark.parametrize("master", ["spark://m:7077", "k8s://https://m:6443", "yarn"])
 def test_a_warehouse_on_a_disk_is_for_a_local_spark(folder: Path, warehouse: str, master: str) -> None:
     sink, spark = {**SINK, "warehouse": f'"{warehouse}"'}, {'"spark.master"': f'"{master}"'}
     assert "[sink] warehouse: found" in refused(folder, source=KAFKA, sink=sink, spark=spark)
     load(folder, source=KAFKA, sink=sink, spark={'"spark.master"': '"local[4]"'})
-    load(folder, source=KAFKA, sink={**SINK, "warehouse": '"s3://lake/house"'}, spark=spark)
+    load(folder, source=KAFKA, sink={**SINK, "warehouse": '"s3://lake/house"', **CATALOG}, spark=spark)

@@ -23,6 +23,7 @@ from ticdc_spark.config.job import (
 from ticdc_spark.config.kafka_options import read_kafka_options
 from ticdc_spark.config.paths import absolute, existing, local_folder, location, registry_files
 from ticdc_spark.config.placement import hint
+from ticdc_spark.config.spark_options import check_spark
 from ticdc_spark.config.state import StateUri, with_catalog
 from ticdc_spark.config.toml import Mistakes, Section
 from ticdc_spark.config.values import Retention, SkipDdl, skip_ddl_line
@@ -51,10 +52,10 @@ def load_job(path: Path | str) -> Job:
     snapshot = _snapshot(sections["snapshot"], source, mistakes) if "snapshot" in raw else None
     upkeep = UpkeepKeys(**job_file.read_section(sections["upkeep"], UpkeepKeys, "upkeep", mistakes, hint))
     spark = _spark(sections["spark"], mistakes)
+    check_spark(spark, mistakes)
     check_places(spark, source, sink, snapshot, mistakes)
-    if isinstance(keys.get("state"), StateUri) and sink is not None and local_folder(sink.warehouse) is not None:
-        what = f"found {str(keys['state'])!r}, and the warehouse is on a disk; keep the state on it, too"
-        mistakes.add("[job] state", what)
+    if sink is not None and "state" in keys:
+        _check_state(keys["state"], sink.warehouse, mistakes)
     mistakes.stop_if_any()
     assert source is not None and sink is not None, "a section that could not be read is a mistake"
     keys["state"] = _as_the_lake(keys["state"], sink)
@@ -108,6 +109,15 @@ def _job_keys(raw: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any]:
 def _as_the_lake(state: Path | StateUri, sink: IcebergConfig | None) -> Path | StateUri:
     """How an object store is reached, by the lake's catalog where the job file does not have it for the state."""
     return with_catalog(state, sink.catalog_options) if isinstance(state, StateUri) and sink else state
+
+
+def _check_state(state: Path | StateUri, warehouse: str, mistakes: Mistakes) -> None:
+    folder = local_folder(warehouse)
+    if str(state) == (warehouse.rstrip("/") if folder is None else str(folder)):
+        mistakes.add("[job] state", f"found {str(state)!r}, which is the warehouse; name another place")
+    elif isinstance(state, StateUri) and folder is not None:
+        what = f"found {str(state)!r}, and the warehouse is on a disk; keep the state on it, too"
+        mistakes.add("[job] state", what)
 
 
 def _source(raw: Mapping[str, Any], mistakes: Mistakes) -> SourceConfig | None:
@@ -206,6 +216,11 @@ def _sink(raw: Mapping[str, Any], mistakes: Mistakes) -> IcebergConfig | None:
     if mistakes.count > before:
         return None
     keys["warehouse"] = location(mistakes.path, keys["warehouse"], bare_path=True)
+    if local_folder(keys["warehouse"]) is None and not {"type", "catalog-impl", "uri"} & keys["catalog_options"].keys():
+        what = f"found {keys['warehouse']!r}; without a catalog only a warehouse on a disk can be used"
+        cure = '"catalog.type" = "rest" and "catalog.uri" = "http://catalog:8181"'
+        mistakes.add("[sink] warehouse", f"{what}; name one, such as {cure}")
+        return None
     return IcebergConfig(**keys)
 
 

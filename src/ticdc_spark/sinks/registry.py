@@ -25,6 +25,9 @@ class SinkKind(Protocol):
     def open(self, spark: SparkSession, config: IcebergConfig, writer: WriterName, fence: Callable[[], None]) -> Sink:
         """Open it. ``fence`` is called before each commit. Raises: SinkFault"""
 
+    def look(self, spark: SparkSession, config: IcebergConfig) -> str:
+        """Open the catalog without changing it, and say what is there. Raises: SinkFault"""
+
     def open_lake(self, job: Job) -> SparkSession:
         """A session for reading the tables of a job."""
 

@@ -1,16 +1,15 @@
-"""What can be known of a job before Spark starts, in seconds: folders, lease, brokers, topics, protocol, registry."""
+"""What ``check`` and a start look at: folders, lease, brokers, topics, protocol, registry, tables, Spark, catalog."""
 
-import os
 import re
+import tempfile
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 
 import msgspec
+from pyspark.sql import SparkSession
 
-from ticdc_spark.capture.snapshot.open import open_reader
-from ticdc_spark.config.job import Job, KafkaSource, SnapshotKeys
+from ticdc_spark.config.job import Job, KafkaSource
 from ticdc_spark.config.paths import local_folder
 from ticdc_spark.config.state import StateUri
 from ticdc_spark.errors import (
@@ -22,23 +21,25 @@ from ticdc_spark.errors import (
     UsageError,
 )
 from ticdc_spark.model import Message, Rejected
-from ticdc_spark.mysql import handle_key, no_key
 from ticdc_spark.protocols import PROTOCOLS, decoder
+from ticdc_spark.replicate.run.open import open_spark
 from ticdc_spark.replicate.run.outage import silent
+from ticdc_spark.replicate.run.table_keys import known_tables, tables_to_read
 from ticdc_spark.replicate.schemas.registered import registered
-from ticdc_spark.replicate.snapshot.wanted import wanted_tables
 from ticdc_spark.replicate.state.lease import living
 from ticdc_spark.replicate.state.lease_store import lease_store
 from ticdc_spark.replicate.state.store import Store
+from ticdc_spark.sinks.registry import sink_kind
+from ticdc_spark.spark.session.session import check_java, coordinates
+from ticdc_spark.spark.sources.open import parts as source_parts
 from ticdc_spark.streams.detect import ENOUGH, detect
 from ticdc_spark.topics.client_options import SECURITY, librdkafka_options
 from ticdc_spark.topics.kafka_reader import TopicReader
 from ticdc_spark.topics.messages import recorded_messages
 
 _NO_SUCH_ID = 2**31 - 1
-_SCHEMAS = 1000
-"""Tables of ``[snapshot]`` whose keys are looked at."""
-_NAMED = 5
+_MESSAGES = 200
+"""The first messages of a source, which are looked at."""
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,27 +51,41 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     error: TicdcSparkError | None = None
 
 
-def checks(job: Job, *, starting: bool = False) -> Iterator[Checked]:
+def checks(job: Job, *, starting: bool = False, spark: bool = False) -> Iterator[Checked]:
     """Run one check after the other; what builds on something that failed is left out.
 
-    ``starting``: by a process that holds the job and starts it: without the lease, and without the tables of
-    ``[snapshot]``, which it reads at once.
+    ``starting``: by a process that holds the job and starts it: without the lease, and without the tables, which it
+    reads at once. ``spark``: start Spark, too, and open the catalog.
     """
     state = _checked("state", lambda: _state(job.state))
     yield state
-    yield _checked("warehouse", lambda: _warehouse(job))
+    warehouse = _checked("warehouse", lambda: _warehouse(job))
+    yield warehouse
     if state.error is None and not starting:
         yield _checked("lease", lambda: _lease(job))
     messages: list[Message] = []
     source = _checked("source", lambda: _source(job, messages))
     yield source
     if state.error is None and source.error is None and messages:
-        yield _checked("protocol", lambda: _protocol(job, messages))
+        protocol = _checked("protocol", lambda: _protocol(job, messages[:ENOUGH]))
+        yield protocol
+        if protocol.error is None and not starting:
+            yield _checked("tables", lambda: known_tables(job, messages))
     if job.source.schema_registry is not None:
         yield _checked("registry", lambda: _registry(job))
     if job.snapshot is not None and not starting:
         keys = job.snapshot
-        yield _checked("snapshot", lambda: _snapshot(job, keys))
+        yield _checked("snapshot", lambda: tables_to_read(job, keys))
+    if starting:
+        return
+    packages = _checked("packages", lambda: _packages(job))
+    yield packages
+    if spark and state.error is None and warehouse.error is None and packages.error is None:
+        opened: list[SparkSession] = []
+        started = _checked("spark", lambda: _spark(job, opened))
+        yield started
+        if started.error is None:
+            yield _checked("catalog", lambda: sink_kind(job).look(opened[0], job.sink))
 
 
 def stop_at_fault(job: Job, report: Callable[[str], None]) -> None:
@@ -102,8 +117,11 @@ def _writable(folder: Path, fault: type[EnvironmentFault]) -> str:
         there = there.parent
     if not there.is_dir():
         raise fault(f"{folder}: {there} is no folder")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise fault(f"{folder}: {there} cannot be written to by this user")
+    try:
+        # Not by its permissions: root has them on a file system that is mounted read-only, too.
+        tempfile.TemporaryFile(dir=there).close()
+    except OSError as error:
+        raise fault(f"{folder}: {there} cannot be written to: {error.strerror}") from error
     return f"{folder}" if there == folder else f"{folder} will be created"
 
 
@@ -128,7 +146,7 @@ def _lease(job: Job) -> str:
 def _source(job: Job, found: list[Message]) -> str:
     source = job.source
     if not isinstance(source, KafkaSource):
-        found += islice(recorded_messages(source.path), ENOUGH)
+        found += islice(recorded_messages(source.path), _MESSAGES)
         return f"{source.path}" if found else f"{source.path} has no messages yet"
     gone = silent(source)
     if gone:
@@ -143,7 +161,7 @@ def _source(job: Job, found: list[Message]) -> str:
         start, end = kafka.places(partitions, "beginning"), kafka.places(partitions, "end")
         messages = sum(max(0, end[place] - start[place]) for place in partitions)
         if messages:
-            found += islice(kafka.read(start, end, [], patient=False), ENOUGH)
+            found += islice(kafka.read(start, end, [], patient=False), _MESSAGES)
     named = ", ".join(topics[:5]) + (" …" if len(topics) > 5 else "")
     if not topics:
         return f"Kafka at {source.bootstrap_servers}: no topic matches {source.topic_pattern!r} yet"
@@ -152,8 +170,6 @@ def _source(job: Job, found: list[Message]) -> str:
 
 def _security(source: KafkaSource) -> dict[str, str]:
     """How to reach the cluster without Spark. Raises: UsageError where only Spark can."""
-    if find_spec("confluent_kafka") is None:
-        raise UsageError("pip install 'ticdc-spark[kafka]' checks them here")
     options = {key.removeprefix("kafka."): value for key, value in source.options.items()}
     return librdkafka_options({key: value for key, value in options.items() if key.startswith(SECURITY)})
 
@@ -200,25 +216,16 @@ def _registry(job: Job) -> str:
     return "it answers"
 
 
-def _snapshot(job: Job, keys: SnapshotKeys) -> str:
-    """Whether the tables to read are there, and each of them has a key."""
-    reader = open_reader(keys)
-    try:
-        wants = wanted_tables(keys, job)
-        names = [name for name in reader.tables() if wants(*name)]
-        without = []
-        for name in names[:_SCHEMAS]:
-            table = reader.schema(name, None)
-            if table is not None and not handle_key(table):
-                without.append(f"`{name[0]}`.`{name[1]}`")
-    finally:
-        reader.close()
-    if without:
-        raise no_key(", ".join(without[:_NAMED]) + (" …" if len(without) > _NAMED else ""), "[snapshot] or [job]")
-    if not names:
-        return "the source has no table that `tables` under [snapshot] and [job] let in"
-    some = f", the first {_SCHEMAS:,} of them looked at" if len(names) > _SCHEMAS else ""
-    return f"{len(names):,} tables to read{some}"
+def _packages(job: Job) -> str:
+    check_java()
+    jars = coordinates(*sink_kind(job).parts(job.sink), *source_parts(job.source))
+    return f"Java is there; jars: {', '.join(jars)}"
+
+
+def _spark(job: Job, opened: list[SparkSession]) -> str:
+    spark = open_spark(job, source_parts(job.source))
+    opened.append(spark)
+    return f"Spark {spark.version} runs at {spark.sparkContext.master}"
 
 
 __all__ = ["Checked", "checks", "stop_at_fault"]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -10,7 +11,8 @@ from ticdc_spark.config.values import WriterName
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.iceberg import lake
-from ticdc_spark.sinks.iceberg.catalog import catalog_options
+from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog, catalog_options
+from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
 from ticdc_spark.spark.session.session import Part
 
@@ -43,6 +45,20 @@ class IcebergKind:
         catalog = catalog_options(config.catalog, config.warehouse, config.catalog_options)
         return IcebergSink(spark, config.catalog, config.warehouse, config.table_properties, catalog, writer, fence)
 
+    def look(self, spark: SparkSession, config: IcebergConfig) -> str:
+        """See ``registry.SinkKind``."""
+        options = catalog_options(config.catalog, config.warehouse, config.catalog_options)
+        database = _sqlite_file(options.get(f"spark.sql.catalog.{config.catalog}.uri", ""))
+        if database is not None and not database.exists():
+            return f"{database} will be created"  # by whoever opens it
+        catalog = IcebergCatalog(spark, config.catalog, config.warehouse, config.table_properties, options)
+        with faults(f"catalog {config.catalog!r} does not answer"):
+            count = len(catalog.java_catalog.listNamespaces())
+        if "io-impl" in config.catalog_options:
+            with faults(f"warehouse {config.warehouse} cannot be written to"):
+                _write_and_remove(catalog, config)
+        return f"{config.catalog} answers; it has {count:,} namespaces"
+
     def open_lake(self, job: Job) -> SparkSession:
         """See ``registry.SinkKind``."""
         return lake.open_lake(job)
@@ -50,6 +66,25 @@ class IcebergKind:
     def read_as_of(self, job: Job, session: SparkSession, table: TableName, snapshot_id: int | None) -> DataFrame:
         """See ``registry.SinkKind``."""
         return lake.read_as_of(job, session, table, snapshot_id)
+
+
+def _write_and_remove(catalog: IcebergCatalog, config: IcebergConfig) -> None:
+    """Try the warehouse by Iceberg's own client of the store."""
+    options = catalog.java.util.HashMap()
+    for name, value in config.catalog_options.items():
+        options.put(name, value)
+    conf = catalog.spark._jsparkSession.sessionState().newHadoopConf()
+    io = catalog.iceberg.CatalogUtil.loadFileIO(config.catalog_options["io-impl"], options, conf)
+    probe = f"{config.warehouse.rstrip('/')}/{uuid4().hex}.probe"
+    file = io.newOutputFile(probe).createOrOverwrite()
+    file.write(bytearray(b"ticdc-spark: can be removed"))
+    file.close()
+    io.deleteFile(probe)
+
+
+def _sqlite_file(uri: str) -> Path | None:
+    path = uri.removeprefix("jdbc:sqlite:").partition("?")[0]
+    return Path(path.removeprefix("file:")) if path != uri and path != ":memory:" else None
 
 
 KIND = IcebergKind()

@@ -1,0 +1,81 @@
+"""Which tables have no key, before a job meets their first row."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ticdc_spark.capture.snapshot.open import open_reader
+from ticdc_spark.config.job import Job, SnapshotKeys
+from ticdc_spark.config.table_filter import table_filter
+from ticdc_spark.model import Bootstrap, Message, SchemaChange, Table, TableName
+from ticdc_spark.mysql import handle_key, no_key
+from ticdc_spark.protocols import PROTOCOLS, decoder
+from ticdc_spark.protocols.wire_protocol import WireProtocol
+from ticdc_spark.replicate.snapshot.wanted import wanted_tables
+from ticdc_spark.replicate.state.store import Store
+from ticdc_spark.streams.detect import ENOUGH, detect
+from ticdc_spark.streams.sql_tables import SqlTables
+
+_SCHEMAS = 1000
+"""Tables of ``[snapshot]`` whose keys are looked at."""
+_NAMED = 5
+
+
+def tables_to_read(job: Job, keys: SnapshotKeys) -> str:
+    """Whether the tables of ``[snapshot]`` are there, and each of them has a key. Raises: DecisionNeeded"""
+    reader = open_reader(keys)
+    try:
+        wants = wanted_tables(keys, job)
+        names = [name for name in reader.tables() if wants(*name)]
+        without = []
+        for name in names[:_SCHEMAS]:
+            table = reader.schema(name, None)
+            if table is not None and not handle_key(table):
+                without.append(f"`{name[0]}`.`{name[1]}`")
+    finally:
+        reader.close()
+    if without:
+        raise no_key(_some(without), "[snapshot] or [job]")
+    if not names:
+        return "the source has no table that `tables` under [snapshot] and [job] let in"
+    some = f", the first {_SCHEMAS:,} of them looked at" if len(names) > _SCHEMAS else ""
+    return f"{len(names):,} tables to read{some}"
+
+
+def known_tables(job: Job, messages: Sequence[Message]) -> str:
+    """Whether each table that the state, or one of the first messages, describes has a key. Raises: DecisionNeeded"""
+    before = Store(job.state).load()
+    known = {(each.schema, each.name): each.table for each in (before.tables if before else ()) if each.table}
+    named = job.source.protocol or (before.protocol if before else "")
+    protocol = PROTOCOLS[named or detect([(message.key, message.value) for message in messages[:ENOUGH]])]
+    if not protocol.traits.registry:
+        known |= _described(protocol, messages)
+    wanted = table_filter(job.tables)
+    tables = {name: table for name, table in known.items() if wanted(*name)}
+    without = [f"`{schema}`.`{name}`" for (schema, name), table in sorted(tables.items()) if not handle_key(table)]
+    if without:
+        raise no_key(_some(without), "[job]")
+    return f"{len(tables):,} known so far, each with a key" if tables else "the first messages describe none"
+
+
+def _described(protocol: WireProtocol[Any], messages: Sequence[Message]) -> dict[TableName, Table]:
+    """The tables that DDL and BOOTSTRAP among the messages describe."""
+    of, found, by_sql = decoder(protocol.name), {}, SqlTables()
+    for message in messages:
+        for event in of.open_message(message.key, message.value):
+            if isinstance(event, Bootstrap):
+                found[event.table.schema, event.table.name] = event.table
+            elif isinstance(event, SchemaChange):
+                if event.pre_table is not None:
+                    found.pop((event.pre_table.schema, event.pre_table.name), None)
+                if event.table is not None:
+                    found[event.table.schema, event.table.name] = event.table
+                elif not protocol.traits.versioned_tables:
+                    by_sql.follow(event)
+    return found | by_sql.tables
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+
+
+__all__ = ["known_tables", "tables_to_read"]
