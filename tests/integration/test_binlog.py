@@ -82,6 +82,22 @@ def test_idle_time_passes_and_a_later_commit_is_above_it(server: Server) -> None
     assert captured(server, state) == [given]
 
 
+def test_idle_time_passes_behind_a_file_that_is_shorter_than_the_one_before(server: Server) -> None:
+    server.execute("CREATE TABLE d.t (id INT PRIMARY KEY, v TEXT)")
+    source = BinlogCapture(server.uri)
+    reading = source.read(source.begin())
+    server.execute(f"INSERT INTO d.t VALUES (1, '{'x' * 50_000}')", "FLUSH BINARY LOGS")
+    server.execute("INSERT INTO d.t VALUES (2, '')")
+    given = [next(one for one in reading if isinstance(one, Transaction)) for _ in range(2)]
+    waited = []
+    while len(waited) < 40 and not any(waited):  # a heartbeat each half second
+        one = next(reading)
+        assert isinstance(one, Resolved)
+        waited.append(one.from_clock and one.commit_ts > given[-1].commit_ts)
+    source.close()
+    assert any(waited)
+
+
 def test_a_read_that_waits_ends_when_it_is_closed(server: Server) -> None:
     source = BinlogCapture(server.uri)
     reading = source.read(source.begin())

@@ -84,6 +84,30 @@ def test_a_start_that_has_passed_is_refused(server: Server, broker: Broker, topi
     assert topic_name not in broker.admin.list_topics(timeout=10).topics
 
 
+def test_a_changefeed_ends_at_its_target_after_the_binlog_was_rotated(
+    server: Server, broker: Broker, topic_name: str, tmp_path: Path
+) -> None:
+    server.execute("CREATE TABLE d.t (id INT PRIMARY KEY, v TEXT)")
+    state = tmp_path / "state"
+    until_now(server, feed(broker, topic_name, tmp_path), state)
+    server.execute(f"INSERT INTO d.t VALUES (1, '{'x' * 50_000}')", "FLUSH BINARY LOGS")
+    server.execute("INSERT INTO d.t VALUES (2, '')")
+    (now,) = server.execute("SELECT FLOOR(UNIX_TIMESTAMP(NOW(3)) * 1000)")[0]
+    end, stop, shown = tso(int(now) + 3000), threading.Event(), []
+
+    def show(report: object) -> None:
+        shown.append(report)
+        if len(shown) > 40:  # one each second
+            stop.set()
+
+    made = feed(broker, topic_name, tmp_path, **{"target-ts": end})
+    capture = open_capture(server.uri, named_tables(made))
+    report = run(made, capture, state, source="binlog", stop=stop, show=show)
+    capture.close()
+    assert report.finished and report.saved == end
+    assert sent(broker, topic_name) == ["row of t", "row of t"]
+
+
 def test_a_key_that_goes_and_comes_is_warned_of(
     server: Server, broker: Broker, topic_name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -91,6 +91,7 @@ class Dump:
         body = packet[20:stop]
         if kind == Kind.ROTATE:
             self.file = body[8:].decode()
+            end = 0  # it lies in the file before the one that it names
         return Event(kind, timestamp, 0 if flags & _MADE_UP and kind != Kind.HEARTBEAT else end, size, body)
 
     def _ask(self, place: Place, server_id: int, mariadb: bool, heartbeat: float, wait: bool) -> None:

@@ -67,7 +67,7 @@ class Event(NamedTuple):
     timestamp: int
     """Seconds since the epoch; 0 for what the server makes up for this connection."""
     end: int
-    """Offset in the file where it ends; 0 inside a transaction of MariaDB, and for what is made up."""
+    """Offset in the file where it ends; 0 inside a transaction of MariaDB, for what is made up, and for a ROTATE."""
     size: int
     """In the file, header and checksum included."""
     body: bytes
