@@ -54,7 +54,7 @@ MUTATIONS: dict[str, tuple[ModuleType, str, str, tuple[ModuleType, ...]]] = {
     ),
     "rows at a commitTs that a watermark has passed": (
         reads,
-        "commit_ts=state.commit_ts + 1",
+        "commit_ts=state.commit_ts + 2",
         "commit_ts=state.commit_ts",
         (reading,),
     ),

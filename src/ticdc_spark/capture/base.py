@@ -62,6 +62,8 @@ class CaptureState(msgspec.Struct, frozen=True, kw_only=True):
     """Schemas at ``position``, of all tables that the source can capture."""
     unread: tuple[TableName, ...] = ()
     """Tables whose rows from before are still to be read, in this order; a rename takes its table along."""
+    last_table_id: int = 0
+    """The largest id that a table has had, so that none is given twice."""
 
 
 class Capture(Protocol):
@@ -85,15 +87,19 @@ class Capture(Protocol):
 
 def follow(state: CaptureState, captured: Captured) -> CaptureState:
     """The state after an element has been given."""
-    tables, unread = state.tables, state.unread
+    tables, unread, last_id = state.tables, state.unread, state.last_table_id
     if isinstance(captured, CapturedDdl):
+        ids = (change.table.table_id or 0 for change in captured.changes if change.table is not None)
+        last_id = max(last_id, *ids, 0)
         tables = _changed(tables, captured.changes)
         unread = _moved(unread, captured.changes) if unread else ()
     elif isinstance(captured, Resolved) and captured.tables:
         learnt = {(table.schema, table.name): table for table in (*tables, *captured.tables)}
         tables = tuple(learnt.values())
     reached = max(state.commit_ts, captured.commit_ts)
-    return CaptureState(position=captured.position, commit_ts=reached, tables=tables, unread=unread)
+    return CaptureState(
+        position=captured.position, commit_ts=reached, tables=tables, unread=unread, last_table_id=last_id
+    )
 
 
 def _changed(tables: tuple[Table, ...], changes: tuple[SchemaChange, ...]) -> tuple[Table, ...]:

@@ -52,6 +52,8 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
     """Sent since the changefeed was made, repetitions included."""
     unread: tuple[TableName, ...] = ()
     """Tables that are still to be read, wholly or in part."""
+    last_table_id: int = 0
+    """The largest id that a table has had."""
     reading: ReadNote = ReadNote()
 
 
@@ -130,7 +132,11 @@ class StateFolder:
         self._number = int(stored.schemas.removeprefix("schemas-").removesuffix(".json"))
         self.reading = stored.reading
         state = CaptureState(
-            position=stored.position, commit_ts=stored.commit_ts, tables=tables, unread=tuple(stored.unread)
+            position=stored.position,
+            commit_ts=stored.commit_ts,
+            tables=tables,
+            unread=tuple(stored.unread),
+            last_table_id=stored.last_table_id,
         )
         return state, stored
 
@@ -162,6 +168,7 @@ class StateFolder:
                 saved_at=time.time(),
                 rows=self._rows + rows,
                 unread=state.unread,
+                last_table_id=state.last_table_id,
                 reading=reading or self.reading,
             )
             replace_file(self.path / "progress.json", msgspec.json.encode(stored))

@@ -36,6 +36,7 @@ from ticdc_spark.changefeed.actions import (
     SendRows,
     SendWatermark,
 )
+from ticdc_spark.changefeed.first_rows import first_rows
 from ticdc_spark.model import RowChange, SchemaChange, Table
 
 BOOTSTRAP_IDLE = 1800.0
@@ -70,6 +71,7 @@ class Sequencer:
         self._saving = False
         self._buffer: dict[Place, list[RowChange]] = {}
         self._buffered = 0
+        self._first: dict[int, int] = {}
         self._dirty = False
         self._ddl: Routed | None = None
         self._ddl_sent = False
@@ -218,6 +220,7 @@ class Sequencer:
             return
         self._dirty = False
         if self._buffered:
+            self._first = first_rows(self._buffer.values()) if self._cadence.bootstraps else {}
             for place, changes in self._buffer.items():
                 self._announce(out, place[0], changes, now)
             for place, changes in self._buffer.items():
@@ -240,7 +243,8 @@ class Sequencer:
                     continue
                 known = self._announced.get((topic, table.schema, table.name))
                 if known is None or (known.table is not table and known.table != table):
-                    known = self._bootstrap(out, topic, table, change.commit_ts, now)
+                    ts = self._first.get(id(table), change.commit_ts)
+                    known = self._bootstrap(out, topic, table, ts, now)
                 known.table = table
                 known.last_row = now
             if known is not None:

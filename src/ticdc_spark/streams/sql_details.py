@@ -37,7 +37,7 @@ class SqlDetails:
 
     def learn(self, table: Table) -> None:
         """Take the schema of a DDL or a BOOTSTRAP."""
-        if table.version is None or _key(table) in self._tables:
+        if not _lacks_details(table) or _key(table) in self._tables:
             return
         known = self._sql.tables.get(_name(table))
         whole = table if known is None or _names(known) != _names(table) else _merged(table, known)
@@ -49,9 +49,14 @@ class SqlDetails:
     def complete(self, table: Table) -> Table:
         """The table with its columns in their order, and the generated ones marked, as far as that is known.
 
-        A table without a version is none of Simple's schemas, and has all of it itself.
+        A table that is none of Simple's schemas has all of it itself.
         """
-        return table if table.version is None else self._tables.get(_key(table), table)
+        return self._tables.get(_key(table), table) if _lacks_details(table) else table
+
+
+def _lacks_details(table: Table) -> bool:
+    """Whether it is a schema of Simple, which marks no column as virtual or not."""
+    return table.version is not None and bool(table.columns) and table.columns[0].virtual is None
 
 
 def _merged(table: Table, sql: Table) -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import sha256
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -14,6 +15,15 @@ from ticdc_spark.streams.sql_details import SqlDetails
 
 TablesOf: TypeAlias = Callable[[SchemaChange], tuple[Table | None, Table | None]]
 """The table before and after a DDL that has none itself."""
+
+
+def id_of_name(table: Table) -> int:
+    """An id for a table whose source gives none, made of its name.
+
+    Tables that compare as one have one. Numbers are above those that are counted, and exact as a double.
+    """
+    name = f"{table.schema}\0{table.name}".lower()
+    return (1 << 48) + int.from_bytes(sha256(name.encode("utf-8", "surrogatepass")).digest()[:6], "big")
 
 
 class TargetTables:
@@ -44,8 +54,8 @@ class TargetTables:
         """A table as the target's messages have it, first seen or changed at ``ts``."""
         if self._details is not None:
             table = self._details.complete(table)
-        if self._target.versioned_tables and table.version is None:
-            table = self._versioned(table, ts)
+        if self._target.versioned_tables and (table.version is None or table.table_id is None):
+            table = self._identified(table, ts)
         return table
 
     def ddl(self, change: SchemaChange, tables_of: TablesOf) -> SchemaChange:
@@ -59,7 +69,7 @@ class TargetTables:
             return change if self._details is None else self._complete(change, self._details)
         before, after = tables_of(change)
         if self._target.versioned_tables:
-            before, after = (table and self._versioned(table, change.commit_ts) for table in (before, after))
+            before, after = (table and self._identified(table, change.commit_ts) for table in (before, after))
         return replace(change, kind=ddl_word(change.query), table=after, pre_table=before)
 
     def captured_ddl(self, change: SchemaChange) -> SchemaChange:
@@ -75,13 +85,19 @@ class TargetTables:
             after = before  # TiCDC sends a dropped table as the one after it too
         return replace(change, kind=ddl_word(change.query), table=after, pre_table=before)
 
-    def _versioned(self, table: Table, ts: int) -> Table:
-        """The table with a version, which is the commit ts at which it was first seen as it is."""
+    def _identified(self, table: Table, ts: int) -> Table:
+        """The table with an id, and with a version: the commit ts at which it was first seen as it is.
+
+        A row that is older than what was seen first gets a version of its own, as no version is above a row's commitTs.
+        """
         name = (table.schema, table.name)
         known = self._versions.get(name)
-        if known is None or (known[0] is not table and known[0] != table):
+        is_late = known is not None and table.version is None and (known[1].version or 0) > ts
+        if known is None or is_late or (known[0] is not table and known[0] != table):
+            version = ts if table.version is None else table.version
+            table_id = id_of_name(table) if table.table_id is None else table.table_id
             # one object a version: encoders compile what writes its rows for it
-            known = self._versions[name] = (table, replace(table, version=ts))
+            known = self._versions[name] = (table, replace(table, version=version, table_id=table_id))
         return known[1]
 
     def _complete(self, change: SchemaChange, details: SqlDetails) -> SchemaChange:

@@ -11,8 +11,6 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from msgspec.structs import replace
-
 from ticdc_spark.capture.base import Captured, CapturedDdl, CaptureState, Resolved, Transaction
 from ticdc_spark.capture.binlog.group import Group
 from ticdc_spark.capture.binlog.position import (
@@ -39,6 +37,7 @@ from ticdc_spark.capture.binlog.wire.events import (
     query,
     xa_prepare,
 )
+from ticdc_spark.capture.table_ids import follow_ids
 from ticdc_spark.ddl import Charset
 from ticdc_spark.errors import MessageError, RejectedMessage, SourceChanged, UnsupportedDdl
 from ticdc_spark.mysql import tso
@@ -57,6 +56,7 @@ class Assembler:
         self._events = events
         self._skip = skip
         self.tables = {(table.schema, table.name): table for table in state.tables}
+        self._last_id = state.last_table_id
         self.last = state.commit_ts
         self.position = read_position(state.position)
         self._text = state.position
@@ -81,7 +81,12 @@ class Assembler:
 
     def state(self) -> CaptureState:
         """After the last element."""
-        return CaptureState(position=self._text, commit_ts=self.last, tables=tuple(self.tables.values()))
+        return CaptureState(
+            position=self._text,
+            commit_ts=self.last,
+            tables=tuple(self.tables.values()),
+            last_table_id=self._last_id,
+        )
 
     def resolved(self, at_least: int = 0) -> Resolved:
         """Everything up to now; ``at_least`` is a TSO of the clock."""
@@ -289,16 +294,16 @@ class Assembler:
                     f"binlog {where}: {sql[:500]!r} is not followed: {error}. Begin the changefeed anew with the "
                     f"tables as they are now; or, if it changes none that is captured, write skip={where} in source-uri"
                 ) from error
-            if dict(after.tables) != self.tables:
-                self.tables = dict(after.tables)
+            commit_ts = self._timestamp(event, group) if after.changes else 0
+            changes, tables, self._last_id = follow_ids(after.changes, after.tables, commit_ts, self._last_id)
+            if tables != self.tables:
+                self.tables = tables
                 self._events.forget()
-            if after.changes:
-                commit_ts = self._timestamp(event, group)
+            if changes:
                 if ends and step == STEPS - 1:
                     self._end(event, file, group)
                 else:
                     self._move(group.start, at + 1)
-                changes = tuple(replace(change, commit_ts=commit_ts) for change in after.changes)
                 yield CapturedDdl(commit_ts=commit_ts, changes=changes, position=self._text)
         if ends and self._group is not None:
             self._end(event, file, group)

@@ -25,6 +25,8 @@ from ticdc_spark.capture.binlog.sql_text import is_control
 from ticdc_spark.capture.binlog.uri import parse_uri
 from ticdc_spark.capture.binlog.wire.events import Kind, query
 from ticdc_spark.errors import SourceFault
+from ticdc_spark.capture.binlog.written import Written
+from ticdc_spark.capture.table_ids import first_ids
 from ticdc_spark.mysql import tso
 
 _RESOLVED_SECONDS = 0.5
@@ -69,7 +71,13 @@ class BinlogCapture:
                 if before == after or not self._has_ddl(before, facts):
                     physical = now_ms(connection) // 1000 * 1000
                     position = Position(server=facts.identity, place=after, created=self._made(after, facts))
-                    return CaptureState(position=write_position(position), commit_ts=tso(physical) - 1, tables=tables)
+                    commit_ts = tso(physical) - 1
+                    return CaptureState(
+                        position=write_position(position),
+                        commit_ts=commit_ts,
+                        tables=first_ids(tables, commit_ts),
+                        last_table_id=len(tables),
+                    )
         raise SourceFault(f"{self._server.where}: tables change all the time; their schemas cannot be read together")
 
     def read(self, state: CaptureState) -> Iterator[Captured]:

@@ -89,6 +89,7 @@ def plan_wave(
         if found is None:
             later[name] = why
             continue
+        found = replace(found, table=_identified(found.table, known[name], state.commit_ts))
         shape = sha256(found.create.encode()).hexdigest()[:16]
         goes_on = note.table == name and note.shape == shape
         try:
@@ -123,6 +124,13 @@ def readable(name: TableName, known: Table, tables: PresentTables) -> tuple[Pres
     if not same_rows(known, found.table):
         return None, "it was altered"
     return found, ""
+
+
+def _identified(found: Table, known: Table, base: int) -> Table:
+    """A table as it was found, with the id that it has in the state, and a version by which its rows can be read."""
+    same = replace(found, table_id=known.table_id, version=known.version)
+    # what is found may be of a DDL that is still to come: no other schema has the version of a round
+    return same if same == known or known.version is None else replace(same, version=base)
 
 
 def without(state: CaptureState, names: Collection[TableName]) -> CaptureState:

@@ -99,8 +99,9 @@ class TableReads:
         state = loaded[0]
         requests = requested(folder.path)
         names = dict.fromkeys((*state.unread, *(name for _, wanted in requests for name in wanted)))
-        # a watermark that was sent says that all below it was: rows with the state's own commit_ts would be late
-        state = replace(state, commit_ts=state.commit_ts + 1, unread=tuple(names))
+        # a watermark that was sent says that all below it was: rows with the state's own commit_ts would be late;
+        # and the version above that of the last DDL may be the one of its rows
+        state = replace(state, commit_ts=state.commit_ts + 2, unread=tuple(names))
         folder.save(state, topics.used(), 0, replace(folder.reading, base=state.commit_ts, first=False))
         taken(requests)
 

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from ticdc_spark.capture.binlog.values.charsets import Charsets
 from ticdc_spark.capture.binlog.wire.table_map import BLOB, TableMap, Wire
+from ticdc_spark.capture.table_ids import version_of_rows
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Column, ColumnType, Table
 from ticdc_spark.mysql import is_bytes, is_text
@@ -24,7 +25,7 @@ def settled(table: Table, wire: TableMap, charsets: Charsets) -> Table:
         replace(column, type=_settled(column.type, known[column.name], charsets)) if column.name in known else column
         for column in table.columns
     )
-    return table if columns == table.columns else replace(table, columns=columns)
+    return table if columns == table.columns else replace(table, columns=columns, version=version_of_rows(table))
 
 
 def _settled(kind: ColumnType, wire: Wire, charsets: Charsets) -> ColumnType:

@@ -1,0 +1,29 @@
+"""When the rows of a table that has no version begin."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from ticdc_spark.model import RowChange, Table
+
+
+def first_rows(places: Iterable[Collection[RowChange]]) -> dict[int, int]:
+    """The commit_ts of the first row of each schema without a version, by the ``id`` of its table.
+
+    ``places``: rows in the order of commit_ts. Those of one schema may go to several places, and they get one version,
+    which is above none of them.
+    """
+    tables: dict[int, Table] = {}
+    first: dict[int, int] = {}
+    for changes in places:
+        for change in changes:
+            table = change.table
+            if table.version is None and change.commit_ts < first.get(id(table), change.commit_ts + 1):
+                tables[id(table)], first[id(table)] = table, change.commit_ts
+    lowest: dict[Table, int] = {}
+    for at, table in tables.items():
+        lowest[table] = min(first[at], lowest.get(table, first[at]))
+    return {at: lowest[table] for at, table in tables.items()}
+
+
+__all__ = ["first_rows"]
