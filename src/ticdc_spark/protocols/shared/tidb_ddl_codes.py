@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.statements import (
     AddColumn,
@@ -48,11 +50,12 @@ _PARTS: dict[type[Alteration], int] = {
     RenameIndex: 18,
     Charset: 22,
 }
-# Words that a part begins with. The document's list ends at 36; the rest are TiDB's.
+# Words that a part begins with, in any case. The document's list ends at 36; the rest are TiDB's.
 _WORDS = {
     "ADD FOREIGN KEY": 9,
     "DROP FOREIGN KEY": 10,
     "AUTO_INCREMENT": 13,
+    "FORCE AUTO_INCREMENT": 13,
     "SHARD_ROW_ID_BITS": 16,
     "COMMENT": 17,
     "ADD PARTITION": 19,
@@ -64,6 +67,8 @@ _WORDS = {
     "COALESCE PARTITION": 64,
     "ADD PARTITION PARTITIONS": 64,
     "TTL": _TTL,
+    "TTL_ENABLE": _TTL,
+    "TTL_JOB_INTERVAL": _TTL,
     "REMOVE TTL": 67,
     "PARTITION BY": 71,
     "REMOVE PARTITIONING": 72,
@@ -102,6 +107,7 @@ def _part(part: Alteration) -> int:
         case DropIndex(name=name):
             return 8 if name else 33
         case MoveRows(what=what) | NoEffect(what=what):
-            found = [prefix for prefix in _WORDS if what.startswith(prefix)]
+            text = " ".join(what.upper().split())
+            found = [words for words in _WORDS if re.match(rf"{words}(?![\w$])", text)]
             return _WORDS[max(found, key=len)] if found else 0
     return _PARTS[type(part)]
