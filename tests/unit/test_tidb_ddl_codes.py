@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from ticdc_spark.protocols.shared.ddl_words import ddl_word
@@ -29,7 +31,7 @@ CODES = {
 
 @pytest.mark.parametrize("write", [str, str.lower, str.title])
 @pytest.mark.parametrize("sql", CODES)
-def test_letters_of_words_decide_nothing(sql: str, write: type[str]) -> None:
+def test_letters_of_words_decide_nothing(sql: str, write: Callable[[str], str]) -> None:
     assert ddl_type_code(write(sql)) == CODES[sql]
 
 
