@@ -22,10 +22,10 @@ from ticdc_spark.capture.binlog.position import (
     write_position,
 )
 from ticdc_spark.capture.binlog.row_events import RowEvents
-from ticdc_spark.capture.binlog.schemas import SYSTEM_SCHEMAS
 from ticdc_spark.capture.binlog.server import Facts
 from ticdc_spark.capture.binlog.sql_text import executed, is_dml, words
 from ticdc_spark.capture.binlog.statements import STEPS, Unfollowed, check_letters, follow_ddl, without_unwanted
+from ticdc_spark.capture.binlog.unlogged import Unlogged
 from ticdc_spark.capture.binlog.wire.events import (
     ROW_KINDS,
     Event,
@@ -50,10 +50,13 @@ _AHEAD = 3600
 class Assembler:
     """Takes events in, gives elements."""
 
-    def __init__(self, state: CaptureState, facts: Facts, events: RowEvents, skip: frozenset[str]) -> None:
+    def __init__(
+        self, state: CaptureState, facts: Facts, events: RowEvents, unlogged: Unlogged, skip: frozenset[str]
+    ) -> None:
         """``skip``: statements that are not followed, as ``file:offset``."""
         self._facts = facts
         self._events = events
+        self._unlogged = unlogged
         self._skip = skip
         self.tables = {(table.schema, table.name): table for table in state.tables}
         self._last_id = state.last_table_id
@@ -109,12 +112,12 @@ class Assembler:
             elif kind == Kind.TABLE_MAP:
                 self._events.table_map(event)
             elif kind == Kind.MARIADB_GTID:
-                self._begin(mariadb_gtid(event, origin))
+                self._begin(mariadb_gtid(event, origin), event, file)
             elif kind in (Kind.GTID, Kind.ANONYMOUS_GTID):
-                self._begin(mysql_gtid(event))
+                self._begin(mysql_gtid(event), event, file)
             elif kind == Kind.XID:
                 yield from self._commit(event, file, self._current())
-            elif kind in (Kind.QUERY, Kind.QUERY_COMPRESSED):
+            elif kind in _QUERIES:
                 yield from self._query(event, file)
             elif kind == Kind.XA_PREPARE:
                 yield from self._prepare(event, file)
@@ -141,9 +144,10 @@ class Assembler:
         self._created = file, created
 
     def _where(self, event: Event, file: str) -> str:
-        if event.end:
-            return f"{file}:{event.end - event.size}"
-        return f"{file}, in the transaction behind offset {self._at.offset}"
+        """The place of an event, or where its own is not known, of its transaction."""
+        if not event.end and self._group is not None:
+            return self._group.where
+        return f"{file}:{event.end - event.size}"
 
     def _gtids(self, place: Place) -> MariadbGtids | MysqlGtids | None:
         if place.gtid is None:
@@ -155,14 +159,16 @@ class Assembler:
             raise MessageError("rows, or an end, outside of a transaction")
         return self._group
 
-    def _begin(self, gtid: Gtid) -> None:
+    def _begin(self, gtid: Gtid, event: Event, file: str) -> None:
         replayed = False
         if self.position.since is not None:
             if self._given is not None:
                 replayed = self._given.has(gtid.text)
             else:
                 replayed = _order(self._at) < _order(self.position.place)
-        self._group = Group(self._at, gtid, replayed=replayed, done=0 if replayed else self.position.part)
+        self._group = None
+        where = self._where(event, file)
+        self._group = Group(self._at, gtid, where, replayed=replayed, done=0 if replayed else self.position.part)
         if gtid.text and self._read is not None:
             self._read.add(gtid.text)
 
@@ -243,7 +249,7 @@ class Assembler:
         found = query(event)
         sql = executed(self._facts.charsets.text(found.sql, found.charset), found.sql_mode, mariadb=self._facts.mariadb)
         if self._group is None:
-            self._begin(Gtid("", False, 0))  # MySQL before 5.7 has no GTID events where they are off
+            self._begin(Gtid("", False, 0), event, file)  # MySQL before 5.7 has no GTID events where they are off
         group = self._current()
         start = words(sql)
         if start == "begin" or start.startswith("xa start "):
@@ -261,17 +267,25 @@ class Assembler:
         elif start.startswith("xa "):
             return  # XA END; its end comes as an event of its own
         elif is_dml(sql):
-            if found.schema.lower() not in SYSTEM_SCHEMAS:
-                raise MessageError(
-                    f"a statement that changes rows instead of the rows: {sql[:200]!r}. A session has changed "
-                    "binlog_format, which must be ROW. Begin the changefeed anew with a snapshot of its tables"
-                )
+            self._pass_over(found, sql, self._where(event, file))
             if not group.open and (group.gtid.standalone or not self._facts.mariadb):
                 self._end(event, file, group)
         else:
             yield from self._ddl(event, file, group, found, sql)
 
+    def _pass_over(self, found: Query, sql: str, where: str) -> None:
+        """A statement that was logged instead of its rows. Raises: MessageError where it may change captured tables"""
+        if self._current().replayed or where in self._skip:
+            return
+        if why := self._unlogged.why_not(found, sql):
+            raise MessageError(
+                f"a statement that changes rows was logged instead of the rows, and {why}: {sql[:200]!r}. A session "
+                "has changed binlog_format, which must be ROW. Begin a new changefeed with a snapshot of its tables; "
+                f"or, if the statement changes no captured table, write skip={where} in source-uri"
+            )
+
     def _ddl(self, event: Event, file: str, group: Group, found: Query, sql: str) -> Iterator[Captured]:
+        self._unlogged.forget()
         ends = group.gtid.standalone if self._facts.mariadb else not group.open
         where = self._where(event, file)
         charset = None
@@ -331,7 +345,7 @@ def _order(place: Place) -> tuple[int, str, int]:
 
 
 _OLD_ROWS = "row events of MySQL 5.1, which are not read"
-_LOAD = "LOAD DATA as a statement; binlog_format must be ROW"
+_QUERIES = (Kind.QUERY, Kind.QUERY_COMPRESSED, Kind.EXECUTE_LOAD_QUERY)
 _REFUSED = {
     int(Kind.WRITE_ROWS_0): _OLD_ROWS,
     int(Kind.UPDATE_ROWS_0): _OLD_ROWS,
@@ -339,6 +353,4 @@ _REFUSED = {
     int(Kind.INCIDENT): "the server reports lost events (INCIDENT); begin the changefeed anew, with a snapshot",
     int(Kind.PARTIAL_UPDATE_ROWS): "rows with parts of JSON: binlog_row_value_options must be empty",
     int(Kind.GTID_TAGGED): "a GTID with a tag, which is not read",
-    int(Kind.BEGIN_LOAD_QUERY): _LOAD,
-    int(Kind.EXECUTE_LOAD_QUERY): _LOAD,
 }

@@ -22,11 +22,12 @@ from ticdc_spark.capture.binlog.row_events import RowEvents
 from ticdc_spark.capture.binlog.schemas import read_tables
 from ticdc_spark.capture.binlog.server import Facts, now_ms, place_now, read_facts
 from ticdc_spark.capture.binlog.sql_text import is_control
+from ticdc_spark.capture.binlog.unlogged import Unlogged, hidden_writes
 from ticdc_spark.capture.binlog.uri import parse_uri
 from ticdc_spark.capture.binlog.wire.events import Kind, query
-from ticdc_spark.errors import SourceFault
 from ticdc_spark.capture.binlog.written import Written
 from ticdc_spark.capture.table_ids import first_ids
+from ticdc_spark.errors import SourceFault
 from ticdc_spark.mysql import tso
 
 _RESOLVED_SECONDS = 0.5
@@ -118,7 +119,12 @@ class BinlogCapture:
             wanted=self._wanted,
             max_bytes=self._server.max_transaction_bytes,
         )
-        return Assembler(state, facts, events, frozenset(self._server.skip))
+        unlogged = Unlogged(self._wanted, facts.names, self._hidden_writes)
+        return Assembler(state, facts, events, unlogged, frozenset(self._server.skip))
+
+    def _hidden_writes(self, written: Written) -> str:
+        with Connection(self._server) as connection:
+            return hidden_writes(connection, written)
 
     def _captured(self, assembler: Assembler, facts: Facts) -> Iterator[Captured]:
         dump = self._dump = Dump(

@@ -38,6 +38,8 @@ class Group:
 
     start: Place
     gtid: Gtid
+    where: str
+    """The place of its first event, as ``file:offset``."""
     replayed: bool = False
     """It was given before; only prepared transactions are taken from it."""
     done: int = 0

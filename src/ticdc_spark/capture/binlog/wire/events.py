@@ -137,10 +137,11 @@ _SIZES |= {128: 3, 129: 8}
 
 
 def query(event: Event) -> Query:
-    """Read a QUERY event; the text of a compressed one is unpacked."""
+    """Read a QUERY event, or the one of a LOAD DATA; the text of a compressed one is unpacked."""
     body = event.body
     schema_size, status_size = uint(body, 8, 1), uint(body, 11, 2)
-    status, at = body[13 : 13 + status_size], 13 + status_size
+    at = 26 if event.kind == Kind.EXECUTE_LOAD_QUERY else 13
+    status, at = body[at : at + status_size], at + status_size
     schema = body[at : at + schema_size].decode("utf-8", "replace")
     sql = body[at + schema_size + 1 :]
     if event.kind == Kind.QUERY_COMPRESSED:
