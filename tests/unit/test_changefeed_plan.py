@@ -171,3 +171,14 @@ def test_versions_of_a_table_whose_rows_look_alike() -> None:
         "id INT, v VARCHAR(10), d DECIMAL(9,2), e ENUM('a','b'), PRIMARY KEY (id, v)",
     ):
         assert not same_rows(base, other(create)), create
+
+
+def test_rows_that_are_read_have_the_id_of_their_table_and_a_version_of_one_schema() -> None:
+    known = replace(made("t"), table_id=7, version=90)
+    at = replace(state("t"), tables=(known,))
+    (part,) = plan(at, ReadNote(), Tables({"t": 3})).parts
+    assert part.found.table == known
+    # what is found may be of a DDL that is still to come
+    other = "CREATE TABLE {name} (id INT PRIMARY KEY, v INT NOT NULL)"
+    (part,) = plan(at, ReadNote(), Tables({"t": 3}, {"t": other})).parts
+    assert part.found.table == replace(made("t", other), table_id=7, version=100)
