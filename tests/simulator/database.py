@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import TypeAlias
 
 import msgspec
 
 from tests.simulator.columns import KEY_KINDS, Spec, make_value
+from tests.simulator.letters import Letters, folded
 from ticdc_spark.model import Op, Row, RowChange, SchemaChange, Table, Value
 from ticdc_spark.mysql import handle_key
 
 Name: TypeAlias = tuple[str, str]
-"""(schema, table)."""
+"""(schema, table), in small letters whatever its table's own are."""
 Key: TypeAlias = tuple[Value, ...]
 Uid: TypeAlias = int
 """A table's identity: it survives RENAME and TRUNCATE, and no other table ever has it."""
@@ -21,6 +23,7 @@ Uid: TypeAlias = int
 _LOGICAL = 1 << 18
 _START = 1_767_225_600_000 * _LOGICAL
 _MOST_ROWS = 8
+_NAMING = ("CREATE", "RENAME")
 _RANK: dict[Op, int] = {"delete": 0, "update": 1, "insert": 2, "upsert": 2}
 
 
@@ -36,7 +39,7 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> Name:
-        return self.table.schema, self.table.name
+        return folded((self.table.schema, self.table.name))
 
     def key(self, row: Row) -> Key:
         return tuple([row[name] for name in self.keys])
@@ -66,6 +69,8 @@ class Database:
     def __init__(self, *, zone: str = "UTC", plain: bool = False, raw_key_changes: bool = False) -> None:
         """``plain``: leaves out what only MySQL's own conversions give (lossy MODIFY, a TIMESTAMP's default)."""
         self.zone, self.plain, self.raw_key_changes = zone, plain, raw_key_changes
+        self.letters: Letters | None = None
+        """``None``: everybody types names in small letters."""
         self.ts = _START
         self.now: State = {}
         self.databases: list[str] = []
@@ -74,6 +79,8 @@ class Database:
         """The last state of every table that ever was."""
         self.names: dict[Uid, set[Name]] = {}
         """Every name that a table has had."""
+        self.meanwhile: Callable[[], None] | None = None
+        """What people do, once, while a full read is between two of its chunks."""
         self._moments: list[int] = [0]
         self._states: list[State] = [{}]
         self._number = 0
@@ -117,6 +124,11 @@ class Database:
 
     def commit_ddl(self, state: State, *changes: SchemaChange, uids: tuple[Uid, ...], refused: bool = False) -> None:
         """Commit the schema changes of one statement, each with an event of its own."""
+        if self.letters is not None:
+            changes = tuple(self.letters.statement(changes))
+            state = _renamed_in(state, changes)
+            if self.letters.where == "messages":
+                changes = tuple(map(self.letters.sent, changes))
         live = tuple((table.uid, name) for name, table in state.items())
         events = [
             Event(ts=change.commit_ts, change=change, uids=of, live=live, refused=refused)
@@ -243,6 +255,17 @@ class _Transaction:
             item.column.name: given[item.column.name] if item.column.name in given else make_value(self.rand, item)
             for item in live.specs
         }
+
+
+def _renamed_in(state: State, changes: Sequence[SchemaChange]) -> State:
+    """The tables with the names that schema changes gave them, letter by letter."""
+    state = dict(state)
+    for table in [change.table for change in changes if change.table and change.kind in _NAMING]:
+        name = folded((table.schema, table.name))
+        if name in state:
+            new = msgspec.structs.replace(state[name].table, schema=table.schema, name=table.name)
+            state[name] = msgspec.structs.replace(state[name], table=new)
+    return state
 
 
 def _shares(uids: tuple[Uid, ...], changes: int) -> list[tuple[Uid, ...]]:

@@ -20,7 +20,8 @@ from tests.simulator.ddl_columns import (
     silent_column,
     silent_version,
 )
-from tests.simulator.ddl_parts import SCHEMAS, any_table, change_of, commit_change, free_name, full_name, named
+from tests.simulator.ddl_parts import any_table, change_of, commit_change, free_name, full_name, named
+from tests.simulator.letters import SCHEMAS
 from ticdc_spark.model import Index, SchemaChange, Table
 
 _MOST_TABLES = 4
@@ -151,7 +152,7 @@ def swap_tables(db: Database, rand: Random) -> None:
     if live is None or other is None or free is None or live.uid == other.uid:
         rename_table(db, rand)
         return
-    _rename_many(db, db.tick(rand), [(live, free), (other, live.name)])
+    rename_many_to(db, db.tick(rand), [(live, free), (other, live.name)])
 
 
 def rename_many(db: Database, rand: Random) -> None:
@@ -161,10 +162,11 @@ def rename_many(db: Database, rand: Random) -> None:
     if live is None or other is None or first is None or second is None or live.uid == other.uid or first == second:
         rename_table(db, rand)
         return
-    _rename_many(db, db.tick(rand), [(live, first), (other, second)])
+    rename_many_to(db, db.tick(rand), [(live, first), (other, second)])
 
 
-def _rename_many(db: Database, ts: int, pairs: list[tuple[Live, Name]]) -> None:
+def rename_many_to(db: Database, ts: int, pairs: list[tuple[Live, Name]]) -> None:
+    """One statement: an event a pair, all at one commit_ts."""
     state = {name: live for name, live in db.now.items() if all(live.uid != old.uid for old, _ in pairs)}
     changes = []
     for live, new in pairs:

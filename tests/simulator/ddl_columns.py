@@ -40,6 +40,23 @@ def drop_column(db: Database, rand: Random) -> None:
     _alter(db, rand, live, query, specs, lambda row: {key: row[key] for key in row if key != name})
 
 
+def return_column(db: Database, rand: Random) -> None:
+    """A column is dropped, and one of its name is added, by two statements: the rows have the default in it."""
+    live = any_table(db, rand)
+    item = _plain_column(live, rand)
+    if live is None or item is None or len(live.specs) - len(live.keys) < 2:
+        return
+    name = item.column.name
+    specs = tuple(other for other in live.specs if other is not item)
+    query = f"ALTER TABLE `{live.name[1]}` DROP COLUMN `{name}`"
+    _alter(db, rand, live, query, specs, lambda row: {key: row[key] for key in row if key != name})
+    live = db.now[live.name]
+    new = any_spec(rand, name, zone=db.zone, plain=db.plain) if rand.random() < 0.5 else item
+    value = fill(new)
+    query = f"ALTER TABLE `{live.name[1]}` ADD COLUMN {new.definition}"
+    _alter(db, rand, live, query, (*live.specs, new), lambda row: {**row, name: value})
+
+
 def rename_column(db: Database, rand: Random) -> None:
     live = any_table(db, rand)
     item = _plain_column(live, rand)

@@ -7,11 +7,8 @@ from random import Random
 from msgspec.structs import replace
 
 from tests.simulator.database import Database, Live, Name
+from tests.simulator.letters import NAMES
 from ticdc_spark.model import SchemaChange, Table
-
-SCHEMAS = ("app", "b")
-NAMES = ("t1", "t2", "t3", "t_old", "x1", "x2")
-"""Few names, so that each is used again by another table; ``t*`` is what a filter may include."""
 
 
 def commit_change(db: Database, ts: int, kind: str, query: str, before: Live | None, after: Live) -> None:

@@ -6,6 +6,7 @@ from random import Random
 
 from msgspec.structs import replace
 
+from tests.simulator.draw_more import with_more
 from tests.simulator.faults import FAULT_KINDS, Fault
 from tests.simulator.feed import Feed
 from tests.simulator.moves import Move, MoveKind
@@ -62,7 +63,13 @@ _OPERATOR: tuple[tuple[MoveKind, ...], ...] = (
 
 
 def draw(seed: int, steps: int = _STEPS) -> Story:
-    """The story of a seed. Some are narrow: few kinds of DDL and one kind of operator, whose combinations are long."""
+    """The story of a seed."""
+    return with_more(draw_basic(seed, steps))
+
+
+def draw_basic(seed: int, steps: int = _STEPS) -> Story:
+    """The story of a seed without what ``draw_more`` has. Some are narrow: few kinds of DDL and one kind of operator,
+    whose combinations are long."""
     rand = Random(seed)
     setup = _setup(rand)
     narrow = rand.random() < 0.3

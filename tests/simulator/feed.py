@@ -8,6 +8,7 @@ import msgspec
 
 from tests.simulator.broker import Place
 from tests.simulator.database import Name, Uid
+from tests.simulator.letters import Where
 from ticdc_spark.model import RowChange
 from ticdc_spark.protocols.base import Encoded
 
@@ -37,6 +38,8 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
     """Some partitions get their copies earlier than others."""
     withheld: int = -1
     """The n-th table that was ever made is left out by the changefeed's filter, until it is widened; -1: none."""
+    letters: Where = ""
+    """Names are in other letters than their tables' own."""
 
 
 @dataclass(slots=True, eq=False)

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.simulator.draw import draw
+from tests.simulator.draw import draw_basic as draw
 from tests.simulator.runner import quietly
 from tests.simulator.seams import LabMaker
 from tests.simulator.story import run

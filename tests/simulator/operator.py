@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from tests.simulator import operator_lake as lake
 from tests.simulator.ddl import DDL
+from tests.simulator.ddl_shapes import MORE_DDL
 from tests.simulator.moves import CALM, Move, MoveKind
 from tests.simulator.ticdc import DEFAULT_TOPIC
 from tests.simulator.world import World
@@ -38,7 +39,7 @@ def _ddl(world: World, move: Move, rand: Random) -> None:
     simple = world.setup.feed.protocol == "simple"
     if move.word.startswith("silent") and not (simple and world.setup.feed.bootstrap):
         return  # the new schema would never be known
-    DDL[move.word](world.database, rand)
+    (DDL.get(move.word) or MORE_DDL[move.word])(world.database, rand)
     world.excuse_local_keys()
     excuses = world.excuses
     for event in world.database.events[before:]:
@@ -275,7 +276,7 @@ def _resnapshot(world: World, move: Move, rand: Random) -> None:
     if live is None or not world.setup.job.snapshot:
         return
     try:
-        world.lab.resnapshot(world.job, live.name)
+        world.lab.resnapshot(world.job, (live.table.schema, live.table.name))
         world.note(f"resnapshot {live.name}")
     except UsageError as error:
         world.note(f"resnapshot: {error}")

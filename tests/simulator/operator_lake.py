@@ -6,6 +6,7 @@ from random import Random
 
 from tests.simulator.columns import make_value
 from tests.simulator.database import Live
+from tests.simulator.letters import folded
 from tests.simulator.moves import Move
 from tests.simulator.world import World
 from ticdc_spark.model import Value
@@ -29,10 +30,10 @@ def restore_state(world: World, move: Move, rand: Random) -> None:
 
 def lose_state(world: World, move: Move, rand: Random) -> None:
     world.stop()
-    lake = world.lab.lake.tables()
+    lake = {folded(name) for name in world.lab.lake.tables()}
     # The state alone has that anything was read of the topic of a name that the lake does not have yet.
     world.excuses.unknowable.update(
-        uid for uid, names in world.made_anew.items() if names and not names & lake.keys() and world.is_renamed(uid)
+        uid for uid, names in world.made_anew.items() if names and not names & lake and world.is_renamed(uid)
     )
     world.lab.state.wipe()
     world.excuses.unsettled.update(world.uids())
@@ -51,10 +52,11 @@ def _lake_table(world: World, rand: Random) -> tuple[tuple[str, str], Live | Non
         return None
     name = rand.choice(tables)
     world.left_alone.pop(name, None)
-    live = world.database.now.get(name)
-    world.excuses.unsettled.update(uid for uid, sent in world.ticdc.sent.items() if name in sent.names)
+    any_letters = folded(name)
+    live = world.database.now.get(any_letters)
+    world.excuses.unsettled.update(uid for uid, sent in world.ticdc.sent.items() if any_letters in sent.names)
     if world.setup.job.snapshot:
-        world.excuses.unsettled.update(world.named(name))  # also one of which no message was sent yet
+        world.excuses.unsettled.update(world.named(any_letters))  # also one of which no message was sent yet
     world.note(f"{name}")
     return name, live
 
@@ -131,7 +133,7 @@ def drop_lake_table(world: World, move: Move, rand: Random) -> None:
 def foreign_table(world: World, move: Move, rand: Random) -> None:
     """A table that no job made stands where one of the source's tables is to come, or is."""
     live = world.live(rand)
-    if live is not None and live.name not in world.lab.lake.tables():
+    if live is not None and live.name not in set(map(folded, world.lab.lake.tables())):
         world.excuses.lake_touched = True
         world.excuses.foreign.add(live.name)
         for uid in {live.uid, *world.named(live.name)}:
@@ -139,7 +141,8 @@ def foreign_table(world: World, move: Move, rand: Random) -> None:
             world.excuses.weak[uid] = "a table that no job made was there"
         world.lab.lake.create(live.table, [_any_row(live, rand)])
         if not world.job.adopt:
-            world.left_alone[live.name] = world.lab.lake.tables()[live.name]
+            own = live.table.schema, live.table.name
+            world.left_alone[own] = world.lab.lake.tables()[own]
 
 
 def _any_row(live: Live, rand: Random) -> dict[str, Value]:

@@ -1,4 +1,9 @@
-"""The source as full reads see it: a database as it is now, or as of a commit_ts, or a dump of it."""
+"""The source as full reads see it: a database as it is now, or as of a commit_ts, or a dump of it.
+
+The seam is that of ``capture.snapshot.database``: a wave is planned by the table that has the name then, and each chunk
+is read in a transaction of its own, after which the table's CREATE statement must be what it was. In between, people
+may do anything (``Database.meanwhile``).
+"""
 
 from __future__ import annotations
 
@@ -8,13 +13,15 @@ from typing import Literal
 import msgspec
 import pyarrow as pa
 
-from tests.simulator.database import Database, Key, Live, Name, State
+from tests.simulator.database import Database, Live, Name, State
+from tests.simulator.letters import folded
 from tests.simulator.seams import TableView
 from ticdc_spark.capture.snapshot.base import TooOld, Wanted, Wave, same_columns
 from ticdc_spark.capture.snapshot.typed import typed
+from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Table
 from ticdc_spark.mysql import tso_physical_ms
-from ticdc_spark.spark.tasks import ArrowTask, Counter, SourceMoved
+from ticdc_spark.spark.tasks import MOVED, ArrowTask, Counter, SourceMoved
 from ticdc_spark.spark.types import lake_columns
 
 _KEPT_MS = 60
@@ -28,7 +35,8 @@ class DatabaseView:
         self.database, self.exact = database, mode == "exact"
         self.fixed = dumped if mode == "dump" else None
 
-    def _state(self, at: int | None) -> State:
+    def state(self, at: int | None) -> State:
+        """The tables as of a commit_ts, or now. Raises: TooOld"""
         if self.fixed is not None:
             return self.database.truth_at(self.fixed)
         if at is None:
@@ -38,11 +46,13 @@ class DatabaseView:
         return self.database.truth_at(at)
 
     def tables(self) -> Sequence[Name]:
-        return sorted(self._state(None))
+        return sorted((live.table.schema, live.table.name) for live in self.state(None).values())
 
     def schema(self, name: Name, at: int | None) -> Table | None:
-        live = self._state(at).get(name)
-        return None if live is None else msgspec.structs.replace(live.table, version=None, table_id=None)
+        live = self.state(at).get(folded(name))
+        if live is None:
+            return None
+        return msgspec.structs.replace(live.table, schema=name[0], version=None, table_id=None)
 
     def estimate(self, name: Name) -> int:
         return 7
@@ -51,27 +61,26 @@ class DatabaseView:
         return self.database.events[-1].ts
 
     def wave(self, wanted: Wanted) -> Wave:
-        live = self._state(wanted.at).get(wanted.name)
+        live = self.state(wanted.at).get(folded(wanted.name))
         if live is None:
             raise SourceMoved("the table is gone")
         if not same_columns(wanted.columns, lake_columns(live.table, live.keys, wanted.lake)):
             raise SourceMoved("it has other columns, or another key")
-        places = sorted(live.rows, key=repr)
-        todo = [key for key in places if repr(key) > wanted.upto]
-        size = wanted.chunk_rows * wanted.parts
-        chunk, done = todo[:size], len(todo) <= size
-        parts = [chunk[at :: wanted.parts] for at in range(wanted.parts)]
-        return Wave(
-            parts=wanted.parts, read=_Read(live, parts, wanted), upto="" if done else repr(chunk[-1]), done=done
-        )
+        todo = sorted(place for place in map(repr, live.rows) if place > wanted.upto)
+        ends = todo[wanted.chunk_rows - 1 :: wanted.chunk_rows][: wanted.parts]
+        if len(ends) < wanted.parts or ends[-1] == todo[-1]:
+            ends = [*ends[: wanted.parts - 1], ""]
+        read = _Read(self, live, tuple(zip((wanted.upto, *ends), ends, strict=False)), wanted)
+        return Wave(parts=len(ends), read=read, upto=ends[-1], done=not ends[-1])
 
     def close(self) -> None:
         return
 
 
 class _Read:
-    def __init__(self, live: Live, parts: list[list[Key]], wanted: Wanted) -> None:
-        self.live, self.parts, self.wanted = live, parts, wanted
+    def __init__(self, view: DatabaseView, live: Live, ranges: Sequence[tuple[str, str]], wanted: Wanted) -> None:
+        """``ranges``: what each part lies above, and where it ends; ``""``: it has no end."""
+        self.view, self.live, self.ranges, self.wanted = view, live, ranges, wanted
 
     def __call__(self, zeros: Counter) -> ArrowTask:
         columns = self.wanted.columns
@@ -80,7 +89,9 @@ class _Read:
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 for number in batch.column(0).to_pylist():
-                    rows = [self.live.rows[key] for key in self.parts[number]]
+                    above, end = self.ranges[number]
+                    found = self._now().rows.items()
+                    rows = [row for key, row in found if above < repr(key) and (not end or repr(key) <= end)]
                     cells = [
                         [None if column.source in virtual else row.get(column.source) for column in columns]
                         for row in rows
@@ -89,6 +100,20 @@ class _Read:
                         yield typed(cells, columns, self.wanted.lake, zeros)
 
         return run
+
+    def _now(self) -> Live:
+        """The table in the transaction of one chunk. Raises: MessageError where it is not what it was"""
+        if self.view.fixed is not None or self.wanted.at is not None:
+            return self.live
+        meanwhile, self.view.database.meanwhile = self.view.database.meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
+        live = self.view.state(None).get(folded(self.wanted.name))
+        if live is None:
+            raise MessageError(f"{MOVED}: the table is gone")
+        if (live.table.columns, live.table.indexes) != (self.live.table.columns, self.live.table.indexes):
+            raise MessageError(f"{MOVED}: it was altered")
+        return live
 
 
 def is_under_way(seen: TableView | None) -> bool:

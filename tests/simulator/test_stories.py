@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from tests.simulator.draw import draw
+from tests.simulator.draw import draw_basic as draw
 from tests.simulator.faults import Fault
 from tests.simulator.moves import CALM, Move, MoveKind
 from tests.simulator.reference_lab import ReferenceLab

@@ -15,6 +15,7 @@ import msgspec
 from tests.simulator.broker import Broker, Place
 from tests.simulator.database import Database, Event, Name, Uid
 from tests.simulator.feed import Checkpoint, Feed, Out, Sent
+from tests.simulator.letters import folded
 from tests.simulator.wire import WIRES, encoder
 from ticdc_spark.model import Message, RowChange, SchemaChange, Table
 from ticdc_spark.mysql import handle_key, tso_physical_ms
@@ -316,13 +317,13 @@ class TiCdc:
     def _note(self, uid: Uid, topic: str, tables: Iterable[Table | None]) -> None:
         sent = self.sent.setdefault(uid, Sent())
         sent.topics.add(topic)
-        sent.names.update((table.schema, table.name) for table in tables if table is not None)
+        sent.names.update(folded((table.schema, table.name)) for table in tables if table is not None)
 
     def _partitions(self) -> int:
         return max(1, self.feed.partitions - self.feed.idle_partitions)
 
     def _topic(self, schema: str, name: str) -> str:
-        return f"{DEFAULT_TOPIC}_{schema}_{name}" if self.feed.topic_per_table else DEFAULT_TOPIC
+        return f"{DEFAULT_TOPIC}_{schema}_{name}".lower() if self.feed.topic_per_table else DEFAULT_TOPIC
 
     def _ddl_topic(self, change: SchemaChange) -> str:
         table = change.pre_table or change.table

@@ -9,8 +9,11 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+import msgspec
+
 from tests.simulator.database import Event, Live, Name, Uid
 from tests.simulator.faults import Fault
+from tests.simulator.letters import folded
 from tests.simulator.seams import JobView, LakeTable, TableView
 from tests.simulator.snapshots import is_under_way
 from tests.simulator.world import Finding, World
@@ -68,7 +71,8 @@ def judge_tables(world: World, view: JobView, *, final: bool) -> Finding | None:
     """Compare every table with the source as of what the job has as applied. ``final``: it has read everything."""
     if not view.applied:
         return None
-    truth, lake = world.database.truth_at(view.applied), world.lab.lake.tables()
+    truth = world.database.truth_at(view.applied)
+    view, lake, twins = in_any_letters(view, world.lab.lake.tables())
     world.in_lake.update(lake)
     for name, live in truth.items():
         if (
@@ -81,7 +85,7 @@ def judge_tables(world: World, view: JobView, *, final: bool) -> Finding | None:
             if finding is not None:
                 return finding
     kept = _judge_kept(world, view, lake) if final else None
-    return kept or _judge_extra(world, view, lake, truth, final=final)
+    return kept or _judge_extra(world, view, lake, truth, final=final) or _judge_twins(world, twins)
 
 
 def _judge(
@@ -208,7 +212,7 @@ def _judge_kept(world: World, view: JobView, lake: Mapping[Name, LakeTable]) -> 
         change = event.change
         if change is None or change.kind != "ERASE" or not world.murky_until < event.ts <= view.applied:
             continue
-        name = change.schema, change.name
+        name = folded((change.schema, change.name))
         live = world.database.truth_before(event.ts).get(name)
         seen = view.tables.get(name)
         if (
@@ -231,6 +235,33 @@ def _judge_kept(world: World, view: JobView, lake: Mapping[Name, LakeTable]) -> 
         if different is not None:
             detail = f"{name} just before {event.ts}: {different[1]}"
             return Finding(kind="wrong data", where=f"{different[0]}, its DROP was skipped", detail=detail)
+    return None
+
+
+def in_any_letters(
+    view: JobView, lake: Mapping[Name, LakeTable]
+) -> tuple[JobView, Mapping[Name, LakeTable], dict[Name, TableView]]:
+    """Status and lake by names in small letters, and what the source cannot have: other tables whose names differ from
+    those by their letters alone."""
+    if all(name == folded(name) for names in (lake, view.tables) for name in names):
+        return view, lake, {}
+    seen, found, twins = dict[Name, TableView](), dict[Name, LakeTable](), dict[Name, TableView]()
+    for name, one in sorted(
+        view.tables.items(), key=lambda item: (item[1].condition == "dropped", item[0] not in lake)
+    ):
+        if seen.setdefault(folded(name), one) is not one and one.condition != "dropped" and name in lake:
+            twins[name] = one
+    for name, table in lake.items():
+        if name not in twins:
+            found[folded(name)] = table
+    return msgspec.structs.replace(view, tables=seen), found, twins
+
+
+def _judge_twins(world: World, twins: Mapping[Name, TableView]) -> Finding | None:
+    """Two tables that differ by the letters of their names: the source has one of them at most."""
+    for name, seen in twins.items():
+        if seen.condition == "clean" and folded(name) not in world.excuses.foreign:
+            return Finding(kind="two tables of one name", where=seen.condition, detail=f"{name}: {seen.detail}")
     return None
 
 

@@ -16,6 +16,7 @@ from tests.simulator.database import Database, Live, Name, Uid
 from tests.simulator.ddl import create_table
 from tests.simulator.excuses import Excuses
 from tests.simulator.faults import Died, Fault, Injector
+from tests.simulator.letters import Letters
 from tests.simulator.seams import Clock, Copy, LabMaker, LakeTable, Process
 from tests.simulator.setup import Setup
 from tests.simulator.ticdc import TiCdc
@@ -59,6 +60,8 @@ class World:
         self.setup, self.job = setup, setup.job
         self.clock, self.injector, self.excuses = Clock(), Injector(), Excuses()
         self.database = Database(zone=feed.zone, plain=setup.plain, raw_key_changes=setup.raw_key_changes)
+        if feed.letters:
+            self.database.letters = Letters(feed.letters, 11)
         self.broker = Broker(feed.partitions)
         self.schema_sql = self._begin()
         self.ticdc = TiCdc(feed, self.database, self.broker, start=len(self.database.events))
