@@ -79,6 +79,8 @@ class Database:
         """The last state of every table that ever was."""
         self.names: dict[Uid, set[Name]] = {}
         """Every name that a table has had."""
+        self.hidden_drops: dict[Uid, list[tuple[int, str]]] = {}
+        """Columns that were dropped by a DDL that is not sent, by table: when, and their names."""
         self.meanwhile: Callable[[], None] | None = None
         """What people do, once, while a full read is between two of its chunks."""
         self._moments: list[int] = [0]

@@ -146,6 +146,21 @@ def silent_column(db: Database, rand: Random) -> None:
     _silently(db, db.tick(rand), live_table(live.uid, table, specs, rows))
 
 
+def hidden_drop(db: Database, rand: Random) -> None:
+    """A nullable column is dropped, and the changefeed's event filter leaves the DDL out: rows lack it from then on."""
+    live = any_table(db, rand)
+    item = _plain_column(live, rand)
+    if live is None or item is None or not item.column.nullable or len(live.specs) - len(live.keys) < 2:
+        return
+    specs = tuple(other for other in live.specs if other is not item)
+    table = replace(live.table, columns=tuple(one.column for one in specs), version=db.tick(rand))
+    name = item.column.name
+    rows = {key: {at: row[at] for at in row if at != name} for key, row in live.rows.items()}
+    ts = db.tick(rand)
+    db.hidden_drops.setdefault(live.uid, []).append((ts, name))
+    _silently(db, ts, live_table(live.uid, table, specs, rows))
+
+
 def _silently(db: Database, ts: int, live: Live) -> None:
     state = {**db.now, live.name: live}
     names = tuple((table.uid, name) for name, table in state.items())

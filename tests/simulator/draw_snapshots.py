@@ -8,6 +8,7 @@ from random import Random
 from msgspec.structs import replace
 
 from tests.simulator.draw import draw
+from tests.simulator.draw_more import with_more_reads
 from tests.simulator.moves import Move, MoveKind
 from tests.simulator.story import Story
 
@@ -28,7 +29,7 @@ def draw_with_snapshots(seed: int, steps: int = 60) -> Story:
     if mode != "dump":
         for _ in range(rand.randrange(3)):
             moves.insert(rand.randrange(len(moves) + 1), Move(kind="resnapshot", dice=rand.getrandbits(30)))
-    return replace(story, setup=setup, moves=tuple(moves))
+    return with_more_reads(replace(story, setup=setup, moves=tuple(moves)))
 
 
 __all__ = ["draw_with_snapshots"]

@@ -27,6 +27,9 @@ MoveKind: TypeAlias = Literal[
     "trim_topic",
     "recreate_topic",
     "more_partitions",
+    "delete_topic",
+    "leave_topic",
+    "meanwhile",
     # the job
     "batch",
     "stop",
@@ -94,6 +97,8 @@ CALM: frozenset[MoveKind] = frozenset(
         "restart",
         "stall",
         "more_partitions",
+        "delete_topic",
+        "meanwhile",
         "batch",
         "stop",
         "kill",

@@ -12,6 +12,7 @@ from tests.simulator.ddl import DDL
 from tests.simulator.ddl_shapes import MORE_DDL
 from tests.simulator.moves import CALM, Move, MoveKind
 from tests.simulator.ticdc import DEFAULT_TOPIC
+from tests.simulator.topics_gone import is_left_behind
 from tests.simulator.world import World
 from ticdc_spark.config.values import SkipDdl
 from ticdc_spark.errors import TicdcSparkError, UsageError
@@ -36,13 +37,18 @@ def _transaction(world: World, move: Move, rand: Random) -> None:
 
 def _ddl(world: World, move: Move, rand: Random) -> None:
     before = len(world.database.events)
+    hidden = set(world.database.hidden_drops)
     simple = world.setup.feed.protocol == "simple"
-    if move.word.startswith("silent") and not (simple and world.setup.feed.bootstrap):
+    tells = simple and world.setup.feed.bootstrap
+    if (move.word.startswith("silent") and not tells) or (move.word == "hidden_drop" and simple and not tells):
         return  # the new schema would never be known
     (DDL.get(move.word) or MORE_DDL[move.word])(world.database, rand)
     world.excuse_local_keys()
     excuses = world.excuses
+    if move.word in MORE_DDL and len(world.database.events) > before:
+        world.draws[move.word] += 1
     for event in world.database.events[before:]:
+        world.inherit_hidden_drops(event)
         query = event.change.query if event.change else "no DDL is sent"
         if " LIKE " in query:
             if world.setup.feed.withheld >= 0:
@@ -54,6 +60,9 @@ def _ddl(world: World, move: Move, rand: Random) -> None:
             excuses.may_mark.update(event.uids)
         if event.change is None or move.word == "lossy_modify":
             excuses.may_mark.update(event.uids)
+    for uid in set(world.database.hidden_drops) - hidden:
+        excuses.disturb("a DROP COLUMN that is not sent")
+        excuses.weak[uid] = "rows lack a column of it"
 
 
 # ---- TiCDC and Kafka
@@ -144,6 +153,44 @@ def _recreate_topic(world: World, move: Move, rand: Random) -> None:
         world.excuses.unknowable.update(uid for uid in touched if world.is_renamed(uid))
     world.broker.create(topic)
     world.note(f"topic {topic} is deleted and made anew")
+
+
+def _delete_topic(world: World, move: Move, rand: Random) -> None:
+    """Somebody tidies up: a topic goes whose tables are all dropped, by what the job has read and applied, too."""
+    for topic in sorted(world.broker.topics):
+        if topic != DEFAULT_TOPIC and is_left_behind(world, topic):
+            world.broker.delete(topic)
+            world.note(f"topic {topic} is deleted, and all of its tables are dropped")
+            world.draws["topics of dropped tables deleted"] += 1
+            world.gone_topics.add(topic)
+            return
+
+
+def _leave_topic(world: World, move: Move, rand: Random) -> None:
+    """A topic goes that ``topics`` does not name any more."""
+    others = sorted(topic for topic in world.broker.topics if topic != DEFAULT_TOPIC)
+    if not others:
+        return
+    topic = rand.choice(others)
+    read = {uid for uid in world.ticdc.sent if world.all_read(uid)}
+    world.stop()
+    world.job = replace(world.job, topics=(DEFAULT_TOPIC, *(name for name in others if name != topic)))
+    world.excuses.unsettled.update(uid for uid in world.ticdc.sent if uid not in read)
+    world.broker.delete(topic)
+    world.note(f"topic {topic} is left out, and deleted")
+    world.draws["topics left out and deleted"] += 1
+    world.gone_topics.add(topic)
+
+
+def _meanwhile(world: World, move: Move, rand: Random) -> None:
+    """The next full read meets a schema change between two of its chunks."""
+    database = world.database
+
+    def change() -> None:
+        MORE_DDL[move.word](database, rand)
+        world.draws[f"{move.word} between two chunks"] += 1
+
+    database.meanwhile = change
 
 
 def _more_partitions(world: World, move: Move, rand: Random) -> None:
@@ -297,6 +344,9 @@ MOVES: dict[MoveKind, Apply] = {
     "trim_topic": _trim_topic,
     "recreate_topic": _recreate_topic,
     "more_partitions": _more_partitions,
+    "delete_topic": _delete_topic,
+    "leave_topic": _leave_topic,
+    "meanwhile": _meanwhile,
     "stop": _stop,
     "kill": _kill,
     "wait": _wait,

@@ -52,6 +52,7 @@ class Totals(msgspec.Struct):
     moves: Counter[str] = msgspec.field(default_factory=Counter)
     faults: Counter[str] = msgspec.field(default_factory=Counter)
     stops: Counter[str] = msgspec.field(default_factory=Counter)
+    draws: Counter[str] = msgspec.field(default_factory=Counter)
     found: dict[str, Found] = {}
 
     def add(self, story: Story, outcome: Outcome) -> None:
@@ -61,6 +62,7 @@ class Totals(msgspec.Struct):
         self.batches += outcome.batches
         self.moves += outcome.moves
         self.faults += outcome.faults
+        self.draws += outcome.draws
         self.stops.update(stop.partition(":")[0] for stop in outcome.stops)
         if outcome.finding is not None:
             self.merge_found(outcome.finding.signature, Found(story, outcome, (story.seed,)))
@@ -71,7 +73,7 @@ class Totals(msgspec.Struct):
         self.found[signature] = first
 
     def merge(self, other: Totals) -> None:
-        for name in ("stories", "steps", "actions", "batches", "moves", "faults", "stops"):
+        for name in ("stories", "steps", "actions", "batches", "moves", "faults", "stops", "draws"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for signature, found in other.found.items():
             self.merge_found(signature, found)
@@ -222,7 +224,12 @@ def _sum(totals: Totals, seconds: float) -> str:
 
 def _report(totals: Totals, seconds: float) -> None:
     _say(_sum(totals, seconds))
-    for title, counts in (("moves", totals.moves), ("faults", totals.faults), ("stops", totals.stops)):
+    for title, counts in (
+        ("moves", totals.moves),
+        ("faults", totals.faults),
+        ("stops", totals.stops),
+        ("new draws", totals.draws),
+    ):
         _say(f"{title}: " + ", ".join(f"{name} {count}" for name, count in counts.most_common()))
     _say(f"findings: {sum(len(found.seeds) for found in totals.found.values())} of {len(totals.found)} kinds")
 

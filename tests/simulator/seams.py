@@ -140,6 +140,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     tables: Mapping[TableName, TableView]
     read: frozenset[str] = frozenset()
     """Topics of which it has read messages."""
+    offsets: Mapping[tuple[str, int], int] = {}
+    """Where each partition is read on."""
     hold: str = ""
     """What keeps ``applied`` from rising, as status shows it; ``""``: nothing."""
 

@@ -44,6 +44,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     faults: Counter[str]
     stops: tuple[str, ...]
     batches: int
+    draws: Counter[str] = msgspec.field(default_factory=Counter)
+    """What ``draw_more`` draws: how often it happened."""
     trace: tuple[str, ...] = ()
 
 
@@ -78,6 +80,7 @@ def run(story: Story, make_lab: LabMaker, *, trace: bool = False) -> Outcome:
         faults=faults,
         stops=tuple(world.stops),
         batches=world.batches,
+        draws=world.all_draws(),
         trace=tuple(lines),
     )
 

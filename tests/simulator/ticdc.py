@@ -55,6 +55,10 @@ class TiCdc:
         self.unnamed: set[Uid] = set()
         """Tables of a mangled DDL in the topic of another table: nothing that can be read names them there."""
         self._shown: set[tuple[Uid, str]] = set()
+        self.lacking = ""
+        """The column that rows of the table ``feed.lacks`` lack."""
+        self.lacked = 0
+        """Rows without it."""
         self.mangle = False
         """The next message that is no watermark cannot be read at all."""
         self._topics: dict[str, None] = {DEFAULT_TOPIC: None}
@@ -134,6 +138,19 @@ class TiCdc:
             (message.topic, topic.id, message.partition, message.offset), ()
         )
 
+    def forget_before(self, index: int) -> bool:
+        """Never go back to before an event: its tables are dropped. Returns: whether that can be, as nothing from
+        before it is to be sent."""
+        if self.next <= index or any(out.index <= index for out in self.outbox):
+            return False
+        left = [point for point in self._checkpoints if point.index > index]
+        self._checkpoints = left or self._checkpoints
+        return bool(left)
+
+    def live_topics(self) -> set[str]:
+        """The topics that watermarks go to."""
+        return set(self._topics)
+
     def _go_back(self, point: Checkpoint) -> None:
         self.outbox.clear()
         self.next, self.watermark = point.index, point.ts
@@ -200,6 +217,7 @@ class TiCdc:
             for uid, change in event.rows:
                 if not self.is_withheld(uid):
                     items += [(index, out) for out in self._bootstrap(uid, change.table, index)]
+                    change = self._selected(uid, change)
                     out = Out(self._place(uid, change), _NOTHING, index, (uid,), row=change)
                     rows.append(out)
                     early = rand.random() < self.feed.reorder
@@ -211,6 +229,24 @@ class TiCdc:
         if last == len(events) and rand.random() < 0.7:
             self._announce(events[-1].ts + 1)
         return True
+
+    def _selected(self, uid: Uid, change: RowChange) -> RowChange:
+        """A row change without the column that the changefeed's column selector leaves out."""
+        if uid != self.feed.lacks:
+            return change
+        table, keys = change.table, handle_key(change.table)
+        free = [column.name for column in table.columns if column.nullable and column.name not in keys]
+        self.lacking = self.lacking or (free[0] if free else "")
+        if self.lacking not in free or len(free) < 2:
+            return change
+        self.lacked += 1
+        columns = tuple(column for column in table.columns if column.name != self.lacking)
+        before, after = (
+            None if row is None else {name: row[name] for name in row if name != self.lacking}
+            for row in (change.before, change.after)
+        )
+        less = msgspec.structs.replace(table, columns=columns)
+        return msgspec.structs.replace(change, table=less, before=before, after=after)
 
     def _encode(self, rows: list[Out], items: list[tuple[float, Out]]) -> None:
         """Write the messages of rows; a message of Open holds several rows of one transaction and partition."""

@@ -16,6 +16,7 @@ from tests.simulator.faults import Fault
 from tests.simulator.letters import folded
 from tests.simulator.seams import JobView, LakeTable, TableView
 from tests.simulator.snapshots import is_under_way
+from tests.simulator.topics_gone import is_needless
 from tests.simulator.world import Finding, World
 from ticdc_spark.errors import (
     EnvironmentFault,
@@ -62,6 +63,8 @@ def judge_stop(world: World, error: TicdcSparkError, fired: Fault | None) -> Fin
         return None
     if excuses.bad_messages and (isinstance(error, RejectedMessage) or type(error) is EnvironmentFault):
         return None
+    if topic := is_needless(world, error):
+        return Finding(kind="a stop at a topic that is not needed", where=name, detail=f"{topic}: {text}")
     if not excuses.disturbances:
         return Finding(kind="a stop without cause", where=where, detail=text)
     return None
@@ -117,6 +120,7 @@ def _judge(
             return None  # Perhaps nothing else of it was read so far.
         detail = f"{name} has {len(live.rows)} rows at {view.applied} and is not in the lake; {condition}"
         return Finding(kind="lost table", where=condition, detail=detail)
+    table = _without_unheard_of(world, view, live, table)
     different = differences(live, table)
     if different is None or (not final and world.unfinished and _only_has_more_columns(live, table)):
         return None
@@ -336,6 +340,29 @@ def differences(live: Live, table: LakeTable) -> tuple[str, str] | None:
     missing, extra = list((wanted - found).elements()), list((found - wanted).elements())
     what = "other rows" if missing and extra else "rows missing" if missing else "rows too many"
     return what, f"missing {missing[:3]}, too many {extra[:3]} of {len(live.rows)} ({', '.join(names)})"
+
+
+def _without_unheard_of(world: World, view: JobView, live: Live, table: LakeTable) -> LakeTable:
+    """A table without the columns of a DROP COLUMN that was not sent, as long as no row has come that lacks them."""
+    drops = world.database.hidden_drops.get(live.uid)
+    if not drops:
+        return table
+    gone = {name for ts, name in drops if ts <= view.applied and not _is_heard(world, live.uid, ts, view.applied)}
+    left = tuple(name for name in table.columns if name not in gone)
+    return LakeTable(columns=left, rows=table.rows, mark_ts=table.mark_ts)
+
+
+def _is_heard(world: World, uid: Uid, since: int, upto: int) -> bool:
+    """Whether a row of a table shows what columns it has, in the range of a commit_ts, and behind the last TRUNCATE, by
+    which a table counts as whole again."""
+    heard = False
+    for event in world.database.events:
+        if not since < event.ts <= upto:
+            continue
+        if event.change is not None and uid in event.uids and event.change.kind == "TRUNCATE":
+            heard = False
+        heard |= any(of == uid and row.after is not None for of, row in event.rows)
+    return heard
 
 
 def _only_has_more_columns(live: Live, table: LakeTable) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import traceback
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import PurePath
 from random import Random
@@ -12,11 +13,11 @@ import msgspec
 from msgspec.structs import replace
 
 from tests.simulator.broker import Broker
-from tests.simulator.database import Database, Live, Name, Uid
+from tests.simulator.database import Database, Event, Live, Name, Uid
 from tests.simulator.ddl import create_table
 from tests.simulator.excuses import Excuses
 from tests.simulator.faults import Died, Fault, Injector
-from tests.simulator.letters import Letters
+from tests.simulator.letters import Letters, folded
 from tests.simulator.seams import Clock, Copy, LabMaker, LakeTable, Process
 from tests.simulator.setup import Setup
 from tests.simulator.ticdc import TiCdc
@@ -27,6 +28,7 @@ from ticdc_spark.errors import TicdcSparkError
 
 TAKE_OVER = 200.0
 """Seconds that an owner sleeps until another may take its lease: more than ttl and commit window together."""
+_LIKE = re.compile(r"^CREATE TABLE .* LIKE `(\w+)`\.`(\w+)`$")
 _SKIP = re.compile(r'skip-ddl = \["(\d+):((?:[^"\\]|\\.)*)"\]')
 
 
@@ -98,9 +100,16 @@ class World:
         self.saved_before_start = False
         """The copy is of an empty folder."""
         self.saved_lake: Copy | None = None
+        self.gone_topics: set[str] = set()
+        """Topics that were deleted, and that the job does not need any more."""
+        self.draws: Counter[str] = Counter()
+        """What ``draw_more`` draws: how often it happened."""
         self.batches = 0
         self.notes: list[str] = []
         """What moves did, for people."""
+        if feed.lacks >= 0:
+            self.excuses.disturb("a column selector")
+            self.excuses.weak[feed.lacks] = "rows lack a column of it"
         if setup.job.tables:
             self.excuses.disturb("tables of the job file")
         if setup.job.topics is not None:
@@ -233,6 +242,17 @@ class World:
         """Whether messages have had several names of a table."""
         return len(self.ticdc.sent[uid].names) > 1
 
+    def inherit_hidden_drops(self, event: Event) -> None:
+        """A table that is made like another one is to the job what that one is."""
+        found = None if event.change is None else _LIKE.search(event.change.query)
+        if found is None:
+            return
+        model = self.database.now.get(folded((found[1], found[2])))
+        drops = self.database.hidden_drops
+        if model is not None and model.uid in drops:
+            for uid in event.uids:
+                drops[uid] = [(event.ts, name) for _, name in drops[model.uid]]
+
     def weaken(self, uids: Iterable[Uid], why: str) -> None:
         """Excuse any condition but ``clean`` of tables, also once they are gone: their DROP may be what was removed."""
         for uid in uids:
@@ -268,6 +288,18 @@ class World:
         if found is None:
             return None
         return SkipDdl(int(found[1]), re.sub(r"\\(.)", r"\1", found[2]))
+
+    def all_draws(self) -> Counter[str]:
+        """What ``draw_more`` draws: how often it happened in this story."""
+        draws = Counter(self.draws)
+        if self.database.letters is not None:
+            where = self.database.letters.where
+            draws[f"stories with letters in {where}"] += 1
+            draws["names in other letters"] += self.database.letters.typed
+        if self.ticdc.lacked:
+            draws["stories with a column selector"] += 1
+            draws["rows that lack a column"] += self.ticdc.lacked
+        return draws
 
     def note(self, text: str) -> None:
         """Add a line to what the current move did."""

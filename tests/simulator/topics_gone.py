@@ -1,0 +1,42 @@
+"""Topics that nobody needs any more."""
+
+from __future__ import annotations
+
+import re
+
+from tests.simulator.world import World
+from ticdc_spark.errors import SourceChanged, TicdcSparkError
+
+_UNCERTAIN = {"restore_state", "lose_state", "restore_lake", "tables", "topics", "skip_any_ddl", "recreate_topic"}
+"""Moves by which a job may not know any more that the tables of a topic are dropped."""
+
+
+def is_left_behind(world: World, topic: str) -> bool:
+    """Whether every table that a topic ever had messages of is dropped, and the job has read and applied all of it."""
+    view, database = world.lab.view(), world.database
+    uids = {uid for uid, sent in world.ticdc.sent.items() if topic in sent.topics}
+    alive = {live.uid for state in (database.now, database.truth_at(view.applied)) for live in state.values()}
+    if not uids or uids & alive or topic in world.ticdc.live_topics():
+        return False
+    if not all(map(world.wanted, set().union(*(world.ticdc.sent[uid].names for uid in uids)))):
+        return False
+    if any(end > view.offsets.get(place, -1) for place, end in world.broker.end_offsets(frozenset({topic})).items()):
+        return False
+    last = max(at for at, event in enumerate(database.events) if uids & {*event.uids, *(uid for uid, _ in event.rows)})
+    return world.ticdc.forget_before(last)
+
+
+def is_needless(world: World, error: TicdcSparkError) -> str:
+    """The topic that a job stops at though it does not need it any more; ``""``: it does not."""
+    if not isinstance(error, SourceChanged) or _UNCERTAIN & set(world.excuses.disturbances):
+        return ""
+    topics = world.job.topics
+    for topic in sorted(world.gone_topics):
+        is_read = topics is None or topic in topics
+        back = topic in world.broker.topics
+        if re.search(rf"topic {re.escape(topic)}[, ]", str(error)) and not (is_read and back):
+            return topic
+    return ""
+
+
+__all__ = ["is_left_behind", "is_needless"]
