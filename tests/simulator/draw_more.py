@@ -22,17 +22,29 @@ _RETURNS: tuple[tuple[str, ...], ...] = (
     ("ddl swap_tables", "transaction", "send", "batch"),
     ("skip_any_ddl",),
 )
+_ALL = ("send 1000", "advance", "send 1000", "batch 1000", "advance", "send 1000", "batch 1000")
 _TIDY: tuple[tuple[str, ...], ...] = (
-    ("send", "batch", "ddl drop_table", "advance", "send", "batch", "delete_topic", "batch"),
-    ("send", "batch", "ddl drop_database", "transaction", "send", "batch", "delete_topic", "batch"),
-    ("ddl rename_table", "send", "batch", "delete_topic", "batch"),
-    ("delete_topic", "batch"),
-    ("delete_topic", "stop", "batch"),
-    ("ddl recreate_table", "send", "batch", "delete_topic", "batch"),
+    ("send 1000", "batch 1000", "ddl drop_table", *_ALL, "delete_topic", "batch"),
+    ("send 1000", "batch 1000", "ddl drop_table", *_ALL, "delete_topic", "batch"),
+    ("ddl drop_table", *_ALL, "delete_topic", "stop", "batch"),
+    ("ddl drop_database", *_ALL, "delete_topic", "batch"),
+    ("ddl rename_table", "ddl drop_table", *_ALL, "delete_topic", "batch"),
+    (*_ALL, "delete_topic", "batch"),
 )
 _LEAVE: tuple[tuple[str, ...], ...] = (
     ("send", "batch", "leave_topic", "batch"),
     ("leave_topic", "batch", "topics", "batch"),
+)
+_FILES: tuple[tuple[str, ...], ...] = (
+    ("transaction", "send", "rival", "batch"),
+    ("transaction", "send", "rival refuses", "batch", "batch"),
+    ("transaction", "send", "rival refuses", "batch", "batch"),
+    ("transaction", "send", "rival_writer", "batch", "batch"),
+)
+_ADOPTED: tuple[tuple[str, ...], ...] = (
+    ("ddl create_table", "foreign_table required", "send", "batch", "transaction", "transaction", "send", "batch"),
+    ("foreign_table required", "send", "batch", "ddl modify_column", "transaction", "transaction", "send", "batch"),
+    ("foreign_table required", "send", "batch", "ddl truncate_table", "transaction", "transaction", "send", "batch"),
 )
 _DURING_READS: tuple[tuple[str, ...], ...] = (
     ("resnapshot", "batch", "ddl archive_table", "transaction", "transaction", "batch", "send", "batch"),
@@ -67,7 +79,14 @@ def with_more(story: Story) -> Story:
     if rand.random() < 0.02:
         feed = replace(feed, topic_per_table=True)
         _insert(moves, rand, [rand.choice(_LEAVE)])
-    return replace(story, setup=replace(setup, feed=feed), moves=tuple(moves))
+    job = setup.job
+    if rand.random() < 0.06:
+        job = replace(job, row_deltas=True)
+        _insert(moves, rand, [rand.choice(_FILES) for _ in range(rand.randrange(4))])
+    if rand.random() < 0.03:
+        job = replace(job, row_deltas=True, adopt=True)
+        _insert(moves, rand, [rand.choice(_ADOPTED) for _ in range(1 + rand.randrange(2))])
+    return replace(story, setup=replace(setup, feed=feed, job=job), moves=tuple(moves))
 
 
 def with_more_reads(story: Story) -> Story:
@@ -93,8 +112,10 @@ def _insert(moves: list[Move], rand: Random, stretches: list[tuple[str, ...]]) -
 def _move(line: str, rand: Random) -> Move:
     name, _, word = line.partition(" ")
     kind: MoveKind = name  # type: ignore[assignment]
-    n = {"send": rand.choice((20, 1000)), "batch": rand.choice((3, 1000))}
-    return Move(kind=kind, word=word, n=n.get(name, 0), dice=rand.getrandbits(30))
+    n = {"send": rand.choice((20, 1000)), "batch": rand.choice((3, 1000))}.get(name, 0)
+    if word.isdigit():
+        word, n = "", int(word)
+    return Move(kind=kind, word=word, n=n, dice=rand.getrandbits(30))
 
 
 __all__ = ["with_more", "with_more_reads"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from itertools import count
 from pathlib import Path
@@ -157,11 +157,14 @@ class IcebergLake:
     def drop(self, table: TableName) -> None:
         self.session.sql(f"DROP TABLE {self._api.sql_name(table)}").collect()
 
-    def create(self, table: Table, rows: Sequence[Cells]) -> None:
+    def create(self, table: Table, rows: Sequence[Cells], required: Collection[str] = ()) -> None:
         columns = lake_columns(table, handle_key(table), LakeOptions())
         name = table.schema, table.name
         self.session.sql(f"CREATE NAMESPACE IF NOT EXISTS lake.{quote(escape(table.schema))}").collect()
-        fields = ", ".join(f"{quote(column.name)} {column.type.spark}" for column in columns)
+        fields = ", ".join(
+            f"{quote(column.name)} {column.type.spark}{' NOT NULL' if column.source in required else ''}"
+            for column in columns
+        )
         self.session.sql(f"CREATE OR REPLACE TABLE {self._api.sql_name(name)} ({fields}) USING iceberg").collect()
         for row in rows:
             self._insert(name, {column.name: row[column.source] for column in columns})

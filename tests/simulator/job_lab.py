@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ import msgspec
 from tests.simulator.broker import Broker
 from tests.simulator.database import Database
 from tests.simulator.faults import Injector
+from tests.simulator.files import Files
+from tests.simulator.files_sink import FilesSink
 from tests.simulator.seams import Cells, Clock, Copy, JobView, LakeTable, TableName, TableView
 from tests.simulator.setup import JobSetup, job_of, scratch_folder
 from tests.simulator.snapshots import DatabaseView
@@ -35,6 +39,18 @@ TTL = 90.0
 """Seconds after the last heartbeat until another owner may take the lease."""
 _FOLDER = scratch_folder("sim")
 _LOG_ACTIONS = ("land", "dead letters", "forget")
+_READ_FOR_NULL = {
+    "int32": 0,
+    "int64": 0,
+    "float": 0.0,
+    "double": 0.0,
+    "bool": False,
+    "decimal": Decimal(0),
+    "binary": b"",
+    "local": datetime(1970, 1, 1),  # noqa: DTZ001
+    "instant": datetime(1970, 1, 1, tzinfo=UTC),
+}
+"""What readers find where a column that holds no NULL has one; ``""`` in others."""
 _NO_PROGRESS = Progress(job="sim")
 
 
@@ -44,7 +60,8 @@ class JobLab:
     def __init__(self, broker: Broker, clock: Clock, injector: Injector) -> None:
         self.broker, self.clock, self.injector = broker, clock, injector
         self.tables = Tables(self._act)
-        self.lake = LakeOfLab(self.tables)
+        self.files = Files()
+        self.lake = LakeOfLab(self.tables, self.files)
         self.state = State(injector)
         self.lease = LeaseRecord()
         self._viewed: tuple[Progress, JobView] | None = None
@@ -62,7 +79,7 @@ class JobLab:
             steps = Steps(
                 job,
                 source,
-                MemorySink(self.tables, fence.check),
+                self._sink(setup, fence),
                 fence,
                 StateOfProcess(self.state, fence),
                 protocol=WIRES[setup.protocol].name,
@@ -76,6 +93,11 @@ class JobLab:
             fence.release()
             raise
         return JobProcess(steps, fence)
+
+    def _sink(self, setup: JobSetup, fence: Fence) -> MemorySink:
+        if setup.row_deltas:
+            return FilesSink(self.tables, self.files, fence.check)
+        return MemorySink(self.tables, fence.check)
 
     def view(self) -> JobView:
         """See ``seams.Lab``."""
@@ -293,8 +315,8 @@ class StateOfProcess:
 class LakeOfLab:
     """The lake as other tools and people see it and change it. See ``seams.Lake``."""
 
-    def __init__(self, tables: Tables) -> None:
-        self._lake = tables
+    def __init__(self, tables: Tables, files: Files) -> None:
+        self._lake, self._files = tables, files
         self._read: dict[TableName, tuple[tuple[Field, ...], int | None, tuple[str, ...], list[Cells]]] = {}
         """By table, as of a snapshot: its columns and rows under the source's names."""
 
@@ -312,6 +334,7 @@ class LakeOfLab:
                 rows=rows,
                 mark_ts=None if stamp is None else stamp.mark[0],
                 snapshots=_depth(table),
+                made_up=self._made_up(table),
             )
         return found
 
@@ -321,8 +344,16 @@ class LakeOfLab:
             columns = tuple(unescape(column.name) for column in table.fields)
             ids = [column.id for column in table.fields]
             rows: list[Cells] = [dict(zip(columns, map(row.get, ids), strict=True)) for row in table.rows]
+            required = [one for one in table.fields if one.id in self._files.required]
+            for column in required:
+                name_there, value = unescape(column.name), _READ_FOR_NULL.get(column.type.arrow, "")
+                rows = [{**row, name_there: value} if row[name_there] is None else row for row in rows]
             known = self._read[name] = table.fields, table.current, columns, rows
         return known[2], known[3]
+
+    def _made_up(self, table: MemoryTable) -> tuple[str, ...]:
+        required = [one for one in table.fields if one.id in self._files.required]
+        return tuple(one.name for one in required if any(row.get(one.id) is None for row in table.rows))
 
     def save(self) -> Copy:
         return _copied((self._lake.tables, self._lake.namespaces, self._lake.logs))
@@ -352,6 +383,8 @@ class LakeOfLab:
     def insert(self, table: TableName, row: Cells) -> None:
         one = self._at(table)
         new = {column.id: row.get(column.name) for column in one.fields}
+        if any(new[column.id] is None for column in one.fields if column.id in self._files.required):
+            return  # Spark refuses it.
         self._lake.add_snapshot(one, (*one.rows, new), "append", None)
 
     def delete(self, table: TableName, at: int) -> None:
@@ -367,7 +400,7 @@ class LakeOfLab:
     def drop(self, table: TableName) -> None:
         self._lake.tables.pop(table, None)
 
-    def create(self, table: Table, rows: Sequence[Cells]) -> None:
+    def create(self, table: Table, rows: Sequence[Cells], required: Collection[str] = ()) -> None:
         columns = lake_columns(table, handle_key(table), LakeOptions())
         made = MemoryTable(fields=tuple(Field(self._lake.next_id(), column.name, column.type) for column in columns))
         typed = [
@@ -376,6 +409,7 @@ class LakeOfLab:
         held = [
             dict(zip((field.id for field in made.fields), cells, strict=True)) for cells in zip(*typed, strict=True)
         ]
+        self._files.required |= {one.id for one in made.fields if unescape(one.name) in required}
         self._lake.add_snapshot(made, tuple(held), "append", None)
         self._lake.tables[table.schema, table.name] = made
 

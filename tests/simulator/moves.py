@@ -63,6 +63,8 @@ MoveKind: TypeAlias = Literal[
     "drop_lake_column",
     "drop_lake_table",
     "foreign_table",
+    "rival",
+    "rival_writer",
 ]
 
 
@@ -112,6 +114,7 @@ CALM: frozenset[MoveKind] = frozenset(
         "save_lake",
         "compact",
         "expire",
+        "rival",
     }
 )
 """Moves after which the job must reach the truth with clean tables, and never stop."""

@@ -376,5 +376,7 @@ MOVES: dict[MoveKind, Apply] = {
     "drop_lake_column": lake.drop_lake_column,
     "drop_lake_table": lake.drop_lake_table,
     "foreign_table": lake.foreign_table,
+    "rival": lake.rival,
+    "rival_writer": lake.rival_writer,
 }
 """Every move but ``batch``, by kind."""

@@ -6,6 +6,7 @@ from random import Random
 
 from tests.simulator.columns import make_value
 from tests.simulator.database import Live
+from tests.simulator.files import Rival, RivalKind
 from tests.simulator.letters import folded
 from tests.simulator.moves import Move
 from tests.simulator.world import World
@@ -139,10 +140,34 @@ def foreign_table(world: World, move: Move, rand: Random) -> None:
         for uid in {live.uid, *world.named(live.name)}:
             world.excuses.unsettled.add(uid)
             world.excuses.weak[uid] = "a table that no job made was there"
-        world.lab.lake.create(live.table, [_any_row(live, rand)])
+        row, required = _any_row(live, rand), ()
+        if move.word == "required":
+            required = tuple(name for name, value in row.items() if value is not None)
+            world.draws["tables with NOT NULL columns to adopt"] += 1
+        world.lab.lake.create(live.table, [row], required)
         if not world.job.adopt:
             own = live.table.schema, live.table.name
             world.left_alone[own] = world.lab.lake.tables()[own]
+
+
+def rival(world: World, move: Move, rand: Random) -> None:
+    """The next commits to a table meet another tool's compaction, or a catalog that refuses one of them."""
+    _arm(world, rand, "compact" if move.word != "refuses" or rand.random() < 0.7 else "nobody", move)
+
+
+def rival_writer(world: World, move: Move, rand: Random) -> None:
+    """The next commits to a table meet another writer's DELETE."""
+    world.excuses.lake_touched = True
+    world.excuses.unsettled.update(world.uids())
+    world.left_alone.clear()
+    _arm(world, rand, "delete", move)
+
+
+def _arm(world: World, rand: Random, kind: RivalKind, move: Move) -> None:
+    files = getattr(world.lab, "files", None)
+    if files is not None:
+        refuses = rand.choice((1, 2, 2)) if move.word == "refuses" else 0
+        files.rival = Rival(after=rand.randrange(3), kind=kind, refuses=refuses)
 
 
 def _any_row(live: Live, rand: Random) -> dict[str, Value]:

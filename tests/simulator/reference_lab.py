@@ -214,6 +214,6 @@ class _Lake:
     def drop(self, table: TableName) -> None:
         self._held.pop(table, None)
 
-    def create(self, table: Table, rows: Sequence[Cells]) -> None:
+    def create(self, table: Table, rows: Sequence[Cells], required: Collection[str] = ()) -> None:
         keys = handle_key(table)
         self._held[table.schema, table.name] = (table, {tuple(row[name] for name in keys): dict(row) for row in rows})

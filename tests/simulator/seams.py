@@ -65,6 +65,8 @@ class LakeTable(msgspec.Struct, frozen=True, kw_only=True):
     """The commit_ts of its newest mark; ``None``: it has none."""
     snapshots: int = 1
     """How many snapshots can be rolled back to, the current one included."""
+    made_up: tuple[str, ...] = ()
+    """Columns in which readers find values where the job wrote NULL."""
 
 
 class Lake(Protocol):
@@ -105,8 +107,9 @@ class Lake(Protocol):
     def drop(self, table: TableName) -> None:
         """Another writer's DROP TABLE."""
 
-    def create(self, table: Table, rows: Sequence[Cells]) -> None:
-        """A table that no job made, with rows (values in normal form) and no mark. Replaces one of that name."""
+    def create(self, table: Table, rows: Sequence[Cells], required: Collection[str] = ()) -> None:
+        """A table that no job made, with rows (values in normal form) and no mark. Replaces one of that name.
+        ``required``: columns that hold no NULL."""
 
 
 class StateFolder(Protocol):

@@ -38,6 +38,8 @@ class JobSetup(msgspec.Struct, frozen=True, kw_only=True):
     late_rows: Literal["fail", "apply-if-newest"] = "fail"
     drop_table: Literal["apply", "keep"] = "apply"
     log_retention_batches: int | None = None
+    row_deltas: bool = False
+    """Of the lake, and no key: rows come by files, which a commit of its own or two bring in (``files_sink``)."""
     snapshot: Literal["", "now", "exact", "dump"] = ""
     """What tables that are new to the job are read from: a database as it is now, or as of a commit_ts, or a dump."""
 

@@ -54,6 +54,11 @@ class DatabaseView:
             return None
         return msgspec.structs.replace(live.table, schema=name[0], version=None, table_id=None)
 
+    def identity(self, name: Name) -> str:
+        """TIDB_TABLE_ID: RENAME leaves it, and what makes or empties a table changes it."""
+        live = None if self.fixed is not None else self.state(None).get(folded(name))
+        return "" if live is None else str(live.table.table_id)
+
     def estimate(self, name: Name) -> int:
         return 7
 
@@ -66,12 +71,19 @@ class DatabaseView:
             raise SourceMoved("the table is gone")
         if not same_columns(wanted.columns, lake_columns(live.table, live.keys, wanted.lake)):
             raise SourceMoved("it has other columns, or another key")
+        if self.fixed is None and wanted.at is None and self.is_another(wanted):
+            raise SourceMoved("another table has its name now")
         todo = sorted(place for place in map(repr, live.rows) if place > wanted.upto)
         ends = todo[wanted.chunk_rows - 1 :: wanted.chunk_rows][: wanted.parts]
         if len(ends) < wanted.parts or ends[-1] == todo[-1]:
             ends = [*ends[: wanted.parts - 1], ""]
         read = _Read(self, live, tuple(zip((wanted.upto, *ends), ends, strict=False)), wanted)
         return Wave(parts=len(ends), read=read, upto=ends[-1], done=not ends[-1])
+
+    def is_another(self, wanted: Wanted) -> bool:
+        """Whether the table that is wanted is not the one that its read began with."""
+        identity: str = getattr(wanted, "identity", "")
+        return bool(identity) and identity != self.identity(wanted.name)
 
     def close(self) -> None:
         return
@@ -113,6 +125,8 @@ class _Read:
             raise MessageError(f"{MOVED}: the table is gone")
         if (live.table.columns, live.table.indexes) != (self.live.table.columns, self.live.table.indexes):
             raise MessageError(f"{MOVED}: it was altered")
+        if self.view.is_another(self.wanted):
+            raise MessageError(f"{MOVED}: another table has its name now")
         return live
 
 

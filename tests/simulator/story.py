@@ -13,7 +13,7 @@ from tests.simulator.moves import Move
 from tests.simulator.operator import excuse_skipped, perform
 from tests.simulator.seams import LabMaker
 from tests.simulator.setup import SCHEMA_TIMEOUT, Setup
-from tests.simulator.verdict import judge_others, judge_stop, judge_tables
+from tests.simulator.verdict import judge_files, judge_others, judge_stop, judge_tables
 from tests.simulator.world import Finding, Silent, World, unexpected
 from ticdc_spark.errors import UnsupportedDdl
 
@@ -97,7 +97,7 @@ def _do(world: World, move: Move) -> None:
 
 def _batch(world: World, most: int, fault: Fault | None = None) -> str:
     result = world.batch(most, fault)
-    _raise(judge_others(world))
+    _raise(judge_others(world) or judge_files(world))
     if result == "stopped" and world.last_stop is not None:
         _raise(judge_stop(world, world.last_stop, world.fired))
     if result == "committed":

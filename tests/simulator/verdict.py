@@ -47,7 +47,7 @@ _ADOPTED = "the lake had it before this job"
 def judge_stop(world: World, error: TicdcSparkError, fired: Fault | None) -> Finding | None:
     """Whether the job may stop with ``error``; ``fired``: the fault that happened in the batch."""
     name, text, excuses = type(error).__name__, str(error), world.excuses
-    injected = fired is not None and fired.kind in ("refused", "answer_lost")
+    injected = (fired is not None and fired.kind in ("refused", "answer_lost")) or world.was_refused
     if (injected and isinstance(error, EnvironmentFault)) or (
         world.overtaken and isinstance(error, LeaseHeld | SinkFault)
     ):
@@ -126,6 +126,22 @@ def _judge(
         return None
     what, detail = different
     return Finding(kind="wrong data", where=f"{what}, {condition}", detail=f"{name} at {view.applied}: {detail}")
+
+
+def judge_files(world: World) -> Finding | None:
+    """What the job makes of files: it removes none that a table has, and none has NULL where no NULL can be."""
+    files = getattr(world.lab, "files", None)
+    if files is None:
+        return None
+    if files.lost:
+        return Finding(kind="files of a table are removed", where="a commit", detail=", ".join(files.lost[:3]))
+    view = world.lab.view()
+    for name, table in world.lab.lake.tables().items() if files.required else ():
+        seen = view.tables.get(name)
+        if table.made_up and seen is not None and seen.condition not in (*_MARKS, "dropped"):
+            detail = f"{name}: NULL in {', '.join(table.made_up)}, which hold none; {seen.detail}"
+            return Finding(kind="wrong data", where=f"a NULL reads as a value, {seen.condition}", detail=detail)
+    return None
 
 
 def judge_others(world: World) -> Finding | None:

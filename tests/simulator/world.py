@@ -83,6 +83,8 @@ class World:
         """The last batch was interrupted."""
         self.fired: Fault | None = None
         """The fault by which the last batch ended in an error."""
+        self.was_refused = False
+        """The catalog refused a commit of the last batch, which ended in an error."""
         self.stops: list[str] = []
         """Errors that ended a process, in order: class and text."""
         self.last_stop: TicdcSparkError | None = None
@@ -143,6 +145,7 @@ class World:
         """
         self.clock.advance(0.5)
         self.fired = None
+        refused_before = self.refused_commits()
         self.injector.arm(fault, self._another_owner)
         try:
             if self.process is None:
@@ -156,6 +159,7 @@ class World:
             return "died"
         except TicdcSparkError as error:
             self.fired = self.injector.fired
+            self.was_refused = self.refused_commits() > refused_before
             self.injector.arm(None)
             self._end(error)
             return "stopped"
@@ -299,7 +303,18 @@ class World:
         if self.ticdc.lacked:
             draws["stories with a column selector"] += 1
             draws["rows that lack a column"] += self.ticdc.lacked
+        files = getattr(self.lab, "files", None)
+        if files is not None and self.setup.job.row_deltas:
+            draws["stories with files"] += 1
+            draws["files committed"] += len(files.committed)
+            draws["files orphaned"] += files.orphans()
+            draws["commits that met another writer"] += files.raced
+            draws["commits refused by the catalog"] += files.refused
         return draws
+
+    def refused_commits(self) -> int:
+        """How many commits the catalog has refused."""
+        return getattr(getattr(self.lab, "files", None), "refused", 0)
 
     def note(self, text: str) -> None:
         """Add a line to what the current move did."""
