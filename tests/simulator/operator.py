@@ -176,6 +176,9 @@ def _leave_topic(world: World, move: Move, rand: Random) -> None:
     world.stop()
     world.job = replace(world.job, topics=(DEFAULT_TOPIC, *(name for name in others if name != topic)))
     world.excuses.unsettled.update(uid for uid in world.ticdc.sent if uid not in read)
+    of_topic = {uid for uid, sent in world.ticdc.sent.items() if topic in sent.topics}
+    world.weaken(of_topic, "a topic of it was left out and deleted")
+    world.excuses.unsettled.update(of_topic)
     world.broker.delete(topic)
     world.note(f"topic {topic} is left out, and deleted")
     world.draws["topics left out and deleted"] += 1

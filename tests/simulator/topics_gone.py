@@ -23,7 +23,7 @@ def is_left_behind(world: World, topic: str) -> bool:
     if any(end > view.offsets.get(place, -1) for place, end in world.broker.end_offsets(frozenset({topic})).items()):
         return False
     last = max(at for at, event in enumerate(database.events) if uids & {*event.uids, *(uid for uid, _ in event.rows)})
-    return world.ticdc.forget_before(last)
+    return database.events[last].ts <= view.applied and world.ticdc.forget_before(last)
 
 
 def is_needless(world: World, error: TicdcSparkError) -> str:
