@@ -271,9 +271,9 @@ def in_any_letters(
     ):
         if seen.setdefault(folded(name), one) is not one and one.condition != "dropped" and name in lake:
             twins[name] = one
-    for name, table in lake.items():
+    for name, table in sorted(lake.items(), key=lambda item: item[0] not in view.tables):
         if name not in twins:
-            found[folded(name)] = table
+            found.setdefault(folded(name), table)
     return msgspec.structs.replace(view, tables=seen), found, twins
 
 

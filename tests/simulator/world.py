@@ -128,7 +128,10 @@ class World:
             before = "it was there before the job's first message"
             self.excuses.weak.update({live.uid: before for live in self.database.now.values()})
         changes = [event.change for event in self.database.events if event.change is not None and event.change.name]
-        text = "".join(f"USE `{change.schema}`;\n{change.query};\n" for change in changes)
+        letters = self.database.letters
+        own = {} if letters is None else letters.databases
+        schemas = [own.get(change.schema.lower(), change.schema) for change in changes]
+        text = "".join(f"USE `{schema}`;\n{one.query};\n" for schema, one in zip(schemas, changes, strict=True))
         if text and not WIRES[self.setup.feed.protocol].tells_tables:
             if self.setup.schema_file_late:
                 self.excuses.disturb("no schema file")
