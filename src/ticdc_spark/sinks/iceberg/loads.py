@@ -23,7 +23,7 @@ from ticdc_spark.sinks.iceberg.java import to_dict, to_snapshot
 from ticdc_spark.sinks.iceberg.rows.content_files import data_file
 from ticdc_spark.sinks.iceberg.rows.spark_writer import SUMMARY, SparkWriter, append_after
 from ticdc_spark.sinks.iceberg.rows.target import layout
-from ticdc_spark.sinks.iceberg.stamps import place_of, summary
+from ticdc_spark.sinks.iceberg.stamps import append_stamp
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.spark.tasks import ArrowTask, ReadParts, chain
 from ticdc_spark.spark.types import LakeColumn
@@ -130,18 +130,13 @@ class IcebergLoads(SparkWriter):
 
     def finish_load(self, table: TableName, stamp: Stamp) -> None:
         """See ``Loads``."""
-        with faults(f"a full read of {table} cannot be brought in"):
-            transaction = self.load_table(table).newTransaction()
+
+        def put(_: Any, transaction: Any) -> None:
             transaction.manageSnapshots().replaceBranch("main", BRANCH).removeBranch(BRANCH).commit()
-            append = transaction.newFastAppend()
-            for key, value in summary(stamp).items():
-                append.set(key, value)
-            append.commit()
-            # Whatever others did to its rows before, none of them is left.
-            place = place_of(transaction.table())
-            self.commit(
-                table, transaction, msgspec.structs.replace(stamp, seen=None if place is None else place[0]), None
-            )
+            append_stamp(transaction, stamp)
+
+        with faults(f"a full read of {table} cannot be brought in"):
+            self.change(table, stamp, put, replaces_all=True)
 
 
 def _ddl(columns: Sequence[LakeColumn]) -> str:

@@ -79,6 +79,14 @@ def set_properties(transaction: Any, place: tuple[int, int] | None, stamp: Stamp
     update.commit()
 
 
+def append_stamp(transaction: Any, stamp: Stamp) -> None:
+    """Add an empty append to a transaction, which gives its snapshot the stamp and the schema."""
+    append = transaction.newFastAppend()
+    for key, value in summary(stamp).items():
+        append.set(key, value)
+    append.commit()
+
+
 def find_stamp(iceberg: Any, loaded: Any) -> TableFound:
     """Find a table's newest stamp, and what other writers did to it since. ``iceberg``: the package, in the JVM."""
     note, place = read_note(iceberg, loaded), place_of(loaded)
@@ -149,6 +157,7 @@ __all__ = [
     "ABOUT",
     "JOB",
     "MARK",
+    "append_stamp",
     "find_stamp",
     "note_of",
     "place_of",

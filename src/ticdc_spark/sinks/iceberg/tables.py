@@ -5,11 +5,11 @@ change of columns. Tables are merge-on-read; each has a location of its own, sin
 """
 
 import json
-from collections.abc import Collection, Sequence
+import time
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 from uuid import uuid4
 
-import msgspec
 from py4j.protocol import Py4JJavaError
 from pyspark.sql.types import StructType
 
@@ -22,11 +22,21 @@ from ticdc_spark.sinks.iceberg.catalog import NAMESPACE, IcebergCatalog
 from ticdc_spark.sinks.iceberg.faults import faults, quote
 from ticdc_spark.sinks.iceberg.files.partitions import partition_columns
 from ticdc_spark.sinks.iceberg.java import to_fields
-from ticdc_spark.sinks.iceberg.stamps import find_stamp, place_of, read_note, set_properties, summary, unseen
+from ticdc_spark.sinks.iceberg.stamps import (
+    append_stamp,
+    find_stamp,
+    place_of,
+    read_note,
+    set_properties,
+    summary,
+    unseen,
+)
 from ticdc_spark.spark.types import LakeColumn
 
 _TRIES = 4
 """Of a commit that lost a race against another writer."""
+_PAUSE_S = 0.1
+"""Between two of them, and longer each time."""
 
 
 class IcebergTables(IcebergCatalog):
@@ -80,7 +90,10 @@ class IcebergTables(IcebergCatalog):
             transaction = self.java_catalog.newCreateTableTransaction(
                 self.identifier(table), self._schema(columns), spec, location, properties
             )
-            self._commit(table, transaction, stamp, None)
+            append_stamp(transaction, stamp)
+            self._put_properties(transaction, stamp, None)
+            self.fence()
+            transaction.commitTransaction()
 
     def drop(self, table: TableName) -> None:
         """See ``Tables``."""
@@ -98,42 +111,33 @@ class IcebergTables(IcebergCatalog):
 
     def truncate(self, table: TableName, stamp: Stamp) -> None:
         """See ``Tables``."""
-        with faults(f"table {table} cannot be truncated"):
-            loaded = self.load_table(table)
-            transaction = loaded.newTransaction()
+
+        def put(_: Any, transaction: Any) -> None:
             delete = transaction.newDelete().deleteFromRowFilter(self.iceberg.expressions.Expressions.alwaysTrue())
             for key, value in summary(stamp).items():
                 delete.set(key, value)
             delete.commit()
-            # Whatever others did to its rows before, none of them is left.
-            place = place_of(transaction.table())
-            emptied = msgspec.structs.replace(stamp, seen=None if place is None else place[0])
-            self.commit(table, transaction, emptied, None)
+
+        with faults(f"table {table} cannot be truncated"):
+            self.change(table, stamp, put, replaces_all=True)
 
     def stamp(self, table: TableName, stamp: Stamp) -> None:
         """See ``Tables``."""
         with faults(f"table {table} cannot be stamped"):
-            loaded = self.load_table(table)
-            self._commit(table, loaded.newTransaction(), stamp, read_note(self.iceberg, loaded))
+            self.change(table, stamp, lambda _, transaction: append_stamp(transaction, stamp))
 
     def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
         """See ``Columns``."""
-        with faults(f"the columns of {table} cannot be changed"):
-            for _ in range(_TRIES - 1):
-                try:
-                    self._change_columns(table, changes, stamp)
-                except Py4JJavaError as error:
-                    # Iceberg retries most commits on top of another writer's, but no change of a schema.
-                    if not str(error.java_exception.getClass().getName()).endswith(".CommitFailedException"):
-                        raise
-                else:
-                    return
-            self._change_columns(table, changes, stamp)
 
-    def _change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
-        loaded = self.load_table(table)
-        self._refuse_partition_columns(table, loaded, changes.drop)
-        transaction = loaded.newTransaction()
+        def put(loaded: Any, transaction: Any) -> None:
+            self._refuse_partition_columns(table, loaded, changes.drop)
+            self._put_columns(transaction, changes)
+            append_stamp(transaction, stamp)
+
+        with faults(f"the columns of {table} cannot be changed"):
+            self.change(table, stamp, put)
+
+    def _put_columns(self, transaction: Any, changes: ColumnChanges) -> None:
         update = transaction.updateSchema()
         for name in changes.drop:
             update.deleteColumn(name)
@@ -151,7 +155,6 @@ class IcebergTables(IcebergCatalog):
             else:
                 update.moveFirst(name)
         update.commit()
-        self._commit(table, transaction, stamp, read_note(self.iceberg, loaded))
 
     def _refuse_partition_columns(self, table: TableName, loaded: Any, names: Collection[str]) -> None:
         """Iceberg drops no column that a table is partitioned by. Raises: DecisionNeeded"""
@@ -190,34 +193,39 @@ class IcebergTables(IcebergCatalog):
                 self.fence()
                 self.java_catalog.dropNamespace(namespace)
 
-    def _commit(self, table: TableName, transaction: Any, stamp: Stamp, note: Note | None) -> None:
-        """Commit a transaction, with an empty append that gives its snapshot the stamp and the schema."""
-        append = transaction.newFastAppend()
-        for key, value in summary(stamp).items():
-            append.set(key, value)
-        append.commit()
-        self.commit(table, transaction, stamp, note)
+    def change(
+        self, table: TableName, stamp: Stamp, put: Callable[[Any, Any], None], *, replaces_all: bool = False
+    ) -> None:
+        """Change a table in one commit, which has the stamp in the table's properties.
 
-    def commit(self, table: TableName, transaction: Any, stamp: Stamp, note: Note | None) -> None:
-        """Commit a transaction whose snapshot carries the mark already, with the stamp as properties of the table.
-
-        ``note``: the properties before.
+        ``put``: puts the changes into a transaction, its second argument, of the loaded table, its first one. It is
+        called again where another writer was faster. ``replaces_all``: no row is left that another writer changed.
+        Raises: Py4JJavaError; CommitFailedException where other writers were faster each time
         """
-        place = self._put_properties(transaction, stamp, note)
-        self.fence()
-        transaction.commitTransaction()
-        if place_of(transaction.table()) != place:
-            # Another writer committed meanwhile, and Iceberg put this commit on top of that one.
-            again = self.load_table(table).newTransaction()
-            self._put_properties(again, stamp, note)
+        for left in reversed(range(_TRIES)):
+            loaded = self.load_table(table)
+            transaction = loaded.newTransaction()
+            # Iceberg puts a commit on top of another writer's, and the properties would name a wrong place. It does not
+            # do so with a change of a schema, though it changes nothing.
+            transaction.updateSchema().commit()
+            put(loaded, transaction)
+            self._put_properties(transaction, stamp, read_note(self.iceberg, loaded), replaces_all=replaces_all)
             self.fence()
-            again.commitTransaction()
+            try:
+                transaction.commitTransaction()
+            except Py4JJavaError as error:
+                if not left or str(error.java_exception.getClass().getSimpleName()) != "CommitFailedException":
+                    raise
+                time.sleep(_PAUSE_S * (_TRIES - left))
+            else:
+                return
 
-    def _put_properties(self, transaction: Any, stamp: Stamp, note: Note | None) -> tuple[int, int] | None:
+    def _put_properties(self, transaction: Any, stamp: Stamp, note: Note | None, *, replaces_all: bool = False) -> None:
+        """``note``: the properties before."""
         now = transaction.table()
         place = place_of(now)
-        set_properties(transaction, place, stamp, unseen(self.iceberg, now, place, note, stamp.seen))
-        return place
+        others = frozenset[str]() if replaces_all else unseen(self.iceberg, now, place, note, stamp.seen)
+        set_properties(transaction, place, stamp, others)
 
 
 def _path(table: TableName) -> str:

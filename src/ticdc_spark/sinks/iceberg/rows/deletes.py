@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 from uuid import uuid4
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -27,17 +28,21 @@ _POSITIONS = pa.schema(
 """A file of position deletes (Iceberg's specification, version 2)."""
 
 
-def add_deletes(sink: IcebergTables, loaded: Any, delta: Any, to: Target, old: Places) -> list[str]:
-    """Write the deletes of ``old``, which is not empty, and add them to a row delta.
+class Deletes(msgspec.Struct, frozen=True, kw_only=True):
+    """Files of deletes for a row delta, as Iceberg's Java API has them."""
 
-    Returns: the locations of what was written. Raises: OSError, Py4JError, SinkFault
-    """
-    if to.version == 2:
-        return _add_positions(sink, loaded, delta, to, old)
-    return _add_vectors(sink, loaded, delta, to, old)
+    added: tuple[Any, ...] = ()
+    removed: tuple[Any, ...] = ()
+    locations: tuple[str, ...] = ()
+    """Of the files that were written."""
 
 
-def _add_positions(sink: IcebergTables, loaded: Any, delta: Any, to: Target, old: Places) -> list[str]:
+def write_deletes(sink: IcebergTables, loaded: Any, to: Target, old: Places) -> Deletes:
+    """Write the deletes of ``old``, which is not empty. Raises: OSError, Py4JError, SinkFault"""
+    return _write_positions(sink, loaded, to, old) if to.version == 2 else _write_vectors(sink, loaded, to, old)
+
+
+def _write_positions(sink: IcebergTables, loaded: Any, to: Target, old: Places) -> Deletes:
     """Position deletes count for the data files of one partition of one spec."""
     alike: dict[tuple[int, str], dict[str, pa.Array]] = {}
     if to.files.is_partitioned:
@@ -47,15 +52,15 @@ def _add_positions(sink: IcebergTables, loaded: Any, delta: Any, to: Target, old
             alike.setdefault((live.spec_id, partition), {})[one] = old[one]
     else:
         alike[to.files.spec_id, NO_PARTITION] = dict(old)
-    written = []
+    added, written = [], []
     for (spec_id, partition), positions in alike.items():
         name = f"{uuid4().hex}-deletes.parquet"
         place, path = f"{to.files.folder}/{name}", f"{to.files.location}/{name}"
         with files_at(name_of(to.files.storage, place)):
             size, footer = write_parquet(to.files.storage, place, _in_order(positions), compression=to.files.codec)
         written.append(path)
-        delta.addDeletes(position_deletes(sink, loaded, spec_id, partition, path, size, footer))
-    return written
+        added.append(position_deletes(sink, loaded, spec_id, partition, path, size, footer))
+    return Deletes(added=tuple(added), locations=tuple(written))
 
 
 def _in_order(places: Places) -> pa.Table:
@@ -65,7 +70,7 @@ def _in_order(places: Places) -> pa.Table:
     return pa.table(columns, schema=_POSITIONS)
 
 
-def _add_vectors(sink: IcebergTables, loaded: Any, delta: Any, to: Target, old: Places) -> list[str]:
+def _write_vectors(sink: IcebergTables, loaded: Any, to: Target, old: Places) -> Deletes:
     """A data file has one vector at most: a new one holds what was deleted before, and the former one goes."""
     storage = to.files.storage
     former = sink.lookup.former_deletes(storage, to.manifest_list, to.key_id, old.keys())
@@ -74,6 +79,7 @@ def _add_vectors(sink: IcebergTables, loaded: Any, delta: Any, to: Target, old: 
     whole = {one: np.union1d(np.asarray(rows), np.asarray(former[one].positions)) for one, rows in old.items()}
     with files_at(name_of(storage, place)):
         size, vectors = write_puffin(storage, place, whole)
+    added = []
     for one in vectors:
         live = former[one.references].file
         written = LiveFile(
@@ -89,11 +95,9 @@ def _add_vectors(sink: IcebergTables, loaded: Any, delta: Any, to: Target, old: 
             spec_id=live.spec_id,
             partition=live.partition,
         )
-        delta.addDeletes(delete_file(sink, loaded, to.files, written))
-    for had in former.values():
-        for file in had.deletes:
-            delta.removeDeletes(delete_file(sink, loaded, to.files, file))
-    return [path]
+        added.append(delete_file(sink, loaded, to.files, written))
+    removed = [delete_file(sink, loaded, to.files, file) for had in former.values() for file in had.deletes]
+    return Deletes(added=tuple(added), removed=tuple(removed), locations=(path,))
 
 
-__all__ = ["Places", "add_deletes"]
+__all__ = ["Deletes", "Places", "write_deletes"]

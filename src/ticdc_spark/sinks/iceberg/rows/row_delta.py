@@ -22,17 +22,15 @@ from ticdc_spark.sinks.iceberg.files.data_files import Written
 from ticdc_spark.sinks.iceberg.files.deleted import by_file
 from ticdc_spark.sinks.iceberg.files.storage import remove
 from ticdc_spark.sinks.iceberg.rows.content_files import data_file
-from ticdc_spark.sinks.iceberg.rows.deletes import Places, add_deletes
+from ticdc_spark.sinks.iceberg.rows.deletes import Deletes, Places, write_deletes
 from ticdc_spark.sinks.iceberg.rows.target import Target
-from ticdc_spark.sinks.iceberg.stamps import read_note, summary
+from ticdc_spark.sinks.iceberg.stamps import summary
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
 from ticdc_spark.spark.types import LakeColumn
 
 log = logging.getLogger(__name__)
 _ORDERED = frozenset({"int32", "int64", "decimal", "string"})
 """Types that Arrow, Spark and Iceberg order alike, and whose values Spark takes as literals as they are."""
-_REFUSED = ("ValidationException", "CommitFailedException")
-"""What Iceberg throws where a commit did not come through, for certain."""
 _MOST_LISTED = 200
 """So many keys are looked for one by one; Iceberg does no more with a longer list."""
 
@@ -101,31 +99,38 @@ def commit(sink: IcebergTables, to: Target, written: Written, old: Places, stamp
     """
     with faults(f"rows cannot be committed to {to.table}"):
         loaded = sink.load_table(to.table)
-        iceberg = sink.iceberg
-        transaction = loaded.newTransaction()
-        delta = transaction.newRowDelta()
-        mine: list[str] = []
-        for file in written.files:
-            mine.append(f"{to.files.location}/{file.name}")
-            delta.addRows(data_file(sink, loaded, to.files, file))
-        if old:
-            mine += add_deletes(sink, loaded, delta, to, old)
-            delta.validateDataFilesExist(_java_list(sink, old))
-        if to.snapshot_id is not None:
-            delta.validateFromSnapshot(to.snapshot_id)
-        delta.conflictDetectionFilter(iceberg.expressions.Expressions.alwaysTrue())
-        delta.validateDeletedFiles().validateNoConflictingDataFiles().validateNoConflictingDeleteFiles()
-        for key, value in summary(stamp).items():
-            delta.set(key, value)
-        try:
+        data = [data_file(sink, loaded, to.files, file) for file in written.files]
+        deletes = write_deletes(sink, loaded, to, old) if old else Deletes()
+        is_sent = False
+
+        def put(_: Any, transaction: Any) -> None:
+            nonlocal is_sent
+            delta = transaction.newRowDelta()
+            for file in data:
+                delta.addRows(file)
+            for file in deletes.added:
+                delta.addDeletes(file)
+            for file in deletes.removed:
+                delta.removeDeletes(file)
+            if old:
+                delta.validateDataFilesExist(_java_list(sink, old))
+            if to.snapshot_id is not None:
+                delta.validateFromSnapshot(to.snapshot_id)
+            delta.conflictDetectionFilter(sink.iceberg.expressions.Expressions.alwaysTrue())
+            delta.validateDeletedFiles().validateNoConflictingDataFiles().validateNoConflictingDeleteFiles()
+            for key, value in summary(stamp).items():
+                delta.set(key, value)
             delta.commit()
-            sink.commit(to.table, transaction, stamp, read_note(iceberg, loaded))
+            is_sent = True
+
+        try:
+            sink.change(to.table, stamp, put)
         except Py4JJavaError as error:
-            kind = str(error.java_exception.getClass().getSimpleName())
-            if kind in _REFUSED:  # of any other it is not known whether it came through
-                remove(loaded.io(), mine)
-            if kind != "ValidationException":
+            if str(error.java_exception.getClass().getSimpleName()) != "ValidationException":
                 raise
+            if not is_sent:  # else the catalog may have them, whatever it answered
+                remove(loaded.io(), (f"{to.files.location}/{file.name}" for file in written.files))
+                remove(loaded.io(), deletes.locations)
             log.warning("%s.%s was changed by another writer meanwhile: %s", *to.table, error.java_exception)
             return False
     return True

@@ -51,9 +51,9 @@ class SparkWriter(IcebergTables):
 
     def _set(self, table: TableName, column: str, expression: str, stamp: Stamp) -> None:
         with faults(f"column {column} of {table} cannot be filled"), self.session() as session:
-            _, note = self._begin(session, table, stamp)
+            self._begin(session, table, stamp)
             session.sql(f"UPDATE {self.sql_name(table)} SET {quote(column)} = {expression}")
-            self._settle(table, stamp, note)
+            self._settle(table, stamp)
 
     def append(self, table: TableName, rows: DataFrame, columns: Sequence[LakeColumn], stamp: Stamp) -> bool:
         """Append rows without looking for old ones of their keys.
@@ -77,7 +77,7 @@ class SparkWriter(IcebergTables):
                     raise
                 log.warning("%s.%s was changed by another writer meanwhile: %s", *table, error.java_exception)
                 return False
-            self._settle(table, stamp, note)
+            self._settle(table, stamp)
             return True
 
     def merge(self, table: TableName, changes: DataFrame, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
@@ -101,7 +101,7 @@ class SparkWriter(IcebergTables):
             f"WHEN MATCHED{newer} THEN UPDATE SET {', '.join(f't.{name} = s.{name}' for name in rest)}" if rest else ""
         )
         with faults(f"changes cannot be merged into {table}"):
-            _, note = self._begin(changes.sparkSession, table, stamp)
+            self._begin(changes.sparkSession, table, stamp)
             changes.createOrReplaceTempView(view)
             try:
                 changes.sparkSession.sql(
@@ -112,7 +112,7 @@ class SparkWriter(IcebergTables):
                 )
             finally:
                 changes.sparkSession.catalog.dropTempView(view)
-            self._settle(table, stamp, note)
+            self._settle(table, stamp)
 
     def _begin(self, session: SparkSession, table: TableName, stamp: Stamp) -> tuple[Any, Note | None]:
         """Let the next commit of a session carry the stamp. Returns: the table before it, and its note.
@@ -130,10 +130,9 @@ class SparkWriter(IcebergTables):
             session.conf.unset(f"{SUMMARY}{ABOUT}")
         return loaded, note
 
-    def _settle(self, table: TableName, stamp: Stamp, note: Note | None) -> None:
+    def _settle(self, table: TableName, stamp: Stamp) -> None:
         """After a commit by Spark, which cannot set properties: keep its stamp where no expiry removes it."""
-        transaction = self.load_table(table).newTransaction()
-        self.commit(table, transaction, stamp, note)
+        self.change(table, stamp, lambda _, __: None)
 
 
 def append_after(rows: DataFrame, name: str, snapshot_id: int | None) -> None:
