@@ -70,15 +70,21 @@ class NestedField(msgspec.Struct, frozen=True):
     name: str
     type: Any
     """A name, or an object."""
+    required: bool = False
+    """Whether it holds no NULL."""
 
 
-class _Schema(msgspec.Struct, frozen=True):
+class TableSchema(msgspec.Struct, frozen=True, rename="kebab"):
+    """A schema of Iceberg's Java API."""
+
     fields: tuple[NestedField, ...]
+    identifier_field_ids: frozenset[int] = frozenset()
+    """Ids of the columns that make up the table's key; each of them is required."""
 
 
-def to_fields(iceberg: Any, schema: Any) -> tuple[NestedField, ...]:
-    """The columns of a schema of Iceberg's Java API."""
-    return msgspec.json.decode(str(iceberg.SchemaParser.toJson(schema)), type=_Schema).fields
+def to_schema(iceberg: Any, schema: Any) -> TableSchema:
+    """A schema of Iceberg's Java API."""
+    return msgspec.json.decode(str(iceberg.SchemaParser.toJson(schema)), type=TableSchema)
 
 
-__all__ = ["JavaNames", "NestedField", "Snapshot", "to_dict", "to_fields", "to_snapshot"]
+__all__ = ["JavaNames", "NestedField", "Snapshot", "TableSchema", "to_dict", "to_schema", "to_snapshot"]

@@ -75,7 +75,8 @@ class IcebergLoads(SparkWriter):
         with faults(f"rows of {table} cannot be gathered"), self.session() as session:
             loaded = self.load_table(table)
             properties = to_dict(self.iceberg, loaded.properties())
-            files = layout(self, loaded, properties) if self.writer == "python" else Closed("[job] writer")
+            fields = self.allow_null(table, loaded, columns)
+            files = layout(self, loaded, properties, fields) if self.writer == "python" else Closed("[job] writer")
             zeros = session.sparkContext.accumulator(0)
             numbers = session.range(0, parts, 1, parts)
             if isinstance(files, Closed):

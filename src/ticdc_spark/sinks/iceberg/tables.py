@@ -5,6 +5,7 @@ change of columns. Tables are merge-on-read; each has a location of its own, sin
 """
 
 import json
+import logging
 import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -21,7 +22,7 @@ from ticdc_spark.sinks.history import Note
 from ticdc_spark.sinks.iceberg.catalog import NAMESPACE, IcebergCatalog
 from ticdc_spark.sinks.iceberg.faults import faults, quote
 from ticdc_spark.sinks.iceberg.files.partitions import partition_columns
-from ticdc_spark.sinks.iceberg.java import to_fields
+from ticdc_spark.sinks.iceberg.java import NestedField, to_schema
 from ticdc_spark.sinks.iceberg.stamps import (
     append_stamp,
     find_stamp,
@@ -33,6 +34,7 @@ from ticdc_spark.sinks.iceberg.stamps import (
 )
 from ticdc_spark.spark.types import LakeColumn
 
+log = logging.getLogger(__name__)
 _TRIES = 4
 """Of a commit that lost a race against another writer."""
 _PAUSE_S = 0.1
@@ -160,7 +162,7 @@ class IcebergTables(IcebergCatalog):
         """Iceberg drops no column that a table is partitioned by. Raises: DecisionNeeded"""
         if not names or loaded.spec().isUnpartitioned():
             return
-        columns = {field.id: field.name for field in to_fields(self.iceberg, loaded.schema())}
+        columns = {field.id: field.name for field in to_schema(self.iceberg, loaded.schema()).fields}
         spec = str(self.iceberg.PartitionSpecParser.toJson(loaded.spec()))
         for column, field in partition_columns(spec, columns):
             if column in names:
@@ -175,6 +177,35 @@ class IcebergTables(IcebergCatalog):
                     f"or leave the statement out with skip-ddl under [job]"
                 )
                 raise DecisionNeeded(message)
+
+    def allow_null(self, table: TableName, loaded: Any, columns: Sequence[LakeColumn]) -> tuple[NestedField, ...]:
+        """Let every column but those of the key hold NULL; ``loaded`` changes with the table. Returns: its columns
+
+        For a table that the job did not make. Iceberg reads NULL in a required column as 0, and files that tasks write
+        are not checked. A column that is NOT NULL at the source has NULL, too, for one in place of a zero date.
+
+        Raises: DecisionNeeded where Iceberg wants a value there, Py4JJavaError
+        """
+        schema = to_schema(self.iceberg, loaded.schema())
+        keys = {column.name for column in columns if column.key}
+        required = [field for field in schema.fields if field.required and field.name not in keys]
+        if not required:
+            return schema.fields
+        name = self.sql_name(table)
+        if fixed := [quote(field.name) for field in required if field.id in schema.identifier_field_ids]:
+            message = (
+                f"column {fixed[0]} of {name} is an identifier field, which holds no NULL, and it is not in the key of "
+                f"the source's table. End that, and start the job again:\n"
+                f"  ALTER TABLE {name} DROP IDENTIFIER FIELDS {', '.join(fixed)};"
+            )
+            raise DecisionNeeded(message)
+        update = loaded.updateSchema()
+        for field in required:
+            update.makeColumnOptional(field.name)
+        self.fence()
+        update.commit()
+        log.warning("columns of %s may hold NULL from now on: %s", name, ", ".join(field.name for field in required))
+        return to_schema(self.iceberg, loaded.schema()).fields
 
     def create_database(self, schema: str) -> None:
         """See ``Tables``."""

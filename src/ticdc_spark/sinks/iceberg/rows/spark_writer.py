@@ -62,7 +62,7 @@ class SparkWriter(IcebergTables):
         done then. An append has no validation in Iceberg: it is an overwrite that removes nothing.
         """
         with faults(f"rows cannot be appended to {table}"):
-            loaded, note = self._begin(rows.sparkSession, table, stamp)
+            loaded, note = self._begin(rows.sparkSession, table, stamp, columns)
             place = place_of(loaded)
             if unseen(self.iceberg, loaded, place, note, stamp.seen):
                 return False
@@ -101,7 +101,7 @@ class SparkWriter(IcebergTables):
             f"WHEN MATCHED{newer} THEN UPDATE SET {', '.join(f't.{name} = s.{name}' for name in rest)}" if rest else ""
         )
         with faults(f"changes cannot be merged into {table}"):
-            self._begin(changes.sparkSession, table, stamp)
+            self._begin(changes.sparkSession, table, stamp, columns)
             changes.createOrReplaceTempView(view)
             try:
                 changes.sparkSession.sql(
@@ -114,12 +114,17 @@ class SparkWriter(IcebergTables):
                 changes.sparkSession.catalog.dropTempView(view)
             self._settle(table, stamp)
 
-    def _begin(self, session: SparkSession, table: TableName, stamp: Stamp) -> tuple[Any, Note | None]:
-        """Let the next commit of a session carry the stamp. Returns: the table before it, and its note.
+    def _begin(
+        self, session: SparkSession, table: TableName, stamp: Stamp, columns: Sequence[LakeColumn] | None = None
+    ) -> tuple[Any, Note | None]:
+        """Let the next commit of a session carry the stamp. ``columns``: those of the rows that it writes; ``None``: it
+        writes none. Returns: the table before it, and its note.
 
         It is loaded before the fence: whatever is committed after it conflicts, also another owner's.
         """
         loaded = self.load_table(table)
+        if columns is not None:
+            self.allow_null(table, loaded, columns)
         self.fence()
         note = read_note(self.iceberg, loaded)
         # What the table is goes along only where the properties differ: it may be long.

@@ -10,7 +10,7 @@ from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.files.data_files import DataFiles
 from ticdc_spark.sinks.iceberg.files.partitions import PartitionSpec, to_spec
 from ticdc_spark.sinks.iceberg.files.storage import Closed
-from ticdc_spark.sinks.iceberg.java import NestedField, to_dict, to_fields, to_snapshot
+from ticdc_spark.sinks.iceberg.java import NestedField, to_dict, to_snapshot
 from ticdc_spark.sinks.iceberg.stamps import note_of, unseen
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
 from ticdc_spark.spark.storage import path_in
@@ -45,7 +45,7 @@ def target(
     with faults(f"table {table} cannot be read"):
         loaded = sink.load_table(table)
         properties = to_dict(sink.iceberg, loaded.properties())
-        files = layout(sink, loaded, properties)
+        files = layout(sink, loaded, properties, sink.allow_null(table, loaded, columns))
         if isinstance(files, Closed):
             return files
         if properties.get("write.merge.mode") != "merge-on-read":
@@ -75,8 +75,13 @@ def target(
     )
 
 
-def layout(sink: IcebergTables, loaded: Any, properties: Mapping[str, str]) -> DataFiles | Closed:
-    """How tasks write the files of a table themselves; ``Closed``: Spark must do it. ``properties``: the table's."""
+def layout(
+    sink: IcebergTables, loaded: Any, properties: Mapping[str, str], fields: Sequence[NestedField]
+) -> DataFiles | Closed:
+    """How tasks write the files of a table themselves; ``Closed``: Spark must do it.
+
+    ``properties``, ``fields``: the table's, whose columns all take NULL but for the key.
+    """
     codec = _CODECS.get(properties.get("write.parquet.compression-codec", "zstd"))
     own = [name for name in _OWN_LAYOUT if name in properties]
     if own:
@@ -91,7 +96,6 @@ def layout(sink: IcebergTables, loaded: Any, properties: Mapping[str, str]) -> D
         return storage
     folder = path_in(storage, location)
     assert folder is not None, "that is how the storage was found"
-    fields = to_fields(sink.iceberg, loaded.schema())
     spec_id, specs = loaded.spec().specId(), _specs(sink, loaded, fields)
     if specs[spec_id] is None:
         return Closed("it is partitioned by what Python does not compute")
