@@ -1,5 +1,6 @@
 """Upkeep of real tables: fewer files and snapshots, the same rows, and a job that goes on as if nothing had been."""
 
+import os
 import random
 from pathlib import Path
 
@@ -9,11 +10,11 @@ from pyspark.sql import SparkSession
 
 import ticdc_spark
 from tests.spark.lake import lake, replicate, write_job
-from tests.spark.simple_topic import insert, topic
+from tests.spark.simple_topic import INT, ddl, insert, table, topic
 from tests.spark.test_row_delta import CREATE, T, delete, rows, update
 from ticdc_spark.cli import main
 from ticdc_spark.config.load import load_job
-from ticdc_spark.model import Change, Watermark
+from ticdc_spark.model import Change, Column, Watermark
 from ticdc_spark.replicate.state.store import Store
 
 UPKEEP = '[upkeep]\nsmall-files = 6\nkeep-all = "1ms"\nkeep-hourly = "1h"\n'
@@ -122,3 +123,67 @@ def test_tables_of_every_kind_go_on(
     progress = replicate(job).progress
     assert [(table.clean, table.diverged_since) for table in progress.tables] == [(True, None)]
     assert rows(spark, folder) == [{"id": key, "v": held[key]} for key in sorted(held)]
+
+
+NEIGHBOURS = {
+    "inside": ("x", "LOCATION '{inner}'", ""),
+    "inside, in a namespace of a namespace": ("x.y", "LOCATION 'file://{inner}/'", ""),
+    "data inside": ("x", "", "'write.data.path' = 'file:{inner}'"),
+    "metadata inside": ("x", "", "'write.metadata.path' = '{inner}'"),
+    "same": ("x", "LOCATION '{location}'", ""),
+}
+"""Another table's namespace, and what of it lies inside an adopted table's location."""
+
+
+def make_old(folder: Path) -> None:
+    """Let all files be older than any that a run may be writing."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            os.utime(path, (1e9, 1e9))
+
+
+@pytest.mark.parametrize(
+    "neighbour",
+    [
+        "inside, in a namespace of a namespace",
+        "data inside",
+        *(pytest.param(case, marks=pytest.mark.slow) for case in ("inside", "metadata inside", "same")),
+    ],
+)
+def test_files_of_another_table_are_no_orphans(spark: SparkSession, folder: Path, neighbour: str) -> None:
+    namespace, where, properties = NEIGHBOURS[neighbour]
+    (folder / "lake").mkdir()
+    location, session = folder / "adopted", lake(spark, folder)
+    paths = {"location": location, "inner": location / "inner"}
+    session.sql("CREATE NAMESPACE lake.s")
+    session.sql(f"CREATE TABLE lake.s.t (id INT, v INT) USING iceberg LOCATION 'file:{location}'")
+    for depth in range(1, len(namespace.split(".")) + 1):
+        session.sql(f"CREATE NAMESPACE lake.{'.'.join(namespace.split('.')[:depth])}")
+    options = f"TBLPROPERTIES ({properties.format(**paths)})" if properties else ""
+    session.sql(f"CREATE TABLE lake.{namespace}.u (id INT) USING iceberg {where.format(**paths)} {options}")
+    session.sql(f"INSERT INTO lake.{namespace}.u VALUES (7)")
+    other = table(10, Column(name="v", type=INT), name="other")
+    of_other = ddl("CREATE", 10, "CREATE TABLE `other` (`id` INT PRIMARY KEY,`v` INT)", other)
+    events = [CREATE, of_other, insert(T, 20, id="1", v="1"), insert(other, 20, id="1", v="1"), Watermark(30)]
+    job = write_job(folder, topic(folder, events), "adopt = true")
+    replicate(job)
+    (own,) = (folder / "lake" / "s").glob("other-*")
+    for place in (location, own):
+        (place / "data" / "orphan.parquet").write_bytes(b"left behind")
+    make_old(location)
+    make_old(own)
+
+    result = CliRunner().invoke(main, ["upkeep", str(job), "--orphans"])
+    name = ".".join(f"`{part}`" for part in ("lake", *namespace.split("."), "u"))
+    assert f"s.t: the orphan files of `lake`.`s`.`t` stay: {name} has files in" in result.output, result.output
+    assert "--table" in result.output
+    assert "s.other: 1 orphan files removed" in result.output
+    assert result.exit_code != 0
+    assert [row["id"] for row in lake(spark, folder).table(f"lake.{namespace}.u").collect()] == [7]
+    assert (location / "data" / "orphan.parquet").exists()
+    assert not (own / "data" / "orphan.parquet").exists()
+    session.sql(f"DROP TABLE lake.{namespace}.u")
+    if neighbour != "same":
+        result = CliRunner().invoke(main, ["upkeep", str(job), "--orphans"])
+        assert (result.exit_code, (location / "data" / "orphan.parquet").exists()) == (0, False), result.output
+        assert rows(spark, folder) == [{"id": 1, "v": 1}]

@@ -1,5 +1,6 @@
 """When a table is looked after, and which snapshots may go."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -10,7 +11,7 @@ from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.replicate.run.upkeep import SHARE, Caretaker
 from ticdc_spark.replicate.state.progress import Progress, TableState
-from ticdc_spark.sinks.base import UpkeepPolicy
+from ticdc_spark.sinks.base import FilePlace, UpkeepPolicy
 from ticdc_spark.sinks.iceberg.upkeep import Metadata, expendable, is_mostly_deleted, small_files
 
 HOUR = 3600.0
@@ -42,7 +43,10 @@ class Tables:
             raise SinkFault("another writer was faster")
         return []
 
-    def remove_orphans(self, table: TableName, older_than: float) -> int:
+    def file_places(self) -> Sequence[FilePlace]:
+        return ()
+
+    def remove_orphans(self, table: TableName, older_than: float, places: Sequence[FilePlace]) -> int:
         return 0
 
 

@@ -9,6 +9,7 @@ from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.run.open import open_spark
 from ticdc_spark.replicate.run.upkeep import policy_of
+from ticdc_spark.sinks.base import FilePlace
 from ticdc_spark.sinks.registry import sink_kind
 
 
@@ -22,14 +23,22 @@ def look_after(job: Job, rules: Sequence[str], orphans: float | None) -> Iterato
     # No lease: to a job that runs, this is another writer, as any tool's upkeep is.
     fault: SinkFault | None = None
     sink = sink_kind(job).open(open_spark(job), job.sink, job.writer, lambda: None)
+    places: Sequence[FilePlace] = ()
+    if orphans is not None:
+        try:
+            places = (*sink.file_places(), FilePlace("the state of the job", str(job.state)))
+        except SinkFault as raised:
+            fault, orphans = raised, None
     for name in sorted(sink.list_tables(job.name)):
         if wanted(*name):
+            done: list[str] = []
             try:
-                done = sink.look_after(name, policy_of(job.upkeep), time.time())
-                if orphans is not None and (removed := sink.remove_orphans(name, orphans)):
+                done += sink.look_after(name, policy_of(job.upkeep), time.time())
+                if orphans is not None and (removed := sink.remove_orphans(name, orphans, places)):
                     done.append(f"{removed} orphan files removed")
             except SinkFault as raised:
-                fault, done = raised, [str(raised)]
+                fault = raised
+                done.append(str(raised))
             yield name, done
     if fault is not None:
         raise fault

@@ -260,6 +260,14 @@ class UpkeepPolicy(msgspec.Struct, frozen=True, kw_only=True):
     keep_hourly: float
 
 
+class FilePlace(msgspec.Struct, frozen=True):
+    """A folder that something has files in."""
+
+    owner: str
+    """In words: a table by its name for SQL."""
+    location: str
+
+
 class Upkeep(Protocol):
     """What keeps tables quick to read. It changes no row, no mark, and nothing that a reader may have pinned."""
 
@@ -269,8 +277,17 @@ class Upkeep(Protocol):
         Returns: what was done, in words. Raises: SinkFault, also where another writer was faster
         """
 
-    def remove_orphans(self, table: TableName, older_than: float) -> int:
-        """Remove files that no commit has and that are older than a time (Unix); how many. Raises: SinkFault"""
+    def file_places(self) -> Sequence[FilePlace]:
+        """Where every table of the catalog has files. Reads all of them: once for all tables that are cleaned.
+
+        Raises: SinkFault, also where it is not known of one of them
+        """
+
+    def remove_orphans(self, table: TableName, older_than: float, places: Sequence[FilePlace]) -> int:
+        """Remove files that no commit has and that are older than a time (Unix); how many.
+
+        ``places``: where others may have files. Raises: SinkFault, also where one of them lies in the table's location
+        """
 
 
 class Sink(Tables, Columns, Changes, Loads, Upkeep, Protocol):

@@ -11,12 +11,14 @@ from typing import Any
 import msgspec
 from pyspark.sql import Row, SparkSession
 
+from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
-from ticdc_spark.sinks.base import UpkeepPolicy
+from ticdc_spark.sinks.base import FilePlace, UpkeepPolicy
 from ticdc_spark.sinks.history import Note
 from ticdc_spark.sinks.iceberg.faults import faults, text_literal
 from ticdc_spark.sinks.iceberg.java import Snapshot
 from ticdc_spark.sinks.iceberg.loads import IcebergLoads
+from ticdc_spark.sinks.iceberg.places import catalog_places, places_in
 from ticdc_spark.sinks.iceberg.stamps import MARK, note_of
 
 TARGET_BYTES = 512 << 20
@@ -89,10 +91,22 @@ class IcebergUpkeep(IcebergLoads):
                 done.append(f"{expired} snapshots expired")
         return done
 
-    def remove_orphans(self, table: TableName, older_than: float) -> int:
+    def file_places(self) -> Sequence[FilePlace]:
+        """See ``Upkeep``."""
+        return catalog_places(self)
+
+    def remove_orphans(self, table: TableName, older_than: float, places: Sequence[FilePlace]) -> int:
         """See ``Upkeep``."""
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(older_than))
         with faults(f"upkeep of {table} fails"), self.session() as session:
+            name, location = self.sql_name(table), str(self.load_table(table).location())
+            others = [place for place in places_in(location, places) if place.owner != name]
+            if others:
+                raise SinkFault(
+                    f"the orphan files of {name} stay: {others[0].owner} has files in {others[0].location}, inside the "
+                    f"location of {name}, {location}, and would lose them. Move one of the two to a location of its "
+                    f"own, or leave `{table[0]}`.`{table[1]}` out with --table"
+                )
             return len(self._call(session, "remove_orphan_files", table, f", older_than => TIMESTAMP '{at}'"))
 
     def _call(self, session: SparkSession, procedure: str, table: TableName, more: str = "") -> list[Row]:

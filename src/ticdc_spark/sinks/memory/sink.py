@@ -11,6 +11,7 @@ from ticdc_spark.sinks.base import (
     Applied,
     ColumnChanges,
     ColumnConversion,
+    FilePlace,
     Fill,
     NetChanges,
     NewestChanges,
@@ -68,7 +69,11 @@ class MemorySink(MemoryLoads):
         """See ``Upkeep``: there are no files. Other tools' compaction and expiry are the lake's own affair."""
         return []
 
-    def remove_orphans(self, table: TableName, older_than: float) -> int:
+    def file_places(self) -> Sequence[FilePlace]:
+        """See ``Upkeep``: there are no files."""
+        return ()
+
+    def remove_orphans(self, table: TableName, older_than: float, places: Sequence[FilePlace]) -> int:
         """See ``Upkeep``: there are no files."""
         return 0
 

@@ -1,0 +1,132 @@
+"""Where the tables of a catalog keep their files, and which of them do so inside a location.
+
+Locations are compared as folders, however they are spelt. In doubt two spellings are one: then a file too many stays.
+"""
+
+import os
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any
+from urllib.parse import unquote
+
+from py4j.java_gateway import is_instance_of
+from py4j.protocol import Py4JJavaError
+
+from ticdc_spark.sinks.base import FilePlace
+from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog
+from ticdc_spark.sinks.iceberg.faults import faults, quote
+from ticdc_spark.sinks.iceberg.java import to_dict
+
+_OWN_FOLDERS = ("write.data.path", "write.folder-storage.path", "write.object-storage.path", "write.metadata.path")
+"""Properties that name a folder of a table's files."""
+_ALIKE = {
+    "s3a": "s3",
+    "s3n": "s3",
+    "gcs": "gs",
+    "abfss": "abfs",
+    "wasb": "abfs",
+    "wasbs": "abfs",
+    "hdfs": "file",
+    "viewfs": "file",
+}
+"""Schemes of the same store. One cluster has several names, and a path without a scheme may be of it, or of a disk."""
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(.*)", re.DOTALL)
+_AT_ONCE = 8
+"""Tables that are loaded side by side: in an object store each takes a request."""
+
+
+def places_in(location: str, places: Iterable[FilePlace]) -> list[FilePlace]:
+    """Those of ``places`` that are ``location``, or lie below it."""
+    store, folder = _folder_of(location)
+    found = []
+    for place in places:
+        other_store, other = _folder_of(place.location)
+        if other_store == store and f"{other}/".startswith(f"{folder.rstrip('/')}/"):
+            found.append(place)
+    return found
+
+
+@cache  # asked again for each table that is cleaned
+def _folder_of(location: str) -> tuple[str, str]:
+    """A location as (store, absolute path), alike for all its spellings."""
+    split = _SCHEME.fullmatch(location)
+    scheme, authority, path = ("file", "", location) if split is None else (split[1], split[2] or "", split[3])
+    store = _ALIKE.get(scheme.lower(), scheme.lower())
+    path = "/" + re.sub("/+", "/", unquote(path)).strip("/")
+    if store == "file":
+        return store, os.path.realpath(posixpath.normpath(path))
+    return f"{store}://{authority.lower().replace('.blob.', '.dfs.')}", path
+
+
+def table_places(
+    owner: str, location: str, properties: Mapping[str, str], metadata_file: str | None = None
+) -> list[FilePlace]:
+    """Every folder that a table has files in, by its metadata. ``metadata_file``: the current one."""
+    root = location.rstrip("/")
+    folders = [location, f"{root}/data", f"{root}/metadata"]
+    folders += [properties[name] for name in _OWN_FOLDERS if properties.get(name)]
+    if metadata_file:
+        folders.append(metadata_file.rpartition("/")[0])
+    return [FilePlace(owner, folder) for folder in dict.fromkeys(folders)]
+
+
+def catalog_places(catalog: IcebergCatalog) -> list[FilePlace]:
+    """Where all tables and views of a catalog have files, in all its namespaces, and the catalog's warehouse.
+
+    Raises: SinkFault, also where one of them cannot be read
+    """
+    java = catalog.java_catalog
+    gateway = catalog.spark.sparkContext._gateway
+    has_views = is_instance_of(gateway, java, "org.apache.iceberg.catalog.ViewCatalog")
+
+    def table(identifier: Any) -> list[FilePlace]:
+        name = _sql_name(catalog, identifier)
+        with faults(f"{name} cannot be read, so where it has files is not known"):
+            loaded = _if_there(java.loadTable, identifier)
+            if loaded is None:
+                return []
+            metadata = loaded.operations().current().metadataFileLocation()
+            properties = to_dict(catalog.iceberg, loaded.properties())
+            return table_places(name, str(loaded.location()), properties, metadata)
+
+    def view(identifier: Any) -> list[FilePlace]:
+        name = _sql_name(catalog, identifier)
+        with faults(f"{name} cannot be read, so where it has files is not known"):
+            loaded = _if_there(java.loadView, identifier)
+            return [] if loaded is None else table_places(name, str(loaded.location()), {})
+
+    tables, views = [], []
+    with faults(f"catalog {catalog.catalog!r} cannot be listed"):
+        for namespace in _namespaces(java, java.listNamespaces()):
+            tables += list(java.listTables(namespace))
+            views += list(java.listViews(namespace)) if has_views else []
+    with ThreadPoolExecutor(_AT_ONCE, "places") as pool:
+        found = [place for places in (*pool.map(table, tables), *pool.map(view, views)) for place in places]
+    return [*found, FilePlace("the catalog", catalog.warehouse)]
+
+
+def _namespaces(java_catalog: Any, of: Iterable[Any]) -> Iterator[Any]:
+    """Namespaces with all that are in them."""
+    for namespace in of:
+        yield namespace
+        yield from _namespaces(java_catalog, java_catalog.listNamespaces(namespace))
+
+
+def _if_there(load: Any, identifier: Any) -> Any:
+    """``None``: it was dropped meanwhile, or is no table of Iceberg's."""
+    try:
+        return load(identifier)
+    except Py4JJavaError as error:
+        if str(error.java_exception.getClass().getSimpleName()).startswith("NoSuch"):
+            return None
+        raise
+
+
+def _sql_name(catalog: IcebergCatalog, identifier: Any) -> str:
+    return ".".join(quote(str(part)) for part in (catalog.catalog, *identifier.namespace().levels(), identifier.name()))
+
+
+__all__ = ["catalog_places", "places_in", "table_places"]
