@@ -3,9 +3,7 @@
 Whatever way the rows go, the table ends in the truth, and no file lies in it that no commit has.
 """
 
-import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from tests.spark.lake import Rows, lake, read_table, replicate, write_job
 from tests.spark.simple_topic import ID, INT, KEY, ddl, insert, table, topic
-from ticdc_spark.errors import RejectedMessage, SinkFault
+from ticdc_spark.errors import RejectedMessage
 from ticdc_spark.model import Change, Column, Row, RowChange, Table, Watermark
 from ticdc_spark.mysql import parse_type
 from ticdc_spark.sinks.iceberg.lake import read_table as read_arrow
@@ -148,68 +146,6 @@ def test_what_others_commit_meanwhile_is_kept(
     wanted = [row for row in END if other != "delete" or row["id"] != 4]
     assert rows(spark, folder) == wanted + [{"id": 99, "v": 99}] * (other == "append")
     assert not orphans(spark, folder)
-
-
-def fails_to_commit(folder: Path, answer: str) -> None:
-    """From now on the catalog does not take a commit of ``s.t``: it refuses each one, or takes it and does not say
-    so."""
-    way = {"refused": "BEFORE UPDATE", "unknown": "AFTER UPDATE"}[answer]
-    what = {"refused": "RAISE(IGNORE)", "unknown": "RAISE(FAIL, 'the answer is lost')"}[answer]
-    with closing(sqlite3.connect(folder / "lake" / "catalog.db")) as catalog, catalog:
-        catalog.execute(
-            f"CREATE TRIGGER fails {way} ON iceberg_tables WHEN old.table_name = 't' BEGIN SELECT {what}; END"
-        )
-
-
-def commits_again(folder: Path) -> None:
-    with closing(sqlite3.connect(folder / "lake" / "catalog.db")) as catalog, catalog:
-        catalog.execute("DROP TRIGGER fails")
-
-
-INSERTS = (insert(T, 50, id="6", v="6"), insert(T, 51, id="7", v="7"), Watermark(100))
-FOUR = [{"id": at, "v": at} for at in range(1, 5)]
-SIX = [*FOUR, {"id": 6, "v": 6}, {"id": 7, "v": 7}]
-
-
-@pytest.mark.parametrize(
-    ("answer", "fails_at"),
-    [
-        ("refused", 2),
-        ("unknown", 1),
-        *(pytest.param(*case, marks=pytest.mark.slow) for case in (("refused", 1), ("unknown", 2))),
-    ],
-)
-def test_no_file_that_a_commit_may_have_is_removed(
-    spark: SparkSession, folder: Path, answer: str, fails_at: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The catalog fails at a commit of the job, or at the next one after a compaction came between."""
-    job = write_job(folder, topic(folder, FIRST))
-    job.write_text(job.read_text() + '[sink.table-properties]\n"commit.retry.num-retries" = "0"\n')
-    replicate(job)
-    topic(folder, [*FIRST, *INSERTS])
-    ready = IcebergSink._put_properties
-    calls = 0
-
-    def put_properties(*given: Any, **named: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        found = ready(*given, **named)
-        if calls == fails_at:
-            fails_to_commit(folder, answer)
-        elif calls == 1:
-            lake(spark, folder).sql(OTHERS["compaction"]).collect()
-        return found
-
-    with monkeypatch.context() as patch:
-        patch.setattr(IcebergSink, "_put_properties", put_properties)
-        with pytest.raises(SinkFault):
-            replicate(job)
-    assert calls >= fails_at
-    assert rows(spark, folder) in (FOUR, SIX)
-    commits_again(folder)
-    (state,) = replicate(job).progress.tables
-    assert rows(spark, folder) == SIX
-    assert (state.clean, state.diverged_since) == (True, None)
 
 
 @pytest.mark.slow
