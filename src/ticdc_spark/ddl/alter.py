@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 from ticdc_spark.ddl.columns import column_def, position
-from ticdc_spark.ddl.defaults import default_value
+from ticdc_spark.ddl.defaults import WrittenDefault, read_default
 from ticdc_spark.ddl.indexes import index_def
 from ticdc_spark.ddl.known import NO_EFFECT, WITH_LISTS
 from ticdc_spark.ddl.lex import Cursor
@@ -161,12 +161,12 @@ def _alter(cur: Cursor) -> list[Alteration]:
     if_exists = cur.accept("if", "exists")
     name = cur.name()
     if cur.accept("drop", "default"):
-        return [SetDefault(name, None, if_exists)]
+        return [SetDefault(name, WrittenDefault("null"), if_exists)]
     if cur.accept("set", "visible") or cur.accept("set", "invisible"):
         return [NoEffect("ALTER COLUMN … SET VISIBLE or INVISIBLE")]
     if not cur.accept("set", "default"):
         raise cur.fail("SET DEFAULT or DROP DEFAULT")
-    return [SetDefault(name, default_value(cur), if_exists)]
+    return [SetDefault(name, read_default(cur), if_exists)]
 
 
 def _default(cur: Cursor) -> list[Alteration]:

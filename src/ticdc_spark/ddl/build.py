@@ -21,6 +21,7 @@ from ticdc_spark.ddl.statements import (
     RenameIndex,
     SetDefault,
 )
+from ticdc_spark.ddl.stored import stored_default
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Column, Index, Table
 
@@ -116,7 +117,9 @@ class Building:
         charset = column.type.charset or self._charset.charset or _charset_of_collate(self._charset)
         own = column.type.charset is not None and column.type.charset != self._charset.charset
         collate = column.type.collate or (None if own else self._charset.collate) or _collate(charset)
-        return replace(column, type=to_binary(replace(column.type, charset=charset, collate=collate)))
+        kind = to_binary(replace(column.type, charset=charset, collate=collate))
+        default = column.default if definition.written is None else stored_default(definition.written, kind)[0]
+        return replace(column, type=kind, default=default)
 
     def add_index(self, index: Index) -> None:
         """Add a key, named after its first column if it has no name; columns of a primary key become NOT NULL."""
@@ -212,9 +215,7 @@ class Building:
         return new
 
     def _set_default(self, part: SetDefault, at: int) -> None:
-        default = part.default
-        if self.columns[at].type.name == "bit" and isinstance(default, str) and default.isdigit():
-            default = int(default)
+        default, _ = stored_default(part.default, self.columns[at].type)
         self.columns[at] = replace(self.columns[at], default=default)
 
     def _lacks(self, part: SetDefault) -> bool:

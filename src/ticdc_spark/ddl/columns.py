@@ -4,17 +4,17 @@ Types come out in TiDB's canonical form (``INT`` is ``int(11)``, ``NUMERIC`` is 
 ``SHOW CREATE TABLE`` prints them.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
 
-from ticdc_spark.ddl.defaults import default_value, is_expression, is_moment
+from ticdc_spark.ddl.defaults import WrittenDefault, read_default
 from ticdc_spark.ddl.lex import Cursor
 from ticdc_spark.ddl.statements import ColumnDef, Position
+from ticdc_spark.ddl.stored import stored_default
 from ticdc_spark.model import Column, ColumnType
-from ticdc_spark.mysql import INTEGER_BITS, canonical_integer, parse_type
+from ticdc_spark.mysql import parse_type
 
 WITH_CHARSET = frozenset(("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"))
 """Types that have a charset of their own."""
@@ -33,7 +33,6 @@ _TO_BINARY = {
     "mediumtext": "mediumblob",
     "longtext": "longblob",
 }
-_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 _CHARS = ("char", "character", "varchar")
 _NEXT_WORDS = {"double": ("precision",), "long": ("varchar", "varbinary"), "national": _CHARS} | dict.fromkeys(
     _CHARS, ("varying", "byte")
@@ -50,11 +49,10 @@ class _Options:
     nullable: bool | None = None
     charset: str | None = None
     collate: str | None = None
-    default: str | int | None = None
+    default: WrittenDefault | None = None
     virtual: bool = False
     stored: bool = False
     filled: bool = False
-    computed: bool = False
 
 
 def column_def(cur: Cursor) -> ColumnDef:
@@ -73,11 +71,12 @@ def column_def(cur: Cursor) -> ColumnDef:
     while not _column_ends(cur):
         _read_option(cur, options)
     kind = _column_type(type_name, size, elements, options)
+    default, known = (None, True) if options.default is None else stored_default(options.default, kind)
     column = Column(
         name=name,
         type=kind,
         nullable=options.nullable is not False and not options.primary,
-        default=_stored(options.default, kind),
+        default=default,
         virtual=options.virtual,
         stored=options.stored,
     )
@@ -87,7 +86,8 @@ def column_def(cur: Cursor) -> ColumnDef:
         primary=options.primary,
         unique=options.unique,
         filled=options.filled,
-        computed=options.computed,
+        computed=not known,
+        written=options.default,
     )
 
 
@@ -129,17 +129,6 @@ def _column_type(name: str, size: str, elements: tuple[str, ...], options: _Opti
     return to_binary(msgspec.structs.replace(kind, charset=charset, collate=collate))
 
 
-def _stored(default: str | int | None, kind: ColumnType) -> str | int | None:
-    """A default as TiDB keeps it: integers without leading zeros, BINARY padded."""
-    if not isinstance(default, str):
-        return default
-    if kind.name in INTEGER_BITS and _INTEGER.fullmatch(default):
-        return canonical_integer(default)
-    if kind.name == "binary":
-        return default + "\0" * ((kind.length or 0) - len(default.encode()))
-    return default
-
-
 def to_binary(kind: ColumnType) -> ColumnType:
     """A text type of character set binary as the bytes type that MySQL makes of it; others as they are."""
     if kind.charset != "binary" or kind.name not in _TO_BINARY:
@@ -176,14 +165,12 @@ def _null(cur: Cursor, options: _Options) -> None:
 
 
 def _default(cur: Cursor, options: _Options) -> None:
-    expression = is_expression(cur)
-    options.default = default_value(cur, options.type_name)
-    options.computed = expression and not is_moment(str(options.default))
+    options.default = read_default(cur)
 
 
 def _on(cur: Cursor, options: _Options) -> None:
     # in REFERENCES, ON UPDATE has another meaning
-    if cur.accept("update") and str(default_value(cur)).startswith("CURRENT_TIMESTAMP"):
+    if cur.accept("update") and read_default(cur).text.startswith("CURRENT_TIMESTAMP"):
         options.filled = options.type_name == "timestamp"
 
 

@@ -1,77 +1,99 @@
-"""Values after DEFAULT."""
+"""What stands behind DEFAULT, as it is written."""
 
 from __future__ import annotations
 
 import re
+from typing import Literal, TypeAlias
+
+import msgspec
 
 from ticdc_spark.ddl.lex import Cursor
 
+Kind: TypeAlias = Literal["null", "string", "number", "hex", "bits", "expression"]
+
 _MOMENT = re.compile(r"(current_timestamp|now|localtime|localtimestamp|current_date|curdate)(\(\d*\))?", re.IGNORECASE)
 _NOW = ("current_timestamp", "now", "localtime", "localtimestamp")
+_CONSTANTS = {"null": None, "true": "1", "false": "0"}
+_OPERATORS = frozenset(["and", "between", "div", "in", "is", "like", "mod", "or", "regexp", "rlike", "xor"])
+"""Words behind which an expression goes on, which only MariaDB takes without brackets."""
 
 
-def default_value(cur: Cursor, type_name: str = "") -> str | int | None:
-    """Read the value after DEFAULT: text, or an int for BIT.
+class WrittenDefault(msgspec.Struct, frozen=True):
+    """A default as SQL has it."""
 
-    ``CURRENT_TIMESTAMP`` and expressions are their text; NULL is ``None``. Bytes of a hexadecimal literal that are
-    no UTF-8 become U+FFFD, as in a Simple message.
+    kind: Kind
+    text: str = ""
+    """A string's value, a number with its sign, the digits of a hexadecimal or bit literal, an expression."""
+    charset: str = ""
+    """The introducer's: ``_latin1'x'``."""
+
+
+def read_default(cur: Cursor) -> WrittenDefault:
+    """Read what comes after DEFAULT. ``CURRENT_TIMESTAMP`` and what is the same is an expression of that text.
+
+    Raises: MessageError if it is no default.
     """
+    start = cur.peek().start
+    found = _read(cur)
+    if found is not None and not _goes_on(cur):
+        return found
+    while _goes_on(cur):
+        if not cur.opens():
+            cur.next()
+        if cur.opens():
+            cur.brackets()
+        elif not _goes_on(cur):
+            cur.next()
+    text = cur.sql[start : cur.pos].strip()
+    if not text:
+        raise cur.fail("a default value")
+    return WrittenDefault("expression", text)
+
+
+def _goes_on(cur: Cursor) -> bool:
     token = cur.peek()
-    if token.kind == "word" and token.text.startswith("_"):  # a charset introducer: _UTF8MB4'x'
-        cur.next()
-        token = cur.peek()
-    if token.kind == "word":
-        return _named_default(cur)
-    if token.kind == "string":
+    return (token.kind == "op" and token.text not in ",);") or token.word in _OPERATORS
+
+
+def _read(cur: Cursor) -> WrittenDefault | None:
+    """One value; ``None`` where an operator comes that is no sign of a number."""
+    token = cur.peek()
+    charset = ""
+    if token.kind == "word" and token.text.startswith("_"):
+        charset = cur.next().word[1:]
+    elif token.kind == "word":
+        return _named(cur)
+    elif cur.opens():
+        return WrittenDefault("expression", cur.brackets())
+    if cur.peek().kind == "string":
         text = cur.string()
         while cur.peek().kind == "string":  # 'a' 'b' is one text
             text += cur.string()
-        return text
-    if cur.opens():
-        return cur.brackets()
+        return WrittenDefault("string", text, charset)
     sign = "-" if cur.op("-") else ""
     cur.op("+")
-    token = cur.next()
-    if token.kind in ("bits", "hex"):
-        return _literal(token.text, type_name)
-    if token.kind != "number":
-        raise cur.fail("a default value")
-    return int(token.text) if type_name == "bit" and token.text.isdigit() else sign + token.text
-
-
-def is_expression(cur: Cursor) -> bool:
-    """Whether an expression comes after DEFAULT; nothing is consumed."""
     token = cur.peek()
-    if token.kind == "word" and not token.text.startswith("_"):
-        return token.word not in _CONSTANTS
-    return cur.opens()
+    if token.kind == "number":
+        return WrittenDefault("number", sign + cur.next().text)
+    if token.kind in ("bits", "hex") and not sign:
+        digits = cur.next().text[2:].rstrip("'")
+        return WrittenDefault("bits" if token.kind == "bits" else "hex", digits, charset)
+    if sign and not _goes_on(cur):
+        cur.next()
+    return None
+
+
+def _named(cur: Cursor) -> WrittenDefault:
+    word = cur.next().text
+    if word.lower() in _CONSTANTS:
+        value = _CONSTANTS[word.lower()]
+        return WrittenDefault("null") if value is None else WrittenDefault("number", value)
+    argument = cur.brackets() if cur.opens() else None
+    if word.lower() in _NOW:
+        return WrittenDefault("expression", f"CURRENT_TIMESTAMP({argument})" if argument else "CURRENT_TIMESTAMP")
+    return WrittenDefault("expression", word if argument is None else f"{word}({argument})")
 
 
 def is_moment(default: str) -> bool:
     """Whether a default is the moment: CURRENT_TIMESTAMP, CURRENT_DATE and what is the same."""
     return _MOMENT.fullmatch(default) is not None
-
-
-_CONSTANTS = {"null": None, "true": "1", "false": "0"}
-
-
-def _named_default(cur: Cursor) -> str | None:
-    word = cur.next().text
-    if word.lower() in _CONSTANTS:
-        return _CONSTANTS[word.lower()]
-    argument = cur.brackets() if cur.opens() else None
-    if word.lower() in _NOW:
-        return f"CURRENT_TIMESTAMP({argument})" if argument else "CURRENT_TIMESTAMP"
-    return word if argument is None else f"{word}({argument})"
-
-
-def _literal(text: str, type_name: str) -> str | int:
-    base = 2 if text[0] in "bB" or text[:2] == "0b" else 16
-    digits = text[2:].rstrip("'")
-    value = int(digits or "0", base)
-    if type_name == "bit":
-        return value
-    if type_name.endswith(("char", "binary", "text", "blob", "enum", "set")):
-        size = (len(digits) + 1) // 2 if base == 16 else (len(digits) + 7) // 8
-        return value.to_bytes(size, "big").decode("utf-8", "replace")
-    return str(value)

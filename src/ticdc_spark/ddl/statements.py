@@ -4,6 +4,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from ticdc_spark.ddl.defaults import WrittenDefault
 from ticdc_spark.ddl.lex import Name
 from ticdc_spark.model import Column, Index
 
@@ -21,7 +22,9 @@ class ColumnDef(msgspec.Struct, frozen=True, kw_only=True):
     filled: bool = False
     """AUTO_INCREMENT, or a TIMESTAMP with ON UPDATE CURRENT_TIMESTAMP."""
     computed: bool = False
-    """The default is an expression, and not the moment."""
+    """The value of its default is not known: an expression but the moment, or what servers read differently."""
+    written: WrittenDefault | None = None
+    """Its default as it stands there; ``None``: it has none."""
 
 
 class AddColumn(msgspec.Struct, frozen=True):
@@ -58,10 +61,10 @@ class RenameColumn(msgspec.Struct, frozen=True):
 
 
 class SetDefault(msgspec.Struct, frozen=True):
-    """ALTER COLUMN … SET DEFAULT; ``None`` is DROP DEFAULT or DEFAULT NULL."""
+    """ALTER COLUMN … SET DEFAULT; DROP DEFAULT is that of NULL."""
 
     name: str
-    default: str | int | None
+    default: WrittenDefault
     if_exists: bool = False
 
 

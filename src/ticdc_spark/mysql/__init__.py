@@ -1,5 +1,6 @@
-"""MySQL's types: ``types`` (parse, print, ask), ``values`` (the normal form of a value), ``times`` (zones, TSOs)."""
+"""MySQL's types, the normal form of their values, column defaults, and times (zones, TSOs)."""
 
+from ticdc_spark.mysql.defaults import NO_CONSTANT, Default, NoConstant, default_value, implicit_value
 from ticdc_spark.mysql.times import (
     Ambiguous,
     canonical_datetime,
@@ -11,7 +12,9 @@ from ticdc_spark.mysql.times import (
     utc_timestamp,
 )
 from ticdc_spark.mysql.types import (
+    BYTES_TYPES,
     INTEGER_BITS,
+    TEXT_TYPES,
     TIME_TYPES,
     default_length,
     format_type,
@@ -25,24 +28,21 @@ from ticdc_spark.mysql.types import (
     parse_type,
 )
 from ticdc_spark.mysql.values import (
-    NO_CONSTANT,
-    Default,
-    NoConstant,
     canonical_decimal,
     canonical_float,
     canonical_integer,
-    default_value,
     enum_index,
     enum_name,
     float_text,
-    implicit_value,
     set_mask,
     set_names,
 )
 
 __all__ = [
+    "BYTES_TYPES",
     "INTEGER_BITS",
     "NO_CONSTANT",
+    "TEXT_TYPES",
     "TIME_TYPES",
     "Ambiguous",
     "Default",

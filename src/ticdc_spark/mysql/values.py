@@ -1,4 +1,4 @@
-"""The one normal form of a value of each MySQL type, ENUM and SET names, and column defaults.
+"""The one normal form of a value of each MySQL type, and ENUM and SET names.
 
 Canonical values: integers, decimals, times and JSON are text; ENUM is its index, SET and BIT their number, as
 text; bytes are ``bytes``.
@@ -6,45 +6,16 @@ text; bytes are ``bytes``.
 
 from __future__ import annotations
 
-import enum
 import re
 import struct
-from typing import Final, TypeAlias
 
 from ticdc_spark.errors import MessageError
-from ticdc_spark.model import Column, ColumnType, Value
-from ticdc_spark.mysql.times import canonical_datetime
-from ticdc_spark.mysql.types import INTEGER_BITS, TIME_TYPES, fsp, is_bytes, is_text
+from ticdc_spark.model import ColumnType
 
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 _DECIMAL = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?", re.ASCII)
 _FLOAT32 = struct.Struct("<f")
 _SMALLEST_NORMAL_32 = 2.0**-126
-
-
-class NoConstant(enum.Enum):
-    """Marks a default that has no constant value: CURRENT_TIMESTAMP, an expression, or one that the wire lost."""
-
-    NO_CONSTANT = "no constant"
-
-
-NO_CONSTANT: Final = NoConstant.NO_CONSTANT
-Default: TypeAlias = Value | NoConstant
-
-_TIMES = {
-    "date": re.compile(r"\d{4}-\d\d-\d\d", re.ASCII),
-    "datetime": re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,6})?", re.ASCII),
-    "timestamp": re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,6})?", re.ASCII),
-    "time": re.compile(r"-?\d{1,3}:\d\d:\d\d(\.\d{1,6})?", re.ASCII),
-}
-_WRITTEN = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(\.\d{1,6})?)?)?", re.ASCII)
-_WRITTEN_TOGETHER = re.compile(r"(\d{4})(\d\d)(\d\d)(?:(\d\d)(\d\d)(\d\d)(\.\d{1,6})?)?", re.ASCII)
-_ZERO_TIMES = {
-    "date": "0000-00-00",
-    "datetime": "0000-00-00 00:00:00",
-    "timestamp": "0000-00-00 00:00:00",
-    "time": "00:00:00",
-}
 
 
 def canonical_integer(text: str) -> str:
@@ -168,83 +139,3 @@ def set_mask(column_type: ColumnType, names: str) -> str:
             raise MessageError(f"{name!r} is no member of SET {column_type.elements}")
         bits |= 1 << places[name]
     return str(bits)
-
-
-def default_value(column: Column, *, literal: bool = False) -> Default:
-    """The canonical value that ADD COLUMN gives to rows that were there before.
-
-    ``NO_CONSTANT`` stands for CURRENT_TIMESTAMP, expressions (recognised where the text is no value of the type;
-    TiDB allows no others in ADD COLUMN), and binary defaults that JSON has spoilt (U+FFFD). A TIMESTAMP default is
-    taken as UTC, as Simple sends it. NOT NULL without a default gives MySQL's implicit value.
-
-    ``literal``: the default of a TEXT or BLOB is a constant. In SQL it can only be an expression; but the schemas of a
-    registry, and Debezium's blocks, have one type for all texts and one for all bytes, which are read as these.
-    """
-    if column.default is None:
-        return None if column.nullable else implicit_value(column.type)
-    try:
-        return _constant(column.type, column.default, literal)
-    except MessageError:
-        return NO_CONSTANT
-
-
-def _constant(column_type: ColumnType, default: str | bytes | int, literal: bool) -> Default:
-    if isinstance(default, bytes):
-        return default if is_bytes(column_type) else default.decode("utf-8", "replace")
-    name, text = column_type.name, str(default)
-    if (name.endswith(("text", "blob")) and not literal) or name in ("json", "vector"):
-        return NO_CONSTANT  # these can only have an expression
-    if is_bytes(column_type):
-        if "\ufffd" in text:
-            return NO_CONSTANT
-        return text.encode().ljust(column_type.length or 0 if name == "binary" else 0, b"\0")
-    if is_text(column_type):
-        return text
-    if name in _TIMES:
-        text = _full_time(name, text)
-        if not _TIMES[name].fullmatch(text):
-            return NO_CONSTANT
-        return canonical_datetime(text, fsp(column_type)) if name in TIME_TYPES else text
-    return _number(column_type, text)
-
-
-def _full_time(name: str, text: str) -> str:
-    """A date or date and time as SQL may write it, with all its digits; anything else as it is."""
-    found = _WRITTEN.fullmatch(text) or _WRITTEN_TOGETHER.fullmatch(text)
-    if name == "time" or found is None:
-        return text
-    year, month, day, hour, minute, second, fraction = found.groups()
-    date = f"{year}-{month:0>2}-{day:0>2}"
-    if name == "date":
-        return date if hour is None else text
-    return f"{date} {hour or '':0>2}:{minute or '':0>2}:{second or '':0>2}{fraction or ''}"
-
-
-def _number(column_type: ColumnType, text: str) -> str:
-    match column_type.name:
-        case "decimal":
-            return canonical_decimal(text, column_type.decimal or 0)
-        case "float":
-            return canonical_float(text, 32)
-        case "double":
-            return canonical_float(text, 64)
-        case "enum":
-            return enum_index(column_type, text)
-        case "set":
-            return set_mask(column_type, text)
-        case _:
-            return canonical_integer(text)
-
-
-def implicit_value(column_type: ColumnType) -> Value:
-    """MySQL's value for a NOT NULL column without a default: 0, ``''``, the first ENUM member, the zero date."""
-    name = column_type.name
-    if is_bytes(column_type):
-        return bytes(column_type.length or 0) if name == "binary" else b""
-    if name == "decimal":
-        return canonical_decimal("0", column_type.decimal or 0)
-    if name in INTEGER_BITS or name in ("year", "bit", "set", "float", "double"):
-        return "0"
-    if name in _ZERO_TIMES:
-        return canonical_datetime(_ZERO_TIMES[name], fsp(column_type)) if name in TIME_TYPES else _ZERO_TIMES[name]
-    return {"enum": "1", "json": "null", "vector": "[]"}.get(name, "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
@@ -143,6 +143,18 @@ def test_a_default_that_is_the_moment_of_the_ddl_needs_no_zone() -> None:
     shop = added("open", "CURRENT_TIMESTAMP")
     shop.run()
     assert shop.rows("t") == [(1, at("2026-01-01 00:00:03+00:00")), LATER]
+    assert shop.condition("t") == "diverged"  # the server's clock when the statement ran is in no message
+
+
+@pytest.mark.parametrize(("kind", "value"), [("DATETIME(3)", at("2026-01-01 08:00:03")), ("DATE", date(2026, 1, 1))])
+def test_the_moment_of_a_ddl_is_in_the_zone_of_its_session(kind: str, value: object) -> None:
+    shop = Shop("open", zone=SHANGHAI)
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    shop.insert("t", id="1")
+    shop.sql(f"ALTER TABLE t ADD COLUMN c {kind} DEFAULT NOW(3)")
+    shop.watermark()
+    shop.run()
+    assert shop.rows("t") == [(1, value)]
 
 
 @pytest.mark.parametrize(("ambiguous", "hour"), [("earlier", 5), ("later", 6), ("reject", None)])

@@ -7,7 +7,7 @@ import msgspec
 
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Table, TableName
-from ticdc_spark.mysql import tso_physical_ms
+from ticdc_spark.mysql import fsp, time_zone, tso_physical_ms
 from ticdc_spark.names import escape
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import OLD_VALUES, stop_if_new_column_is_gone, stop_if_old_values_are_gone
@@ -108,7 +108,7 @@ def _refuse_taken(name: TableName, changes: ColumnChanges, have: Mapping[str, st
 
 def _filling(work: TimelineWork, name: TableName, fill: Fill, ts: int) -> Callable[[Stamp], None]:
     """Give the rows that are there the value of a new column."""
-    value = _moment(fill.column, ts) if fill.moment else fill.value
+    value = _moment(fill.column, ts, work.batch.session_zone.name) if fill.moment else fill.value
     constant = sink_base.Fill(value, work.batch.lake)
 
     def write(stamp: Stamp) -> None:
@@ -118,10 +118,15 @@ def _filling(work: TimelineWork, name: TableName, fill: Fill, ts: int) -> Callab
     return write
 
 
-def _moment(column: LakeColumn, commit_ts: int) -> str:
-    """The moment of a DDL, as a canonical value of a column."""
+def _moment(column: LakeColumn, commit_ts: int, zone: str | None) -> str:
+    """The moment of a DDL, as a canonical value of a column: local time of ``zone``, but for a TIMESTAMP."""
     at = datetime.fromtimestamp(tso_physical_ms(commit_ts) / 1000, UTC)
-    return at.strftime("%Y-%m-%d" if column.type.arrow == "date" else "%Y-%m-%d %H:%M:%S.%f")
+    if column.type.arrow != "instant" and zone is not None:
+        at = at.astimezone(time_zone(zone))
+    if column.type.arrow == "date":
+        return at.strftime("%Y-%m-%d")
+    digits = fsp(column.column.type)
+    return at.strftime("%Y-%m-%d %H:%M:%S.%f")[: 20 + digits if digits else 19]
 
 
 def _rewriting(work: TimelineWork, name: TableName, rewrite: Rewrite, plan: Evolution, mark: Mark) -> list[Commit]:

@@ -123,6 +123,7 @@ def evolution(
         (
             *(f"column `{one.column.source}`: {one.inexact}" for one in rewrites if one.inexact),
             *(_unknown_default(column) for column in add if column.name in unknown),
+            *(_about_moment(fill.column) for fill in fills if fill.moment),
         ),
         tuple(column.name for column in wanted),
     )
@@ -183,6 +184,12 @@ def _unknown_default(column: LakeColumn) -> str:
         return f"column `{column.source}`: rows from before it have NULL in place of what the server made"
     default = f"{column.column.default}"[:80]
     return f"column `{column.source}`: rows from before it have NULL in place of its default, {default!r}"
+
+
+def _about_moment(column: LakeColumn) -> str:
+    """The server's clock when the statement ran, in its session's zone, is in no message."""
+    default = column.column.default
+    return f"column `{column.source}`: rows from before it have the DDL's commitTs in place of its default, {default!r}"
 
 
 def local_default(column: LakeColumn, value: str | bytes, session: SessionZone) -> str | bytes:
