@@ -1,6 +1,7 @@
 """MySQL's types, the normal form of their values, column defaults, and times (zones, TSOs)."""
 
 from ticdc_spark.mysql.defaults import NO_CONSTANT, Default, NoConstant, default_value, implicit_value
+from ticdc_spark.mysql.hidden import HIDDEN_COLUMNS, HIDDEN_NAMES, with_hidden_columns
 from ticdc_spark.mysql.times import (
     Ambiguous,
     canonical_datetime,
@@ -40,6 +41,8 @@ from ticdc_spark.mysql.values import (
 
 __all__ = [
     "BYTES_TYPES",
+    "HIDDEN_COLUMNS",
+    "HIDDEN_NAMES",
     "INTEGER_BITS",
     "NO_CONSTANT",
     "TEXT_TYPES",
@@ -74,4 +77,5 @@ __all__ = [
     "tso",
     "tso_physical_ms",
     "utc_timestamp",
+    "with_hidden_columns",
 ]

@@ -17,15 +17,16 @@ from ticdc_spark.model import Table, TableName
 from ticdc_spark.mysql import no_key
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.apply.batch import COMMIT_TS, Batch, TimelineWork
+from ticdc_spark.replicate.apply.columns import add_hidden_columns
 from ticdc_spark.replicate.apply.ddl import alter
-from ticdc_spark.replicate.apply.rejects import apply_readable
+from ticdc_spark.replicate.apply.rejects import HiddenColumns, apply_readable
 from ticdc_spark.replicate.apply.rows import vanished
 from ticdc_spark.replicate.plan.evolve import Alter
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Rows
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN
 from ticdc_spark.replicate.schemas.inferred import follow
 from ticdc_spark.replicate.schemas.registered import restrict_columns
-from ticdc_spark.replicate.state.progress import TableState
+from ticdc_spark.replicate.state.progress import PendingRows, TableState
 from ticdc_spark.sinks.base import Applied, NewestChanges
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 from ticdc_spark.spark.decode.log_files import LogScan
@@ -55,53 +56,80 @@ def apply_arrived(work: TimelineWork, step: Rows) -> None:
         return
     inferred = bool(followed)
     state = _prepared(work, name, state, target, mark, inferred=inferred)
+    if work.mark(name) < mark:
+        group = _Group(step=step, mark=mark, waiting=waiting, target=target, followed=followed)
+        try:
+            _merge(work, state, group)
+        except HiddenColumns as found:
+            state = add_hidden_columns(work, name, found.names, batch.batch_ordinal)
+            assert state.table is not None, "it was given columns"
+            _merge(work, state, msgspec.structs.replace(group, target=state.table))
+        failpoints.point("merge")
+        state = work.state(name) or state
+    newest = max(min(rows.max_ts, step.upto) for rows in waiting)
+    applied = max(batch.commit_ts_of(state), newest)
+    work.put(msgspec.structs.replace(state, applied=applied, schema_keys=followed, clean=False))
+    work.count(name, step.upto, None)
+
+
+class _Group(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows of a table that are applied in one go."""
+
+    step: Rows
+    mark: Mark
+    waiting: Sequence[PendingRows]
+    target: Table
+    """The table that holds what is there and what comes."""
+    followed: tuple[str, ...]
+    """The schemas without DDL that it has followed then."""
+
+
+def _merge(work: TimelineWork, state: TableState, group: _Group) -> None:
+    """Apply rows to a table that is prepared for them. Raises: as ``apply_readable``, DecisionNeeded"""
+    batch, name, step, target = work.batch, group.step.table, group.step, group.target
+    inferred, waiting = bool(group.followed), group.waiting
+    keys = tuple(sorted({rows.schema_key for rows in waiting}))
     columns = batch.columns(target)
     data = tuple(column for column in columns if column.name != COMMIT_TS)
     if not any(column.key for column in data):
         raise no_key(f"`{name[0]}`.`{name[1]}`", "[job]")
-    newest = max(min(rows.max_ts, step.upto) for rows in waiting)
-    if work.mark(name) < mark:
-        plan = batch.read_plan(
-            {key: _version(batch, name, key, target, followed) for key in keys}, data, inferred=inferred
-        )
-        scan = LogScan(
-            generation=batch.generation,
-            batches=frozenset(rows.batch for rows in waiting),
-            schema=name[0],
-            table=name[1],
-            above=max(step.above, min(rows.min_ts for rows in waiting) - 1),
-            upto=step.upto,
-            keys=keys,
-        )
-        hidden = PROTOCOLS[batch.protocol].traits.hidden_deletes
-        every = None
-        if not hidden and scan.above < batch.commit_ts_of(state):
-            every = batch.read_plan(_every_version(batch, name, target), data, inferred=inferred)
-        changes = NewestChanges(
-            table=name,
-            scan=scan,
-            plan=plan,
-            columns=tuple(columns),
-            stamp=batch.stamp(state, mark, mark[0]),
-            deletes=every,
+    plan = batch.read_plan(
+        {key: _version(batch, name, key, target, group.followed) for key in keys}, data, inferred=inferred
+    )
+    scan = LogScan(
+        generation=batch.generation,
+        batches=frozenset(rows.batch for rows in waiting),
+        schema=name[0],
+        table=name[1],
+        above=max(step.above, min(rows.min_ts for rows in waiting) - 1),
+        upto=step.upto,
+        keys=keys,
+    )
+    hidden = PROTOCOLS[batch.protocol].traits.hidden_deletes
+    every = None
+    if not hidden and scan.above < batch.commit_ts_of(state):
+        every = batch.read_plan(_every_version(batch, name, target), data, inferred=inferred)
+    changes = NewestChanges(
+        table=name,
+        scan=scan,
+        plan=plan,
+        columns=tuple(columns),
+        stamp=batch.stamp(state, group.mark, group.mark[0]),
+        deletes=every,
+    )
+
+    def commit(now: TableState, leave_out: bool) -> Applied:
+        may_lack = msgspec.structs.replace(plan, may_lack=now.diverged_since is not None)
+        readable = msgspec.structs.replace(changes, plan=may_lack, leave_out_unreadable=leave_out)
+        after = msgspec.structs.replace(now, schema_keys=group.followed, clean=False)
+        return work.commit(
+            after,
+            group.mark,
+            batch.batch_ordinal,
+            lambda stamp: batch.sink.apply_newest(msgspec.structs.replace(readable, stamp=stamp)),
         )
 
-        def commit(now: TableState, leave_out: bool) -> Applied:
-            readable = msgspec.structs.replace(changes, leave_out_unreadable=leave_out)
-            after = msgspec.structs.replace(now, schema_keys=followed, clean=False)
-            return work.commit(
-                after,
-                mark,
-                batch.batch_ordinal,
-                lambda stamp: batch.sink.apply_newest(msgspec.structs.replace(readable, stamp=stamp)),
-            )
-
-        apply_readable(work, name, state, scan, plan, commit)
-        failpoints.point("merge")
-        state = work.state(name) or state
-    applied = max(batch.commit_ts_of(state), newest)
-    work.put(msgspec.structs.replace(state, applied=applied, schema_keys=followed, clean=False))
-    work.count(name, step.upto, None)
+    apply_readable(work, name, state, scan, plan, commit)
 
 
 def _target(batch: Batch, state: TableState, keys: Sequence[str]) -> tuple[Table | None, tuple[str, ...]]:

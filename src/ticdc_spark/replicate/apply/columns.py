@@ -1,15 +1,22 @@
 """Whether a table still has the columns of its stamp, and what becomes of one that has not."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Collection, Sequence
+from functools import partial
 
+import msgspec
+
+from ticdc_spark import failpoints
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import TableName
+from ticdc_spark.mysql import with_hidden_columns
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.state.conditions import misshapen
 from ticdc_spark.replicate.state.progress import TableState
-from ticdc_spark.sinks.base import Sink
+from ticdc_spark.sinks.base import ColumnChanges, Sink
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, lake_columns
 
+log = logging.getLogger(__name__)
 OLD_VALUES = "_ticdc_old"
 """Column that holds the old values while a type change converts them."""
 
@@ -39,6 +46,23 @@ def stop_if_columns_are_gone(work: TimelineWork, state: TableState) -> None:
         "the job goes on, with the table marked as diverged, since rows that were there have NULL in them; or restore "
         "the table from a backup"
     )
+
+
+def add_hidden_columns(work: TimelineWork, name: TableName, hidden: Collection[str], applied_before: int) -> TableState:
+    """Give a table columns of TiDB's that rows have and no DDL names. Raises: UsageError, SinkFault"""
+    state = work.state(name)
+    assert state is not None, "its rows were read"
+    assert state.table is not None, "its rows were read"
+    table = with_hidden_columns(state.table, hidden)
+    state = msgspec.structs.replace(state, table=table)
+    there = {column.casefold() for column in work.batch.sink.columns(name)}
+    missing = [one for one in work.batch.columns(table) if one.name.casefold() not in there]
+    log.warning("`%s`.`%s`: columns that no DDL names: %s", *name, ", ".join(sorted(hidden)))
+    changes, sink = ColumnChanges(add=tuple(missing)), work.batch.sink
+    write = partial(sink.change_columns, name, changes) if missing else partial(sink.stamp, name)
+    work.commit(state, max(work.mark(name), (0, 0)), applied_before, write)
+    failpoints.point("columns")
+    return work.known[name] or state
 
 
 def stop_if_old_values_are_gone(work: TimelineWork, name: TableName, column: str) -> None:
@@ -80,4 +104,10 @@ def _why(gone: Sequence[LakeColumn]) -> str:
     return f"somebody else dropped or renamed columns in the lake: {columns}"
 
 
-__all__ = ["columns_gone", "stop_if_columns_are_gone", "stop_if_new_column_is_gone", "stop_if_old_values_are_gone"]
+__all__ = [
+    "add_hidden_columns",
+    "columns_gone",
+    "stop_if_columns_are_gone",
+    "stop_if_new_column_is_gone",
+    "stop_if_old_values_are_gone",
+]

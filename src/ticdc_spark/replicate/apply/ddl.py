@@ -13,6 +13,7 @@ from ticdc_spark import failpoints
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import SchemaChange, Table, TableName
+from ticdc_spark.mysql import HIDDEN_NAMES, with_hidden_columns
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import OLD_VALUES, stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.commits import commits_of, with_columns_before
@@ -358,6 +359,9 @@ def alter(
             work.put(msgspec.structs.replace(state, table=act.table, applied=ts, ddl_ts=ts))
         return
     assert state is not None, "a table of the lake has a state"
+    if state.table is not None:  # no DDL names TiDB's hidden columns, so that none drops them
+        hidden = {column.name for column in state.table.columns} & HIDDEN_NAMES
+        act = msgspec.structs.replace(act, table=with_hidden_columns(act.table, hidden))
     if work.mark(new) >= (at, mark[1] + DDL_STEPS):
         return  # It has been through this and more.
     if state.ddl_ts == at and state.ddl_step >= step and state.table == act.table:

@@ -10,10 +10,12 @@ from ticdc_spark.config.values import MessagePlace, skip_messages_line
 from ticdc_spark.errors import EnvironmentFault, RejectedMessage
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
+from ticdc_spark.replicate.state.conditions import diverged
 from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.sinks.base import Applied, UnreadableRows
 from ticdc_spark.spark.decode.control import Reject
 from ticdc_spark.spark.decode.log_files import LogScan
+from ticdc_spark.spark.decode.odd_columns import odd_columns
 from ticdc_spark.spark.decode.rows import BadRow, ReadPlan
 
 log = logging.getLogger(__name__)
@@ -27,6 +29,14 @@ class Quarantined(Exception):
     """A timeline stops here by ``on-reject = "quarantine"``; the other tables go on."""
 
 
+class HiddenColumns(Exception):
+    """Rows have hidden columns of TiDB's, which their table has not; nothing was applied."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        super().__init__(", ".join(names))
+        self.names = names
+
+
 def apply_readable(
     work: TimelineWork,
     name: TableName,
@@ -38,12 +48,19 @@ def apply_readable(
     """Apply the rows of a scan; where some cannot be read, keep them as dead letters and follow ``on-reject``.
 
     ``apply(state, leave_out)`` commits, without the unreadable rows if ``leave_out``.
-    Returns: what was applied. The table is marked as diverged where rows were left out.
-    Raises: RejectedMessage, Quarantined, EnvironmentFault when there are more than ``max-rejects``
+    Returns: what was applied. The table is marked as diverged where rows were left out, or lack columns.
+    Raises: RejectedMessage, Quarantined, HiddenColumns, EnvironmentFault when there are more than ``max-rejects``
     """
     try:
         applied = apply(state, False)
     except UnreadableRows as unreadable:
+        odd = odd_columns(str(unreadable))
+        if odd is not None and odd.hidden:
+            raise HiddenColumns(odd.hidden) from unreadable
+        if odd is not None:
+            why = lacks(odd.lacking)
+            log.warning("`%s`.`%s`: %s", *name, why)
+            return apply_readable(work, name, diverged(state, scan.above + 1, why), scan, plan, apply)
         bad = _bad_rows(work, scan, plan)
         if not bad:
             raise EnvironmentFault(f"rows of {name} could not be read, and then could: {unreadable}") from unreadable
@@ -64,11 +81,20 @@ def apply_readable(
             work.put(msgspec.structs.replace(state, quarantined=reason))
             raise Quarantined(reason) from unreadable
         since = min(row.commit_ts for row in bad)
-        diverged = since if state.diverged_since is None else min(since, state.diverged_since)
-        state = msgspec.structs.replace(state, diverged_since=diverged, diverged_why=reason, clean=False)
+        first = since if state.diverged_since is None else min(since, state.diverged_since)
+        state = msgspec.structs.replace(state, diverged_since=first, diverged_why=reason, clean=False)
         applied = apply(state, True)
     work.zero_dates += applied.zero_dates
     return applied
+
+
+def lacks(columns: Sequence[str]) -> str:
+    """One sentence about columns that rows do not have."""
+    named = ", ".join(f"`{column}`" for column in columns)
+    return (
+        f"rows came without columns of the table, which are NULL in them: {named}. Either the changefeed leaves them "
+        "out (column-selectors), or no message told of a DDL that dropped them (an event filter)"
+    )
 
 
 def log_rejects(reasons: Sequence[str]) -> None:
@@ -121,4 +147,4 @@ def reason_of(name: TableName, row: BadRow) -> str:
     )
 
 
-__all__ = ["Quarantined", "apply_readable", "log_rejects", "ways_out"]
+__all__ = ["HiddenColumns", "Quarantined", "apply_readable", "lacks", "log_rejects", "ways_out"]

@@ -16,8 +16,8 @@ from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Column, Table, TableName
 from ticdc_spark.mysql import no_key
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
-from ticdc_spark.replicate.apply.columns import stop_if_columns_are_gone
-from ticdc_spark.replicate.apply.rejects import apply_readable
+from ticdc_spark.replicate.apply.columns import add_hidden_columns, stop_if_columns_are_gone
+from ticdc_spark.replicate.apply.rejects import HiddenColumns, apply_readable
 from ticdc_spark.replicate.plan.timeline import ROWS_APPENDED, ROWS_MERGED, Rows
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, effective, is_block
 from ticdc_spark.replicate.schemas.registered import restrict_columns
@@ -81,18 +81,41 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
     if not versions:
         work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
         return
+    scan = msgspec.structs.replace(scan, keys=tuple(versions))
     state = _prepare_table(work, name, state, versions, above)
+    group = _Group(waiting=waiting, scan=scan, versions=versions, is_redo=redo)
+    try:
+        applied = _merge(work, state, group)
+    except HiddenColumns as found:
+        applied = _merge(work, add_hidden_columns(work, name, found.names, above), group)
+    failpoints.point("merge")
+    work.count(name, upto, None if late or redo else applied.rows)
+
+
+class _Group(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows of a table that are applied in one go."""
+
+    waiting: Sequence[PendingRows]
+    scan: LogScan
+    versions: Mapping[str, Table]
+    is_redo: bool
+
+
+def _merge(work: TimelineWork, state: TableState, group: _Group) -> Applied:
+    """Apply rows to a table that is prepared for them. Raises: as ``apply_readable``, DecisionNeeded"""
+    batch, name, scan, waiting = work.batch, (state.schema, state.name), group.scan, group.waiting
+    above, upto = scan.above, scan.upto
+    late = [rows for rows in waiting if rows.late]
     assert state.table is not None, "the table was created"
     columns = batch.columns(state.table)
     if not any(column.key for column in columns):
         raise no_key(f"`{name[0]}`.`{name[1]}`", "[job]")
-    is_new = state.clean and not redo and not late and name not in batch.unread
+    is_new = state.clean and not group.is_redo and not late and name not in batch.unread
     """Whether a key that begins with an insert has no row in the lake."""
-    scan = msgspec.structs.replace(scan, keys=tuple(versions))
     changes = NetChanges(
         table=name,
         scan=scan,
-        plan=batch.read_plan(versions, columns),
+        plan=batch.read_plan(group.versions, columns),
         stamp=batch.stamp(state, (upto, ROWS_MERGED), above),
         appended=batch.stamp(state, (upto, ROWS_APPENDED), above),
         new_keys=is_new,
@@ -108,6 +131,7 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
         readable = msgspec.structs.replace(
             changes,
             leave_out_unreadable=leave_out,
+            plan=msgspec.structs.replace(changes.plan, may_lack=now.diverged_since is not None),
             new_keys=changes.new_keys and now.clean,
             appended=batch.stamp(after, (upto, ROWS_APPENDED), above),
         )
@@ -118,9 +142,7 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
             lambda stamp: batch.sink.apply_net_changes(msgspec.structs.replace(readable, stamp=stamp)),
         )
 
-    applied = apply_readable(work, name, state, scan, changes.plan, commit)
-    failpoints.point("merge")
-    work.count(name, upto, None if late or redo else applied.rows)
+    return apply_readable(work, name, state, scan, changes.plan, commit)
 
 
 def _late_rows_taken(work: TimelineWork, name: TableName, upto: int) -> int | None:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ticdc_spark.clients.upstream import Upstream
+from ticdc_spark.errors import MessageError
 from ticdc_spark.model import ColumnType, Value
 from ticdc_spark.spark.decode.plain_landing import LoggedRow
 from ticdc_spark.spark.decode.rows import BadRow, ReadPlan
@@ -65,7 +66,9 @@ def _read_version(plan: ReadPlan, version: Version, rows: list[LoggedRow], found
     bad: dict[int, str] = {}
     of_new = rows[:end_new]
     partial = {at: row.commit_ts for at, row in enumerate(of_new) if row.partial and row.after is not None}
-    new = read_new(version, [row.after for row in of_new], bad, partial)
+    new, odd = read_new(version, [row.after for row in of_new], bad, partial)
+    if plan.strict and (odd.hidden or (odd.lacking and not plan.may_lack)):
+        raise MessageError(odd.text)
     old = read_old(version, [row.before for row in rows[first_old:]], bad, first_old)
     if new is not None and version.verify is not None:
         sums, marks = [row.checksum for row in of_new], [bool(row.corrupted) for row in of_new]

@@ -272,7 +272,7 @@ class MemorySink(MemoryLoads):
         """The readable rows, how many zero dates are in them, and how many changes the scan has."""
         rows = self._rows(scan)
         try:
-            read = read_logged(plan, rows)
+            read = read_logged(msgspec.structs.replace(plan, strict=not leave_out), rows)
         except MessageError as error:
             raise UnreadableRows(str(error)) from error
         if read.bad and not leave_out:

@@ -83,7 +83,9 @@ def _typed(
     new = old = None
     if end_new:
         of_new = batch.slice(0, end_new)
-        new = read_new(version, of_new.column("after").to_pylist(), bad, _partial(of_new))
+        new, odd = read_new(version, of_new.column("after").to_pylist(), bad, _partial(of_new))
+        if plan.strict and (odd.hidden or (odd.lacking and not plan.may_lack)):
+            raise MessageError(f"{UNREADABLE}: {odd.text}")
     if first_old < size:
         old = read_old(version, batch.slice(first_old).column("before").to_pylist(), bad, first_old)
     if new is not None and version.verify is not None:

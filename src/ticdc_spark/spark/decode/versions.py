@@ -9,10 +9,11 @@ from functools import cached_property, lru_cache
 import msgspec
 
 from ticdc_spark.model import Table, Value
-from ticdc_spark.mysql import NO_CONSTANT, default_value, fsp, utc_timestamp
+from ticdc_spark.mysql import HIDDEN_NAMES, NO_CONSTANT, default_value, fsp, utc_timestamp, with_hidden_columns
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.base import Columns, ReadOptions, RowReader
 from ticdc_spark.protocols.checksums import verifier
+from ticdc_spark.spark.decode.odd_columns import OddColumns
 from ticdc_spark.spark.types import HIDDEN_PREFIX, Cells, LakeColumn, LakeOptions
 from ticdc_spark.streams.handle_keys import Lookup, complete_columns
 
@@ -35,6 +36,8 @@ class ReadPlan(msgspec.Struct, frozen=True, kw_only=True):
     """A change that cannot be read fails the task (with ``UNREADABLE`` in the text) instead of standing in ``BAD``."""
     schemas: dict[int, str] | None = None
     """Registered schemas by id, for Avro: a task asks no registry."""
+    may_lack: bool = False
+    """Rows may lack columns of the table: it is marked already. Otherwise such rows stop the task (``OddColumns``)."""
     upstream: str | None = None
     """URI of the database that is asked for rows of which only the key was sent."""
 
@@ -43,7 +46,7 @@ class Version:
     """A compiled reader of one version of the table."""
 
     def __init__(self, plan: ReadPlan, key: str, lookup: Lookup | None) -> None:
-        self.table = plan.tables[key]
+        self.table = with_hidden_columns(plan.tables[key], {column.source for column in plan.columns})
         self.lookup = lookup
         self.verify = verifier(self.table) if plan.options.verify_checksum else None
         self._plan = plan
@@ -52,6 +55,12 @@ class Version:
         self.exact_keys = any(by_name[name].type.name == "timestamp" for name in self.keys if name in by_name)
         """Whether keys may hold local times: one that happens twice would fold two rows into one, so it is refused."""
         self.places = {column.name: at for at, column in enumerate(self.table.columns)}
+        self.sent = {
+            column.source
+            for column in plan.columns
+            if column.column.virtual is False and column.source not in HIDDEN_NAMES
+        }
+        """The columns that every whole row has: not those that are generated when they are read, nor TiDB's own."""
         absent = [column for column in plan.columns if column.source not in self.places]
         self.fill = {column.source: _fill(column, plan.options) for column in absent}
 
@@ -109,15 +118,16 @@ def cells_of(
 
 def read_new(
     version: Version, images: Sequence[bytes | None], bad: dict[int, str], partial_rows: Mapping[int, int]
-) -> Columns | None:
-    """Read new images; ``None`` when there are none. A column that one lacks must be nullable (virtual).
+) -> tuple[Columns | None, OddColumns]:
+    """Read new images; ``None`` when there are none. A column that one lacks must be nullable.
 
     ``bad``: gets the rows that cannot be read, with the reason. ``partial_rows``: those of which only the key was sent,
     with their commit_ts; the upstream is queried for them.
     """
     if images.count(None) == len(images):
-        return None
+        return None, OddColumns()
     columns = version.read(images)
+    hidden = _hidden(version, [images[at] for at in columns.bad])
     if version.exact_keys:
         for at, reason in version.read_keys(images).bad.items():
             bad.setdefault(at, f"{reason}; ambiguous-timestamp does not decide for keys")
@@ -127,14 +137,23 @@ def read_new(
         bad.update(complete_columns(version.table, columns, dict(partial_rows), version.lookup))
     for at, reason in columns.bad.items():
         bad.setdefault(at, reason)
+    lacks = set()
     for name, lacking in columns.absent.items():
         column = version.table.columns[version.places[name]]
+        if name in version.sent and any(images[at] is not None and at not in bad for at in lacking):
+            lacks.add(name)
         may_lack = column.nullable or column.virtual or name.startswith(HIDDEN_PREFIX)
         if not may_lack or name in version.keys:
             for at in lacking:
                 if images[at] is not None:
                     bad.setdefault(at, f"the row has no column `{name}`")
-    return columns
+    return columns, OddColumns(tuple(sorted(lacks)), hidden)
+
+
+def _hidden(version: Version, images: Sequence[bytes | None]) -> tuple[str, ...]:
+    """TiDB's hidden columns in images that could not be read, which the table has not."""
+    names = HIDDEN_NAMES - version.places.keys()
+    return tuple(sorted(name for name in names if any(image and name.encode() in image for image in images)))
 
 
 def read_old(version: Version, images: Sequence[bytes | None], bad: dict[int, str], first: int) -> Columns | None:
