@@ -13,7 +13,7 @@ from tests.unit.test_holes.shop import SCHEMA, Shop, after_every_death
 from ticdc_spark.protocols.base import Encoded
 
 PROTOCOLS = ("open", "canal-json", "debezium")
-LACKED = "rows came without columns of the table, which are NULL in them: `w`"
+LACKED = "rows came without columns of the table, which hold no value of the source in them: `w`"
 
 
 def shop_with(columns: str, protocol: str, **job: Any) -> Shop:
@@ -204,3 +204,41 @@ def test_columns_of_soft_delete_tables_stay_through_ddl_and_deaths(protocol: str
         assert shop.condition("t") == "clean"
 
     assert after_every_death(make, judge) > 5
+
+
+def test_a_hidden_drop_of_a_column_marks_the_table_where_messages_carry_schemas() -> None:
+    shop = shop_with("v INT, w INT", "simple")
+    shop.insert("t", id="1", v="1", w="1")
+    shop.watermark()
+    shop.run()
+    shop.change("ALTER TABLE t DROP COLUMN w")
+    shop.bootstrap("t")
+    shop.update("t", id="1", v="2")
+    shop.watermark()
+    shop.run()
+    assert shop.rows("t") == [(1, 2, None)]
+    assert LACKED in shop.status("t").detail
+
+
+@pytest.mark.parametrize("query", ["ADD COLUMN x INT", "RENAME COLUMN v TO x", "ADD INDEX (w)"])
+def test_columns_that_rows_lack_are_known_where_the_sql_said_which_are_generated(query: str) -> None:
+    shop = shop_with("v INT, w INT, g INT AS (w + 1)", "simple")
+    shop.sql(f"ALTER TABLE t {query}")
+    send_without(shop, "g", id="1", w="1")
+    shop.watermark()
+    shop.run()
+    assert shop.condition("t") == "clean"
+    send_without(shop, "w", "g", id="2")
+    shop.watermark()
+    shop.run()
+    assert LACKED in shop.status("t").detail
+
+
+def test_a_generated_column_that_no_sql_told_of_is_none_that_rows_lack() -> None:
+    shop = Shop("simple")
+    shop.change("CREATE TABLE t (id INT PRIMARY KEY, v INT, g INT AS (v + 1))")
+    shop.bootstrap("t")
+    send_without(shop, "g", id="1", v="1")
+    shop.watermark()
+    shop.run()
+    assert shop.condition("t") == "unverified"

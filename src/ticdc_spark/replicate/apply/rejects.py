@@ -92,8 +92,8 @@ def lacks(columns: Sequence[str]) -> str:
     """One sentence about columns that rows do not have."""
     named = ", ".join(f"`{column}`" for column in columns)
     return (
-        f"rows came without columns of the table, which are NULL in them: {named}. Either the changefeed leaves them "
-        "out (column-selectors), or no message told of a DDL that dropped them (an event filter)"
+        f"rows came without columns of the table, which hold no value of the source in them: {named}. Either the "
+        "changefeed leaves them out (column-selectors), or no message told of a DDL that dropped them (an event filter)"
     )
 
 

@@ -14,10 +14,10 @@ from ticdc_spark import failpoints
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Column, Table, TableName
-from ticdc_spark.mysql import no_key
+from ticdc_spark.mysql import HIDDEN_NAMES, no_key
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.columns import add_hidden_columns, stop_if_columns_are_gone
-from ticdc_spark.replicate.apply.rejects import HiddenColumns, apply_readable
+from ticdc_spark.replicate.apply.rejects import HiddenColumns, apply_readable, lacks
 from ticdc_spark.replicate.plan.timeline import ROWS_APPENDED, ROWS_MERGED, Rows
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, effective, is_block
 from ticdc_spark.replicate.schemas.registered import restrict_columns
@@ -82,7 +82,7 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
         work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
         return
     scan = msgspec.structs.replace(scan, keys=tuple(versions))
-    state = _prepare_table(work, name, state, versions, above)
+    state = _with_columns_of_rows(_prepare_table(work, name, state, versions, above), versions, above)
     group = _Group(waiting=waiting, scan=scan, versions=versions, is_redo=redo)
     try:
         applied = _merge(work, state, group)
@@ -90,6 +90,21 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
         applied = _merge(work, add_hidden_columns(work, name, found.names, above), group)
     failpoints.point("merge")
     work.count(name, upto, None if late or redo else applied.rows)
+
+
+def _with_columns_of_rows(state: TableState, versions: Mapping[str, Table], above: int) -> TableState:
+    """Mark a table that has columns which a newer version of it, by which rows are read, has not (Simple): no DDL said
+    that they were dropped."""
+    newest = list(versions.values())[-1]
+    assert state.table is not None, "the table was created"
+    if state.diverged_since is not None or (newest.version or 0) <= (state.table.version or 0):
+        return state
+    there = {column.name.casefold() for column in newest.columns} | HIDDEN_NAMES
+    lacking = [column.name for column in state.table.columns if column.name.casefold() not in there]
+    if not lacking:
+        return state
+    log.warning("`%s`.`%s`: %s", state.schema, state.name, lacks(lacking))
+    return diverged(state, above + 1, lacks(lacking))
 
 
 class _Group(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,11 +7,19 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 
-from ticdc_spark.ddl import apply_ddl, ddl_tables, fold
+from ticdc_spark.ddl import apply_ddl, column_renames, ddl_tables, fold
 from ticdc_spark.ddl.parse import parse
-from ticdc_spark.ddl.statements import AlterTable, CreateTable, DropTables, RenameTables, TruncateTable
+from ticdc_spark.ddl.statements import (
+    AddColumn,
+    AlterTable,
+    ChangeColumn,
+    CreateTable,
+    DropTables,
+    RenameTables,
+    TruncateTable,
+)
 from ticdc_spark.errors import MessageError
-from ticdc_spark.model import SchemaChange, Table, TableName
+from ticdc_spark.model import Column, SchemaChange, Table, TableName
 from ticdc_spark.protocols.shared.avro_names import sanitized
 from ticdc_spark.replicate.plan.evolve import NAMED_OTHERWISE, UNCERTAIN
 from ticdc_spark.replicate.plan.names import tables_before_and_after
@@ -73,8 +81,10 @@ def with_schemas(
             change, tables = _as_renamed(change, tables, states, find)
             change = _as_altered(change, states)
         else:
+            change = msgspec.structs.replace(change, table=with_generated(change, tables))
             if change.pre_table is not None:
                 tables.pop((change.pre_table.schema, change.pre_table.name), None)
+            assert change.table is not None, "it has one"
             tables[change.table.schema, change.table.name] = change.table
         unsure -= before
         if doubted or change.kind == UNCERTAIN or is_skipped(change):
@@ -86,6 +96,37 @@ def with_schemas(
             change = msgspec.structs.replace(change, kind=NAMED_OTHERWISE)
         filled.append(msgspec.structs.replace(ddl, change=change))
     return filled
+
+
+def with_generated(change: SchemaChange, tables: Mapping[TableName, Table]) -> Table | None:
+    """The table of a DDL whose message has it (Simple), with what only SQL says: which columns are generated.
+
+    What the SQL does not name is as in ``tables``, as they are before it; of a table that is not there, not known.
+    """
+    table = change.table
+    if table is None:
+        return None
+    try:
+        statement, renames = parse(change.query), column_renames(change.query)
+    except MessageError:
+        return table
+    before = change.pre_table or table
+    known = tables.get((before.schema, before.name))
+    named: list[Column] = [] if known is None else list(known.columns)
+    if isinstance(statement, CreateTable):
+        named = [one.column for one in statement.columns]
+        if statement.like is not None and (model := model_of(change, tables)) in tables and model is not None:
+            named = list(tables[model].columns)
+    elif isinstance(statement, AlterTable):
+        parts = [part.definition.column for part in statement.parts if isinstance(part, AddColumn | ChangeColumn)]
+        renamed = {old.casefold(): new for old, new in renames.items()}
+        named = [msgspec.structs.replace(one, name=renamed.get(one.name.casefold(), one.name)) for one in named] + parts
+    kinds = {one.name.casefold(): (one.virtual, one.stored) for one in named}
+    columns = []
+    for column in table.columns:
+        virtual, stored = kinds.get(column.name.casefold(), (column.virtual, column.stored))
+        columns.append(msgspec.structs.replace(column, virtual=virtual, stored=stored))
+    return msgspec.structs.replace(table, columns=tuple(columns))
 
 
 def _goes_on_from(change: SchemaChange) -> TableName | None:

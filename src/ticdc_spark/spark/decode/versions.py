@@ -61,6 +61,7 @@ class Version:
             if column.column.virtual is False and column.source not in HIDDEN_NAMES
         }
         """The columns that every whole row has: not those that are generated when they are read, nor TiDB's own."""
+        self.generated = {column.source for column in plan.columns if column.column.virtual}
         absent = [column for column in plan.columns if column.source not in self.places]
         self.fill = {column.source: _fill(column, plan.options) for column in absent}
 
@@ -142,7 +143,8 @@ def read_new(
         column = version.table.columns[version.places[name]]
         if name in version.sent and any(images[at] is not None and at not in bad for at in lacking):
             lacks.add(name)
-        may_lack = column.nullable or column.virtual or name.startswith(HIDDEN_PREFIX)
+        generated = column.virtual or name in version.generated
+        may_lack = column.nullable or generated or name.startswith(HIDDEN_PREFIX)
         if not may_lack or name in version.keys:
             for at in lacking:
                 if images[at] is not None:
