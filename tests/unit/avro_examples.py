@@ -27,6 +27,12 @@ EXTENSION = [
     {"name": "_tidb_commit_physical_time", "type": "long"},
 ]
 
+CHECKSUM_FIELDS = [
+    {"name": "_tidb_row_level_checksum", "type": "string"},
+    {"name": "_tidb_corrupted", "type": "boolean"},
+    {"name": "_tidb_checksum_version", "type": "int"},
+]
+
 
 @dataclass
 class Registry:

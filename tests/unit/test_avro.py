@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.unit.avro_examples import (
+    CHECKSUM_FIELDS,
     EVERYTHING,
     EXTENSION,
     SHANGHAI,
@@ -32,6 +33,7 @@ from ticdc_spark.model import (
     Value,
     Watermark,
 )
+from ticdc_spark.mysql.checksum import row_checksums
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.avro.decode import AvroConfig, AvroDecoder, encoder, schema_ids, table_from_schemas
 from ticdc_spark.protocols.avro.encode import default_topic
@@ -134,12 +136,56 @@ def test_the_old_row_inside_a_value() -> None:
         "d": ("delete", {"c": "7"}, None),
     }
     for op, wanted in expected.items():
-        old = {"c": 6} if op == "u" else None
+        old = {"c": {"u": 6, "d": 7}[op]} if op != "c" else None
         value = framed(WITH_BEFORE, {"c": 7, "_ticdc_before": old, "_tidb_op": op, **rest}, 3)
         (found,) = decode(DECODER, framed(KEY, {"c": 7}), value, {("s", "t", "3"): table})
         assert isinstance(found, RowChange)
         assert (found.op, found.before, found.after) == wanted
         assert (found.commit_ts, found.partial) == (TS, False)
+
+
+def test_the_old_row_without_the_extension() -> None:
+    schema = record(document("int", "INT"), BEFORE, EXTENSION[0])
+    reader = AvroDecoder({1: KEY, 3: schema})
+    expected = {
+        "c": ("insert", None, {"c": "7"}),
+        "u": ("update", {"c": "6"}, {"c": "7"}),
+        "d": ("delete", {"c": "7"}, None),
+    }
+    for op, wanted in expected.items():
+        old = {"c": {"u": 6, "d": 7}[op]} if op != "c" else None
+        value = framed(schema, {"c": 7, "_ticdc_before": old, "_tidb_op": op}, 3)
+        (found,) = decode(reader, framed(KEY, {"c": 7}), value, {("s", "t", "3"): table_from_schemas(KEY, schema)})
+        assert isinstance(found, RowChange)
+        assert (found.op, found.before, found.after, found.commit_ts) == (*wanted, 0)
+
+
+@pytest.mark.parametrize(("wrong", "version", "is_bad"), [(0, 1, False), (1, 1, True), (1, 0, False)])
+def test_the_checksum_of_a_delete_is_that_of_its_old_row(wrong: int, version: int, is_bad: bool) -> None:
+    schema = record(document("int", "INT"), BEFORE, *EXTENSION, *CHECKSUM_FIELDS)
+    table = table_from_schemas(KEY, schema)
+    sent = {"c": 7, "_ticdc_before": {"c": 7}, "_tidb_op": "d", "_tidb_commit_ts": TS, "_tidb_commit_physical_time": 1}
+    (sum_of_row,) = row_checksums([table.columns[0].type])([["7"]])
+    checksum = {
+        "_tidb_row_level_checksum": str(sum_of_row + wrong), "_tidb_corrupted": False, "_tidb_checksum_version": version
+    }  # fmt: skip
+    value = framed(schema, {**sent, **checksum}, 3)
+    options = replace(SHANGHAI, verify_checksum=True)
+    (found,) = decode(AvroDecoder({1: KEY, 3: schema}), framed(KEY, {"c": 7}), value, {("s", "t", "3"): table}, options)
+    assert isinstance(found, Rejected if is_bad else RowChange)
+
+
+def test_the_columns_of_soft_delete_tables_are_in_the_schema() -> None:
+    gone = {**document("string", "TIMESTAMP", nullable=True), "name": "_tidb_softdelete_time"}
+    origin = {**document("long", "BIGINT UNSIGNED", nullable=True), "name": "_tidb_origin_ts"}
+    schema = record(document("int", "INT"), gone, origin, *EXTENSION)
+    table = table_from_schemas(KEY, schema)
+    row = {"c": 7, "_tidb_softdelete_time": "2026-01-01 08:00:01.5", "_tidb_origin_ts": 9}
+    value = framed(schema, {**row, "_tidb_op": "u", "_tidb_commit_ts": TS, "_tidb_commit_physical_time": 1}, 3)
+    (found,) = decode(AvroDecoder({3: schema}), None, value, {("s", "t", "3"): table}, SHANGHAI)
+    assert isinstance(found, RowChange)
+    expected = {"c": "7", "_tidb_softdelete_time": "2026-01-01 00:00:01.5", "_tidb_origin_ts": "9"}
+    assert (found.op, found.after) == ("update", expected)
 
 
 def test_deletes_have_their_key_and_sometimes_their_time() -> None:

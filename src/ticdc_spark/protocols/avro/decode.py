@@ -4,7 +4,8 @@ Key and value are framed with their schemas' ids. The value of a delete is null:
 whether it is an insert or an update, and when it was committed, only with TiDB's extension fields; without them a row
 is an ``upsert`` at commit_ts 0. A delete never has its commit_ts: 0. ``avro-enable-watermark`` (internal to TiCDC)
 adds values that begin with 0x01 (a DDL, as JSON), 0x02 (a watermark) and 0x03 (a delete's commit_ts);
-``avro-include-before-value`` adds the old row.
+``avro-include-before-value`` adds the old row; then a delete has a value with the old row twice, and a value says what
+it is without the extension too.
 
 A decoder is made of a mapping of ids to schemas' texts; it keeps what it compiled of them. An image is a framed key or
 value as it came; with 0x01 for its first byte it means the old row inside it. So images name their schema themselves,

@@ -27,6 +27,8 @@ BEFORE = "_ticdc_before"
 EXTENSION = ((OP, "string", ""), (COMMIT_TS, "long", 0), (PHYSICAL, "long", 0))
 CHECKSUMS = ((CHECKSUM, "string", ""), (CORRUPTED, "boolean", False), (CHECKSUM_VERSION, "int", 0))
 _EXTRA_NAMES = (OP, COMMIT_TS, PHYSICAL, CHECKSUM, CORRUPTED, CHECKSUM_VERSION)
+_EXTRA_COUNTS = (0, 1, 3, 6)
+"""Without the extension ``avro-include-before-value`` sends the first of them alone."""
 _EXTRA_TYPES = {name: avro for name, avro, _ in EXTENSION + CHECKSUMS}
 
 
@@ -83,9 +85,7 @@ def _record(record: Mapping[str, Any]) -> Schema:
             raise MessageError(f"field {name!r} behind the extension fields")
         else:
             fields.append(_field(name, sent_type, sent.get("default")))
-    if extra and extra[:3] != list(_EXTRA_NAMES[:3]):
-        raise MessageError(f"extension fields {extra}; expected {_EXTRA_NAMES}")
-    if len(extra) not in (0, 3, 6):
+    if len(extra) not in _EXTRA_COUNTS or extra != list(_EXTRA_NAMES[: len(extra)]):
         raise MessageError(f"extension fields {extra}; expected {_EXTRA_NAMES}")
     return Schema(record["namespace"].rpartition(".")[2], record["name"], tuple(fields), tuple(extra), before)
 

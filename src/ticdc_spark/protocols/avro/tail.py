@@ -2,12 +2,15 @@
 
 Every byte of an Avro number but its last has its high bit set, so that numbers can be read backwards where the byte
 before them is known to have none. Behind the columns stand op (one letter), commit_ts, physical time and, with
-checksums, the checksum's digits, corrupted and version.
+checksums, the checksum's digits, corrupted and version. Op stands alone where ``avro-include-before-value`` sends old
+rows and ``enable-tidb-extension`` is off. A delete has a value only with the former, and its checksum is the old row's.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+import msgspec
 
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Checksum
@@ -34,16 +37,25 @@ def read_tail(value: bytes, schema: Schema) -> Tail:
     """
     with readable():
         end, checksum = len(value), None
+        if len(schema.extra) == 1:
+            return Tail(_op(value, end), 0, None)
         if len(schema.extra) > 3:
             checksum, end = _checksum(value, end)
         at = _number(value, _number(value, end))  # physical time repeats commit_ts
-        op = _OPS.get(value[at - 1]) if at > HEAD + 1 else None
-        if op is None or value[at - 2] != 2:
-            raise MessageError("a value without its extension fields: _tidb_op is not where it should be")
+        op = _op(value, at)
         commit_ts, _ = read_long(value, at)
     if commit_ts < 0:
         raise MessageError(f"_tidb_commit_ts is {commit_ts}; allowed: 0 … 2^63 - 1")
+    if op == "d" and checksum is not None:
+        checksum = msgspec.structs.replace(checksum, current=0, previous=checksum.current)
     return Tail(op, commit_ts, checksum)
+
+
+def _op(value: bytes, end: int) -> str:
+    op = _OPS.get(value[end - 1]) if end > HEAD + 1 else None
+    if op is None or value[end - 2] != 2:
+        raise MessageError("a value without its extension fields: _tidb_op is not where it should be")
+    return op
 
 
 def _number(value: bytes, end: int) -> int:
