@@ -35,6 +35,7 @@ from ticdc_spark.model import (
     Table,
     TableName,
 )
+from ticdc_spark.mysql import HIDDEN_NAMES, with_hidden_columns
 from ticdc_spark.protocols import protocol
 from ticdc_spark.protocols.base import Decoder, ReadOptions, RowReader, Schemas, row_change
 from ticdc_spark.protocols.checksums import Verify, verifier
@@ -299,10 +300,19 @@ class _Readers:
         else:
             self._kept.move_to_end(table)
         change = row_change(envelope, table, *kept)
+        if isinstance(change, Rejected) and (hidden := _hidden(envelope, table)):
+            return self.read(envelope, with_hidden_columns(table, hidden), of_row=of_row)
         # a table that a partial row shows has no more columns than that
         if isinstance(change, RowChange) and change.partial and self._lookup is not None and not of_row:
             (change,) = complete([change], self._lookup)
         return change
+
+
+def _hidden(envelope: Envelope, table: Table) -> frozenset[str]:
+    """Columns of TiDB's that a row has, and no DDL names."""
+    images = [image for image in (envelope.before, envelope.after) if image is not None]
+    names = HIDDEN_NAMES - {column.name for column in table.columns}
+    return frozenset(name for name in names if any(name.encode() in image for image in images))
 
 
 class _Held:

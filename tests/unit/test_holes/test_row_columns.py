@@ -10,7 +10,9 @@ import msgspec
 import pytest
 
 from tests.unit.test_holes.shop import SCHEMA, Shop, after_every_death
-from ticdc_spark.protocols.base import Encoded
+from ticdc_spark.model import RowChange
+from ticdc_spark.protocols.base import Encoded, ReadOptions
+from ticdc_spark.streams.reader import EventReader
 
 PROTOCOLS = ("open", "canal-json", "debezium")
 LACKED = "rows came without columns of the table, which hold no value of the source in them: `w`"
@@ -242,3 +244,28 @@ def test_a_generated_column_that_no_sql_told_of_is_none_that_rows_lack() -> None
     shop.watermark()
     shop.run()
     assert shop.condition("t") == "unverified"
+
+
+@pytest.mark.parametrize("protocol", HIDDEN)
+def test_a_stream_gives_the_columns_of_soft_delete_tables(protocol: str) -> None:
+    shop = shop_with("v VARCHAR(9)", protocol)
+    shop.send(hidden_row(protocol), "cdc")
+    reader = EventReader(shop.wire.decoder, ReadOptions(source_timezone="UTC"))
+    found = [one.event for message in shop.broker.topics["cdc"].partitions[0].messages for one in reader.read(message)]
+    (row,) = (event for event in found if isinstance(event, RowChange))
+    assert row.after is not None
+    assert row.after["_tidb_origin_ts"] == "7"
+    assert {column.name: column.type.name for column in row.table.columns}["_tidb_softdelete_time"] == "timestamp"
+
+
+def test_an_index_of_an_expression_adds_no_column() -> None:
+    """TiDB's hidden column of it is virtual, and TiCDC writes no virtual column (``codec/open/codec.go``)."""
+    shop = shop_with("v VARCHAR(9), KEY ((lower(v)))", "open")
+    shop.insert("t", id="1", v="A")
+    shop.sql("ALTER TABLE t ADD UNIQUE KEY u ((upper(v)), id)")
+    shop.insert("t", id="2", v="B")
+    shop.watermark()
+    shop.run()
+    assert shop.columns("t") == ("id", "v")
+    assert shop.rows("t") == [(1, "A"), (2, "B")]
+    assert shop.condition("t") == "clean"
