@@ -269,3 +269,16 @@ def test_an_index_of_an_expression_adds_no_column() -> None:
     assert shop.columns("t") == ("id", "v")
     assert shop.rows("t") == [(1, "A"), (2, "B")]
     assert shop.condition("t") == "clean"
+
+
+def test_row_columns_without_watermarks() -> None:
+    shop = Shop("canal-json", mode="arrival")
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9), w INT)")
+    shop.send(hidden_row("canal-json"), "cdc")
+    shop.run()
+    lake = shop.lake("t")
+    assert lake is not None
+    assert [(row["id"], row["v"], row["w"], row["_tidb_origin_ts"]) for row in lake.rows] == [
+        (1, "a", None, Decimal(7))
+    ]
+    assert LACKED in shop.status("t").detail
