@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -181,3 +182,50 @@ def test_a_value_with_more_digits_than_its_column_becomes_text_without_them(kind
     shop.watermark()
     shop.run()
     assert shop.rows("t") == [(1, NEW_YEAR)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "value"),
+    [
+        ("DECIMAL(5,2)", "1.005", Decimal("1.01")),
+        ("YEAR", "70", 1970),
+        ("CHAR(6)", "'a  '", "a"),
+        ("VARCHAR(6)", "1e2", "100"),
+        ("ENUM('a','b')", "2", "b"),
+        ("TIME", "'1:02:03'", "01:02:03"),
+    ],
+)
+def test_old_rows_have_the_default_as_a_server_reads_it(kind: str, default: str, value: object) -> None:
+    shop = Shop("open")
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    shop.insert("t", id="1")
+    shop.sql(f"ALTER TABLE t ADD COLUMN c {kind} DEFAULT {default}")
+    shop.watermark()
+    shop.run()
+    assert shop.rows("t") == [(1, value)]
+    assert shop.condition("t") == "clean"
+
+
+@pytest.mark.parametrize(
+    ("kind", "default"),
+    [
+        ("TIME", "'10:20:30.6'"),
+        ("DATETIME", "'2020-01-01 10:20:30.6'"),
+        ("FLOAT(5,2)", "1.005"),
+        ("YEAR", "0"),
+        ("DECIMAL(5,2)", "1000"),
+        ("CHAR(6) CHARACTER SET latin1", "x'E9'"),
+        ("INT", "1 + 1"),
+        ("VARCHAR(30)", "CURRENT_TIMESTAMP"),
+    ],
+)
+def test_a_default_that_servers_read_differently_marks_the_table(kind: str, default: str) -> None:
+    shop = Shop("open")
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    shop.insert("t", id="1")
+    shop.sql(f"ALTER TABLE t ADD COLUMN c {kind} DEFAULT {default}")
+    shop.watermark()
+    shop.run()
+    assert shop.rows("t") == [(1, None)]
+    assert shop.condition("t") == "diverged"
+    assert "column `c`: rows from before it have NULL in place of its default" in shop.status("t").detail
