@@ -34,6 +34,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """Where the wave before it ended; ``""``: it is the first."""
     chunk_rows: int = 100_000
     parts: int = 4
+    identity: str = ""
+    """What the table was when its read began (``SnapshotReader.identity``); ``""``: not known."""
 
 
 class TooOld(Exception):
@@ -62,6 +64,12 @@ class SnapshotReader(Protocol):
         Raises: SourceFault; TooOld; MessageError where its CREATE statement cannot be read
         """
 
+    def identity(self, name: TableName) -> str:
+        """Tells the table that has a name now from all others, whatever their names; ``""``: the source does not tell.
+
+        Raises: SourceFault
+        """
+
     def estimate(self, name: TableName) -> int:
         """About how many rows a table has; 0: not known. Raises: SourceFault"""
 
@@ -70,6 +78,8 @@ class SnapshotReader(Protocol):
 
     def wave(self, wanted: Wanted) -> Wave:
         """Plan the next chunks of a table.
+
+        Its tasks end with SourceMoved where they read the present and meet another table than the wanted one.
 
         Raises: SourceFault; TooOld; SourceMoved where the table does not have these columns (any more)
         """

@@ -6,6 +6,7 @@ bytes that the server sends, which is what ``spark.types`` makes the lake's type
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from ticdc_spark.capture.snapshot.base import TooOld, Wanted, Wave, same_columns
+from ticdc_spark.capture.snapshot.identity import UNTOLD, table_identity
 from ticdc_spark.capture.snapshot.keys import (
     ALTERED,
     GONE,
@@ -37,6 +39,7 @@ from ticdc_spark.spark.decode.rows import UNREADABLE
 from ticdc_spark.spark.tasks import MOVED, ArrowTask, Counter, SourceMoved, in_worker
 from ticdc_spark.spark.types import lake_columns
 
+log = logging.getLogger(__name__)
 _SYSTEM = ("information_schema", "mysql", "performance_schema", "sys", "metrics_schema", "INFORMATION_SCHEMA")
 _BATCH = 20_000
 _REFUSED = frozenset({(1044,), (1045,), (1064,), (1142,), (1143,), (1227,), (1698,)})
@@ -55,14 +58,20 @@ class DatabaseReader:
         self._where = f"{self._options['host']}:{self._options['port']}"
         self._mysql = driver()
         self._connection: Any = None
-        self._exact: bool | None = None
+        self._known_version = ""
+        self._untold = False
+        """The server does not tell which table has a name."""
 
     @property
     def exact(self) -> bool:
         """See ``SnapshotReader``."""
-        if self._exact is None:
-            self._exact = "TiDB" in str(self._one("SELECT VERSION()")[0])
-        return self._exact
+        return "TiDB" in self._version
+
+    @property
+    def _version(self) -> str:
+        if not self._known_version:
+            self._known_version = str(self._one("SELECT VERSION()")[0])
+        return self._known_version
 
     def tables(self) -> Sequence[TableName]:
         """See ``SnapshotReader``."""
@@ -78,6 +87,26 @@ class DatabaseReader:
         """See ``SnapshotReader``."""
         found = self._create(name, at)
         return None if found is None else parse_create(found, name[0], "escape")
+
+    def identity(self, name: TableName) -> str:
+        """See ``SnapshotReader``."""
+        version = self._version
+        with self._cursor() as cursor:
+            try:
+                return table_identity(cursor, version, name)
+            except self._mysql.MySQLError as error:
+                if error.args[0] not in UNTOLD:
+                    raise
+                if not self._untold:
+                    self._untold = True
+                    log.warning(
+                        "%s does not tell which table has a name: %s. A table that takes the name of another while "
+                        "that is read is then noticed by its DDL only. Cure: GRANT PROCESS ON *.* TO the user %r",
+                        self._where,
+                        error.args[-1],
+                        self._options["user"],
+                    )
+                return ""
 
     def estimate(self, name: TableName) -> int:
         """See ``SnapshotReader``."""
@@ -110,7 +139,7 @@ class DatabaseReader:
             raise SourceMoved("it has other columns, or another key")
         keys = handle_key(table)
         ranges = self._ranges(table, keys, wanted)
-        read = _Read(self._options, table, wanted, keys, tuple(ranges), plain_create(create), tidb=self.exact)
+        read = _Read(self._options, table, wanted, keys, tuple(ranges), plain_create(create), version=self._version)
         last = ranges[-1].upto
         return Wave(parts=len(ranges), read=read, upto="" if last is None else key_text(last), done=last is None)
 
@@ -185,9 +214,10 @@ class _Read:
         ranges: tuple[Range, ...],
         create: str,
         *,
-        tidb: bool,
+        version: str,
     ) -> None:
-        self.options, self.table, self.wanted, self.tidb = options, table, wanted, tidb
+        self.options, self.table, self.wanted, self.version = options, table, wanted, version
+        self.tidb = "TiDB" in version
         self.keys, self.ranges, self.create = tuple(keys), ranges, create
 
     def __call__(self, zeros: Counter) -> ArrowTask:
@@ -212,12 +242,7 @@ class _Read:
                 while rows := stream.some(_BATCH):
                     yield typed(rows, self.wanted.columns, self.wanted.lake, zeros)
                 if at is None:
-                    # In the transaction of the SELECT, which keeps the table from being altered until its end.
-                    name = f"{quoted(self.table.schema)}.{quoted(self.table.name)}"
-                    cursor.execute(f"SHOW CREATE TABLE {name}")
-                    if plain_create(str(cursor.fetchone()[1])) != self.create:
-                        raise MessageError(f"{MOVED}: it was altered")
-                    cursor.fetchall()
+                    self._check(cursor)
                 cursor.close()
         except mysql.MySQLError as error:
             code = error.args[0] if error.args else 0
@@ -227,6 +252,20 @@ class _Read:
         except UnicodeDecodeError as error:
             name = f"`{self.table.schema}`.`{self.table.name}`"
             raise MessageError(f"{UNREADABLE}: {name} has text that is no UTF-8: {error}") from error
+
+    def _check(self, cursor: Any) -> None:
+        """Whether it was the wanted table. In the transaction of the SELECT, which keeps DDL from it until its end.
+
+        Raises: MessageError where it was not
+        """
+        schema, name = self.table.schema, self.table.name
+        wanted = self.wanted.identity
+        if wanted and table_identity(cursor, self.version, (schema, name)) != wanted:
+            raise MessageError(f"{MOVED}: another table has its name now, or it was emptied or rebuilt")
+        cursor.execute(f"SHOW CREATE TABLE {quoted(schema)}.{quoted(name)}")
+        if plain_create(str(cursor.fetchone()[1])) != self.create:
+            raise MessageError(f"{MOVED}: it was altered")
+        cursor.fetchall()
 
     def _readers(self, connection: Any) -> dict[int, CellReader]:
         if self.tidb:

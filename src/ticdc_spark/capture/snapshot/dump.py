@@ -71,6 +71,10 @@ class DumpReader:
             raise MessageError(f"{self.folder / file} has no CREATE TABLE")
         return parse_create(create.strip().rstrip(";"), name[0], "escape")
 
+    def identity(self, name: TableName) -> str:
+        """See ``SnapshotReader``."""
+        return ""
+
     def estimate(self, name: TableName) -> int:
         """See ``SnapshotReader``."""
         return 0

@@ -34,7 +34,7 @@ from ticdc_spark.replicate.plan.evolve import (
 )
 from ticdc_spark.replicate.plan.names import tables_before_and_after, tables_of
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl
-from ticdc_spark.replicate.state.conditions import diverged, misshapen
+from ticdc_spark.replicate.state.conditions import diverged, misshapen, with_ddl_during_read
 from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.sinks.base import ColumnChanges
 from ticdc_spark.sinks.mark import NO_MARK, Mark
@@ -236,6 +236,7 @@ def _keep(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> None:
     if now == NO_MARK:
         work.put(_gone(state, ts))  # A batch that was interrupted had dropped it, perhaps.
         return
+    state = with_ddl_during_read(state, ts)
     kept = msgspec.structs.replace(state, dropped=True, kept=True, applied=ts, ddl_ts=ts)
     work.commit(kept, mark, mark[0], lambda stamp: work.batch.sink.stamp(name, stamp))
     failpoints.point("stamp")
@@ -276,10 +277,10 @@ def _truncate(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain:
     # One that lacks a column goes by the columns that it has: it would count as dropped by somebody else.
     known = table if held.table is None or (held.misshapen and in_shape) else held.table
     if work.batch.job.truncate_table == "keep":
-        after = msgspec.structs.replace(held, table=known, applied=ts, ddl_ts=ts, clean=False)
+        after = msgspec.structs.replace(held, table=known, applied=ts, ddl_ts=ts, clean=False, settles=0)
         work.commit(after, mark, mark[0], lambda stamp: work.batch.sink.stamp(name, stamp))
     else:
-        after = msgspec.structs.replace(held, table=known, applied=ts, ddl_ts=ts, emptied=ts)
+        after = msgspec.structs.replace(held, table=known, applied=ts, ddl_ts=ts, emptied=ts, settles=0)
         if in_shape:
             # An empty table equals the source whatever it was before.
             clean = held.table is not None
@@ -376,6 +377,9 @@ def alter(
     if inexact:
         log.warning("`%s`.`%s`: %s", *new, inexact)
         after = diverged(after, ts, inexact)
+    if (again := with_ddl_during_read(after, ts)) != after:
+        log.warning("`%s`.`%s`: %s", *new, again.diverged_why)
+        after = again
     last = commits[-1].mark
     after = msgspec.structs.replace(after, ddl_step=last[1])
     for one in commits:

@@ -42,8 +42,9 @@ class Loader:
         self._listed = False
         self._gone: set[tuple[TableName, int]] = set()
         """Tables that the source did not have, each with the commit_ts of its last DDL."""
-        self._seen: dict[TableName, tuple[Table | None, int, int]] = {}
-        """What the source had (``None``: no such table), how much was left out by then, and the commit_ts of that."""
+        self._seen: dict[TableName, tuple[Table | None, str, int, int]] = {}
+        """What the source had (``None``: no such table), its identity, how much was left out by then, and the commit_ts
+        of that."""
         self._stale: set[str] = set()
         """Reads whose base the database has no more."""
 
@@ -97,11 +98,12 @@ class Loader:
                 over.add(name)
                 self._gone.add((name, 0 if state is None else state.ddl_ts))
             elif found is not None:
-                table, exact = found
+                table, identity, exact = found
                 token = f"{progress.generation}.{progress.batch}.{base}.{work.mark(name)[1]}"
                 # What could not be read was left out for tables that were known then, and this one may not have been.
                 lacks = progress.rejected > 0 and self.reader.fixed is not None
-                begin(work, name, table, base, token, exact=exact, lacks=lacks)
+                load = Load(base=base, token=token, exact=exact, identity=identity)
+                begin(work, name, table, load, lacks=lacks)
                 log.info("`%s`.`%s`: a full read begins, at %d", *name, base)
                 self._note(work, name, LoadNote(token=""), self.reader.estimate(name))
                 over.add(name)
@@ -128,19 +130,19 @@ class Loader:
 
     def _schema(
         self, progress: Progress, name: TableName, base: int, state: TableState | None, work: TimelineWork
-    ) -> tuple[Table, bool] | Literal["gone"] | None:
-        """What a table is at ``base``, and whether it can be read as of it; ``None``: not known yet."""
+    ) -> tuple[Table, str, bool] | Literal["gone"] | None:
+        """What a table is at ``base``, its identity, and whether it can be read as of it; ``None``: not known yet."""
         if self.reader.fixed is not None:
             table = self._asked(name, base)
-            return "gone" if table is None else (self._as_known(table, state, work), True)
+            return "gone" if table is None else (self._as_known(table, state, work), "", True)
         # What was read of the feed by now, and perhaps left out, is older than the source's present; and a schema that
         # is not the lake's comes with a DDL until then, or none was sent for it.
-        now = (self._asked(name, None), progress.rejected)
+        now = (self._asked(name, None), self.reader.identity(name), progress.rejected)
         seen = self._seen.get(name)
-        if seen is None or seen[:2] != now:
+        if seen is None or seen[:3] != now:
             self._seen[name] = (*now, self.reader.now())
             return None
-        if base < seen[2]:
+        if base < seen[3]:
             return None
         table, exact = now[0], self.reader.exact
         if exact:
@@ -149,7 +151,7 @@ class Loader:
             except TooOld as error:
                 log.warning("`%s`.`%s` as of %d: %s; it is read as it is now", *name, base, error)
                 exact = False
-        return "gone" if table is None else (self._as_known(table, state, work), exact)
+        return "gone" if table is None else (self._as_known(table, state, work), now[1], exact)
 
     def _asked(self, name: TableName, at: int | None) -> Table | None:
         try:
@@ -243,6 +245,7 @@ class Loader:
             upto=note.upto,
             chunk_rows=self.keys.chunk_rows,
             parts=self.keys.parallelism,
+            identity=load.identity,
         )
         try:
             return self.reader.wave(wanted)

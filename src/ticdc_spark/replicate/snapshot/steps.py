@@ -20,16 +20,14 @@ LOAD_STEP = 1_000_000_000
 """The first step of a full read at its base: behind all rows and DDLs of that commit_ts."""
 
 
-def begin(
-    work: TimelineWork, name: TableName, table: Table, base: int, token: str, *, exact: bool, lacks: bool = False
-) -> None:
-    """Let a table stand still at ``base`` with the columns of ``table``, and begin to gather.
+def begin(work: TimelineWork, name: TableName, table: Table, load: Load, *, lacks: bool = False) -> None:
+    """Let a table stand still at the base of ``load`` with the columns of ``table``, and begin to gather.
 
     ``lacks``: it may lack changes since then.
 
     Raises: DecisionNeeded where the lake's table is another job's; SinkFault
     """
-    sink = work.batch.sink
+    sink, base = work.batch.sink, load.base
     state = work.state(name) or TableState(schema=name[0], name=name[1])
     if work.mark(name) != NO_MARK and state.kept:
         set_aside(work, name)
@@ -48,13 +46,7 @@ def begin(
     add = [
         column for column in columns if column.name.casefold() not in live or live[column.name.casefold()][0] in drop
     ]
-    load = Load(
-        base=base,
-        token=token,
-        exact=exact,
-        diverged_since=state.diverged_since,
-        diverged_why=state.diverged_why,
-    )
+    load = msgspec.structs.replace(load, diverged_since=state.diverged_since, diverged_why=state.diverged_why)
     if state.quarantined is not None or drop or (there and state.applied < base):
         # Given up, it would lack what it stood still for, or what was in these columns.
         why = f"a full read of it began at {base}, and was given up"
@@ -89,7 +81,7 @@ def begin(
     else:
         work.commit(begun, mark, base, lambda stamp: sink.stamp(name, stamp))
     failpoints.point("base")
-    sink.begin_load(name, LoadNote(token=token))
+    sink.begin_load(name, LoadNote(token=load.token))
 
 
 def give_up(work: TimelineWork, name: TableName) -> None:

@@ -16,10 +16,19 @@ def misshapen(state: TableState, since: int, why: str) -> TableState:
     return msgspec.structs.replace(diverged(state, since, why), misshapen=True)
 
 
+def with_ddl_during_read(state: TableState, ts: int) -> TableState:
+    """A table after a DDL at ``ts``. Where its full read may have met what the DDL made of it at the source, the DDL is
+    done twice to some rows, or rows of another table are in it: it is read again, as one that began in the middle."""
+    if state.settles < ts or state.settles == 0:
+        return state
+    why = f"a DDL at {ts} changed or renamed it while it was read in full: it may have rows of the table behind the DDL"
+    return diverged(msgspec.structs.replace(state, settles=0, origin="bootstrap"), ts, why)
+
+
 def without_first_rows(state: TableState) -> TableState:
     """A table that may lack rows from before the first messages: as if it had begun with these."""
     origin = "bootstrap" if state.origin == "create" else state.origin
     return msgspec.structs.replace(state, clean=False, origin=origin)
 
 
-__all__ = ["diverged", "misshapen", "without_first_rows"]
+__all__ = ["diverged", "misshapen", "with_ddl_during_read", "without_first_rows"]

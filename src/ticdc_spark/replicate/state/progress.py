@@ -52,6 +52,8 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     """As in the note beside what was gathered."""
     exact: bool = False
     """It is read as of ``base``."""
+    identity: str = ""
+    """Which table of the source it is, whatever its name; ``""``: not known. Chunks read as of now check it."""
     diverged_since: int | None = None
     diverged_why: str = ""
     """What the table was before; it is that again where the read is given up."""
