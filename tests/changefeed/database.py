@@ -34,13 +34,17 @@ class Database:
         """Whole seconds, as a binlog has them."""
         self.log: list[Captured] = []
         self.live: dict[TableName, Table] = {}
+        self.ids: dict[TableName, int] = {}
+        """What tells a table from all others, whatever its name."""
+        self._former: list[TableName] = []
         self.rows: Tables = {}
         self.after: list[Tables] = []
         """The rows after each element of the log."""
-        self._names = iter(range(1000))
+        self._names, self._uids = iter(range(1000)), iter(range(1000))
         for at in range(rand.randint(1, 4)):
             name = ("d", f"t{at}")
             self.live[name] = _table(name)
+            self.ids[name] = next(self._uids)
             self.rows[name] = {str(key): {"id": str(key), "v": "old"} for key in range(rand.randint(0, 12))}
         self.begun = dict(self.live)
         self.first = {name: dict(rows) for name, rows in self.rows.items()}
@@ -103,22 +107,41 @@ class Database:
         return RowChange(op=op, table=table, commit_ts=self.ts, before=before, after=after)  # type: ignore[arg-type]
 
     def _ddl(self) -> CapturedDdl:
-        kind = self._rand.choice(("create table", "drop table", "rename table", "add column", "add column"))
+        kinds = ("create table", "drop table", "rename table", "exchange names", "add column", "add column")
+        kind = self._rand.choice(kinds)
         new = ("d", f"n{next(self._names)}")
         if kind == "create table" or not self.live:
-            self.live[new], self.rows[new] = _table(new), {}
+            free = [name for name in self._former if name not in self.live]
+            if free and self._rand.random() < 0.6:
+                new = self._rand.choice(free)
+            self.live[new], self.rows[new], self.ids[new] = _table(new), {}, next(self._uids)
             return self._made("create table", f"CREATE TABLE {new[1]} (id INT)", None, self.live[new])
         name = self._rand.choice([*self.live])
-        table, rows = self.live.pop(name), self.rows.pop(name)
+        if kind == "exchange names" and len(self.live) > 1:
+            return self._exchanged(name, self._rand.choice([other for other in self.live if other != name]))
+        table, rows, uid = self.live.pop(name), self.rows.pop(name), self.ids.pop(name)
+        self._former.append(name)
         if kind == "drop table":
             return self._made(kind, f"DROP TABLE {name[1]}", table, None)
         if kind == "rename table":
-            self.live[new], self.rows[new] = replace(table, name=new[1]), rows
+            self.live[new], self.rows[new], self.ids[new] = replace(table, name=new[1]), rows, uid
             return self._made(kind, f"RENAME TABLE {name[1]} TO {new[1]}", table, self.live[new])
         column = f"c{new[1]}"
         self.live[name] = _table(name, [one.name for one in table.columns[2:]] + [column])
+        self.ids[name] = uid
         self.rows[name] = {key: {**row, column: None} for key, row in rows.items()}
         return self._made("alter table", f"ALTER TABLE {name[1]} ADD {column} INT", table, self.live[name])
+
+    def _exchanged(self, one: TableName, other: TableName) -> CapturedDdl:
+        """Two tables get each other's name by one statement."""
+        before = dict(self.live)
+        for of in (self.live, self.rows, self.ids):
+            of[one], of[other] = of[other], of[one]  # type: ignore[index]
+        self.live |= {name: replace(self.live[name], name=name[1]) for name in (one, other)}
+        query = f"RENAME TABLE {one[1]} TO x, {other[1]} TO {one[1]}, x TO {other[1]}"
+        first = self._made("rename table", query, before[one], self.live[other])
+        second = self._made("rename table", query, before[other], self.live[one])
+        return replace(first, changes=(*first.changes, *second.changes))
 
     def _made(self, kind: str, query: str, before: Table | None, after: Table | None) -> CapturedDdl:
         named = before or after
@@ -138,7 +161,18 @@ class PresentNow:
     def look(self, name: TableName) -> Present | None:
         self._database.change(1)
         table = self._database.live.get(name)
-        return None if table is None else Present(table, repr(table))
+        return None if table is None else Present(table, repr(table), identity=str(self._database.ids[name]))
+
+    def check(self) -> None:
+        return
+
+    def identities(self, position: str, names: Sequence[TableName]) -> dict[TableName, str]:
+        found = {name: str(self._database.ids[name]) for name in names if name in self._database.ids}
+        self._database.change(1)
+        since = [change for one in self._database.log[int(position) :] for change in getattr(one, "changes", ())]
+        ddls = [change for change in since if isinstance(change, SchemaChange)]
+        named = {(table.schema, table.name) for ddl in ddls for table in (ddl.pre_table, ddl.table) if table}
+        return {name: identity for name, identity in found.items() if name not in named}
 
     def estimate(self, name: TableName) -> int:
         return 0

@@ -91,6 +91,8 @@ class Reading:
         name = (part.found.table.schema, part.found.table.name)
         if repr(self.database.live.get(name)) != part.found.create:
             return PartSent(moved="it was altered")
+        if str(self.database.ids[name]) != part.found.identity:
+            return PartSent(moved="it is another table")
         low, high = (None if end is None else int(str(end[0])) for end in (part.of.above, part.of.upto))
         rows = [
             dict(row)
@@ -214,10 +216,14 @@ class Reading:
         """Everything below a commit_ts, merged by key in the order of the commit_ts."""
         found: Tables = {}
         columns = {name: [column.name for column in table.columns] for name, table in self.database.begun.items()}
-        seen: set[int] = set()
+        seen: set[tuple[int, TableName]] = set()
+        ddls: list[SchemaChange] = []
         events = [one.what for log in self.logs.values() for one in log if not isinstance(one.what, int)]
         events = [one for one in events if one.commit_ts < below]
         for one in sorted(events, key=_order):
+            if ddls and (isinstance(one, RowChange) or one.commit_ts != ddls[0].commit_ts):
+                _alter(found, columns, ddls)
+                ddls = []
             if isinstance(one, RowChange):
                 rows, key = found.setdefault((one.table.schema, one.table.name), {}), lambda row: str(row["id"])
                 if one.before is not None:
@@ -228,9 +234,10 @@ class Reading:
                             f"a row at {one.commit_ts} with other columns than {one.table.name} has: {one.after}"
                         )
                     rows[key(one.after)] = dict(one.after)  # type: ignore[arg-type]
-            elif one.commit_ts not in seen:
-                seen.add(one.commit_ts)
-                _alter(found, columns, one)
+            elif (place := (one.commit_ts, (one.schema, one.name))) not in seen:
+                seen.add(place)
+                ddls.append(one)
+        _alter(found, columns, ddls)
         return found
 
     def check_logs(self) -> None:
@@ -267,9 +274,11 @@ def _order(event: RowChange | SchemaChange) -> tuple[int, int]:
     return event.commit_ts, (event.op != "delete") if isinstance(event, RowChange) else 2
 
 
-def _alter(found: Tables, columns: dict[TableName, list[str]], ddl: SchemaChange) -> None:
-    before, after = ddl.pre_table, ddl.table
-    rows = {} if before is None else found.pop((before.schema, before.name), {})
-    if after is not None:
-        names = columns[after.schema, after.name] = [column.name for column in after.columns]
-        found[after.schema, after.name] = {key: {name: row.get(name) for name in names} for key, row in rows.items()}
+def _alter(found: Tables, columns: dict[TableName, list[str]], ddls: Sequence[SchemaChange]) -> None:
+    """What one statement does to tables, which may exchange their names by it."""
+    old = [found.pop((one.pre_table.schema, one.pre_table.name), {}) if one.pre_table else {} for one in ddls]
+    for one, rows in zip(ddls, old, strict=True):
+        if (after := one.table) is not None:
+            names = columns[after.schema, after.name] = [column.name for column in after.columns]
+            kept = {key: {name: row.get(name) for name in names} for key, row in rows.items()}
+            found[after.schema, after.name] = kept

@@ -26,12 +26,20 @@ class Tables:
 
     def __init__(self, rows: dict[str, int], creates: dict[str, str] | None = None) -> None:
         self.rows, self.creates = rows, creates or {}
+        self.ids: dict[str, str] = {}
+        """Of tables that are not named as at the beginning."""
 
     def look(self, name: TableName) -> Present | None:
         if name[1] not in self.rows:
             return None
         create = self.creates.get(name[1], KEYED).format(name=name[1])
-        return Present(parse_create(create, "d", "escape"), create)
+        return Present(parse_create(create, "d", "escape"), create, identity=self.ids.get(name[1], name[1]))
+
+    def check(self) -> None:
+        return
+
+    def identities(self, position: str, names: Sequence[TableName]) -> dict[TableName, str]:
+        return {name: self.ids.get(name[1], name[1]) for name in names if name[1] in self.rows}
 
     def estimate(self, name: TableName) -> int:
         return self.rows[name[1]]
@@ -63,6 +71,8 @@ def state(*names: str, tables: dict[str, Table] | None = None) -> CaptureState:
 
 
 def plan(at: CaptureState, note: ReadNote, tables: Tables, left_out: str = "") -> Wave:
+    if note.tables is None:
+        note = replace(note, tables=tuple((name, name[1]) for name in at.unread))
     return plan_wave(
         at, note, (), tables, lambda table: "no rule" if table.name == left_out else "", parts=4, chunk_rows=10
     )
@@ -114,6 +124,20 @@ def test_a_table_of_another_shape_is_read_from_its_beginning() -> None:
     assert plan(at, note, tables).later == {("d", "a"): "it was altered"}, "the changes do not include the DDL"
     wave = plan(replace(at, tables=(made("a", more),)), note, tables)
     assert not wave.stretches[0].goes_on and wave.parts[0].of.above is None
+
+
+def test_a_table_that_took_a_name_is_not_read_in_place_of_the_one_that_had_it() -> None:
+    at, note, tables = state("a", "b"), ReadNote(base=100), Tables({"a": 95, "b": 3})
+    wave = plan(at, note, tables)
+    at, note, _ = fold_wave(at, note, wave, sent(wave), 400)
+    tables.ids["a"] = "another"
+    wave = plan(at, note, tables)
+    assert "another table has its name now" in wave.later["d", "a"]
+    assert [one.name[1] for one in wave.stretches] == ["b"]
+    following = plan(at, replace(note, tables=((("d", "a"), "another"),)), tables)
+    assert not following.stretches[0].goes_on, "what was read of the other table is no part of it"
+    unknown = plan(at, replace(note, tables=((("d", "b"), "b"),)), tables)
+    assert "a DDL that names it" in unknown.later["d", "a"], "which table had the name at the base is not known"
 
 
 def test_what_is_never_read_is_named() -> None:

@@ -64,6 +64,12 @@ MUTATIONS: dict[str, tuple[ModuleType, str, str, tuple[ModuleType, ...]]] = {
         "if False:",
         (rounds,),
     ),
+    "a table is read that took the name of the one to be read": (
+        plan,
+        "if found.identity != identities[name]:",
+        "if False:",
+        (rounds,),
+    ),
     "a part that found another table counts as read": (plan, 'if one.moved), ""):', 'if False), ""):', (rounds,)),
     "a table is read no further than its first wave": (plan, "elif not stretch.upto:", "elif True:", (rounds,)),
     "a wave goes on behind its own end": (

@@ -54,6 +54,7 @@ def lines(changefeed: Changefeed, capture: Capture, present: PresentTables | Non
 
 def _reads(changefeed: Changefeed, router: Router, tables: list[Table], present: PresentTables) -> Iterator[str]:
     """Which tables a new changefeed would begin with."""
+    present.check()
     snapshot, total, all_ranges, count = changefeed.snapshot, 0, 0, 0
     for table in tables:
         if router.route(table).left_out:

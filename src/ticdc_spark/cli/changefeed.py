@@ -214,6 +214,7 @@ def _last_line(report: Report) -> str:
 
 def _request(changefeed: Changefeed, folder: Path, names: Sequence[str]) -> None:
     from ticdc_spark.capture.open import has_tables
+    from ticdc_spark.capture.snapshot.present import ServerTables
     from ticdc_spark.changefeed.filter.tables import table_rules
     from ticdc_spark.changefeed.progress import read_stored
     from ticdc_spark.changefeed.snapshot.requests import request_tables
@@ -232,6 +233,9 @@ def _request(changefeed: Changefeed, folder: Path, names: Sequence[str]) -> None
         if why := rules.why_not_named(schema, table):
             raise UsageError(f"--snapshot-table {name}: {why}")
         wanted.append((schema, table))
+    if changefeed.source is not None:
+        with closing(ServerTables(changefeed.source)) as present:
+            present.check()
     request_tables(folder, wanted)
     for name in names:
         click.echo(f"{name} will be read by the changefeed, at once if it is running")

@@ -21,10 +21,10 @@ from ticdc_spark.capture.binlog.position import Place, Position, read_position, 
 from ticdc_spark.capture.binlog.row_events import RowEvents
 from ticdc_spark.capture.binlog.schemas import read_tables
 from ticdc_spark.capture.binlog.server import Facts, now_ms, place_now, read_facts
-from ticdc_spark.capture.binlog.sql_text import is_control
+from ticdc_spark.capture.binlog.since import statements_since
 from ticdc_spark.capture.binlog.unlogged import Unlogged, hidden_writes
 from ticdc_spark.capture.binlog.uri import parse_uri
-from ticdc_spark.capture.binlog.wire.events import Kind, query
+from ticdc_spark.capture.binlog.wire.events import Kind
 from ticdc_spark.capture.binlog.written import Written
 from ticdc_spark.capture.table_ids import first_ids
 from ticdc_spark.errors import SourceFault
@@ -179,18 +179,7 @@ class BinlogCapture:
 
     def _has_ddl(self, place: Place, facts: Facts) -> bool:
         """Whether a statement that may change tables lies between ``place`` and the end."""
-        dump = Dump(
-            self._server, place, self._server_id, mariadb=facts.mariadb, heartbeat=_RESOLVED_SECONDS, wait=False
-        )
-        try:
-            for event in dump.events():
-                if event.kind in (Kind.QUERY, Kind.QUERY_COMPRESSED):
-                    sql = query(event).sql.decode("utf-8", "replace")
-                    if not is_control(sql):
-                        return True
-        finally:
-            dump.close()
-        return False
+        return any(True for _ in statements_since(self._server, place, self._server_id, facts))
 
 
 __all__ = ["BinlogCapture"]

@@ -35,8 +35,17 @@ def table_identity(cursor: Any, version: str, name: TableName) -> str:
     return f"{ids} {_cells(cursor)}".strip()
 
 
+def named_by(sql: str, name: TableName) -> bool:
+    """Whether a statement may name a table, or drop its database: a word of it looks so, in whatever case."""
+    text, (schema, table) = sql.casefold(), name
+    if any(quote in table for quote in '`"'):
+        return True  # it is written with more quotes
+    is_of_databases = "database" in text or "schema" in text
+    return table.casefold() in text or (is_of_databases and schema.casefold() in text)
+
+
 def _cells(cursor: Any) -> str:
     return " ".join(str(row[0]) for row in cursor.fetchall() if row[0] is not None)
 
 
-__all__ = ["UNTOLD", "table_identity"]
+__all__ = ["UNTOLD", "named_by", "table_identity"]

@@ -5,8 +5,9 @@ A range is read by one SELECT in a transaction of its own, and its rows come as 
 
 from __future__ import annotations
 
+import random
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -14,9 +15,12 @@ import msgspec
 from msgspec.structs import replace
 
 from ticdc_spark.capture.binlog.connection import Connection, pymysql, wrapped
+from ticdc_spark.capture.binlog.position import read_position
 from ticdc_spark.capture.binlog.schemas import presented
-from ticdc_spark.capture.binlog.server import now_ms
+from ticdc_spark.capture.binlog.server import now_ms, read_facts
+from ticdc_spark.capture.binlog.since import statements_since
 from ticdc_spark.capture.binlog.uri import ServerUri, parse_uri
+from ticdc_spark.capture.snapshot.identity import UNTOLD, named_by, table_identity
 from ticdc_spark.capture.snapshot.keys import (
     ALTERED,
     GONE,
@@ -33,7 +37,7 @@ from ticdc_spark.clients.mysql_rows import RowStream
 from ticdc_spark.clients.mysql_texts import raw_readers, selected_raw
 from ticdc_spark.clients.upstream import CellReader, cell_reader
 from ticdc_spark.ddl import parse_create
-from ticdc_spark.errors import MessageError, SourceFault
+from ticdc_spark.errors import MessageError, SourceFault, UsageError
 from ticdc_spark.model import Column, ColumnType, Row, Table, TableName
 from ticdc_spark.mysql import INTEGER_BITS, handle_key, is_bytes, is_text, tso
 from ticdc_spark.spark.tasks import SourceMoved
@@ -52,13 +56,26 @@ class Present(msgspec.Struct, frozen=True):
     """Its CREATE statement, without what INSERT changes in it."""
     foreign: frozenset[str] = frozenset()
     """Columns that the server has in another type, and sends as text."""
+    identity: str = ""
+    """Which table it is, whatever its name (``identity``)."""
 
 
 class PresentTables(Protocol):
     """What is known of tables as they are now. For one thread."""
 
+    def check(self) -> None:
+        """Whether the server tells which table has a name. Raises: UsageError where it does not; SourceFault"""
+
     def look(self, name: TableName) -> Present | None:
-        """A table; ``None``: there is none. Raises: SourceFault; MessageError for a CREATE that cannot be read"""
+        """A table; ``None``: there is none.
+
+        Raises: SourceFault; UsageError for a missing grant; MessageError for a CREATE that cannot be read
+        """
+
+    def identities(self, position: str, names: Sequence[TableName]) -> Mapping[TableName, str]:
+        """Which tables had these names at a position of the source: ``Present.identity`` of each. It is not known, and
+        left out, of one that a DDL behind the position names. Raises: SourceFault; UsageError for a missing grant
+        """
 
     def estimate(self, name: TableName) -> int:
         """About how many rows it has; 0: not known. Raises: SourceFault"""
@@ -87,12 +104,34 @@ class ServerTables:
         """See ``PresentTables``."""
         connection = self._connected()
         try:
-            found = connection.rows(f"SHOW CREATE TABLE {_sql_name(name)}")
+            with _locked(connection, name):
+                found = connection.rows(f"SHOW CREATE TABLE {_sql_name(name)}")
+                identity = self._identity(connection, name)
         except SourceFault as fault:
             if _code(fault) in GONE:
                 return None
             raise
-        return _present(str(found[0][1]), name, self._mariadb)
+        return _present(str(found[0][1]), name, identity, mariadb=self._mariadb)
+
+    def check(self) -> None:
+        """See ``PresentTables``."""
+        self._identity(self._connected(), ("", ""))
+
+    def identities(self, position: str, names: Sequence[TableName]) -> Mapping[TableName, str]:
+        """See ``PresentTables``."""
+        connection, found = self._connected(), {}
+        for name in names:
+            try:
+                with _locked(connection, name):
+                    found[name] = self._identity(connection, name)
+            except SourceFault as fault:
+                if _code(fault) not in GONE:
+                    raise
+        facts = read_facts(connection, self._server)
+        server_id = self._server.server_id or random.randrange(1 << 30, 1 << 31)
+        for sql in statements_since(self._server, read_position(position).place, server_id, facts):
+            found = {name: identity for name, identity in found.items() if not named_by(sql, name)}
+        return found
 
     def estimate(self, name: TableName) -> int:
         """See ``PresentTables``."""
@@ -131,6 +170,19 @@ class ServerTables:
         if connection is not None:
             connection.close()
 
+    def _identity(self, connection: Connection, name: TableName) -> str:
+        try:
+            with wrapped(self._server), connection.raw.cursor() as cursor:
+                return table_identity(cursor, connection.raw.get_server_info(), name)
+        except (SourceFault, UsageError) as error:
+            if _code(error) not in UNTOLD:
+                raise
+            raise UsageError(
+                f"{self._server.where} does not tell {self._server.user!r} which table has a name, and one that takes "
+                "the name of another would be read in its place. Rows that tables have are read with the grant PROCESS "
+                f"(GRANT PROCESS ON *.* TO this user): {error}"
+            ) from error.__cause__
+
     def _connected(self) -> Connection:
         if self._connection is None or not self._connection.raw.open:
             self._connection = Connection(self._server)
@@ -155,7 +207,7 @@ def read_range(server: ServerUri, found: Present, of: Range) -> Iterator[list[Ro
             cursor = connection.raw.cursor(library.cursors.SSCursor)
             cursor.execute(_LONG)
             cursor.execute("START TRANSACTION READ ONLY")
-            _check(cursor, found, library)
+            _check(cursor, found, library, connection.raw.get_server_info())
             names, types = _keys(found)
             where = condition(names, types, of, connection.raw.escape)
             chosen = ", ".join(selected_raw(column.name, _sent(found, column)) for column in columns)
@@ -170,6 +222,18 @@ def read_range(server: ServerUri, found: Present, of: Range) -> Iterator[list[Ro
         cursor.close()
     finally:
         _abandon(connection.raw)
+
+
+@contextmanager
+def _locked(connection: Connection, name: TableName) -> Iterator[None]:
+    """Keep DDL from a table; one that has changed it already is in the binlog by now. Raises: SourceFault"""
+    connection.rows("START TRANSACTION READ ONLY")
+    try:
+        connection.rows(f"SELECT 1 FROM {_sql_name(name)} LIMIT 0")
+        yield
+    finally:
+        if connection.raw.open:
+            connection.rows("ROLLBACK")
 
 
 @contextmanager
@@ -198,28 +262,31 @@ def _abandon(raw: Any) -> None:
         raw._force_close()
 
 
-def _check(cursor: Any, found: Present, library: Any) -> None:
+def _check(cursor: Any, found: Present, library: Any, version: str) -> None:
     """Take the lock that keeps a table from being altered until the transaction ends, then look at the table."""
     name = _sql_name((found.table.schema, found.table.name))
     try:
         cursor.execute(f"SELECT 1 FROM {name} LIMIT 0")
         cursor.fetchall()
+        identity = table_identity(cursor, version, (found.table.schema, found.table.name))
         cursor.execute(f"SHOW CREATE TABLE {name}")
         (shown,) = cursor.fetchall()
     except library.MySQLError as error:
         if error.args and error.args[0] in GONE | ALTERED:
             raise SourceMoved(str(error.args[-1])) from error
         raise
+    if identity != found.identity:
+        raise SourceMoved("another table has its name now, or it was emptied or rebuilt")
     if plain_create(str(shown[1])) != found.create:
         raise SourceMoved("it was altered")
 
 
-def _present(create: str, name: TableName, mariadb: bool) -> Present:
+def _present(create: str, name: TableName, identity: str, *, mariadb: bool) -> Present:
     plain = plain_create(create)
     table = parse_create(_VERSIONED.sub("", plain), name[0], "escape")
     shown = presented(table, mariadb=mariadb)
     foreign = (one.name for one, other in zip(table.columns, shown.columns, strict=True) if one.type != other.type)
-    return Present(shown, plain, frozenset(foreign))
+    return Present(shown, plain, frozenset(foreign), identity)
 
 
 def _keys(found: Present) -> tuple[list[str], list[ColumnType]]:
@@ -269,7 +336,7 @@ def _sql_name(name: TableName) -> str:
     return f"{quoted(name[0])}.{quoted(name[1])}"
 
 
-def _code(fault: SourceFault) -> int:
+def _code(fault: Exception) -> int:
     code = getattr(fault.__cause__, "args", (0,))[0]
     return code if isinstance(code, int) else 0
 

@@ -63,9 +63,14 @@ class TableReads:
             self._given.close()
 
     def first(self, state: CaptureState) -> tuple[CaptureState, ReadNote]:
-        """The state of a new changefeed, with the tables that are to be read first."""
+        """The state of a new changefeed, with the tables that are to be read first.
+
+        Raises: UsageError for a missing grant; SourceFault
+        """
         if self._changefeed.snapshot.mode == "never":
             return state, ReadNote()
+        with closing(self._open()) as tables:
+            tables.check()
         chosen = []
         for table in sorted(state.tables, key=lambda table: (table.schema, table.name)):
             if self._rules.tables.why_not_named(table.schema, table.name):
@@ -99,10 +104,16 @@ class TableReads:
         state = loaded[0]
         requests = requested(folder.path)
         names = dict.fromkeys((*state.unread, *(name for _, wanted in requests for name in wanted)))
+<<<<<<< HEAD
         # a watermark that was sent says that all below it was: rows with the state's own commit_ts would be late;
         # and the version above that of the last DDL may be the one of its rows
         state = replace(state, commit_ts=state.commit_ts + 2, unread=tuple(names))
         folder.save(state, topics.used(), 0, replace(folder.reading, base=state.commit_ts, first=False))
+=======
+        # a watermark that was sent says that all below it was: rows with the state's own commit_ts would be late
+        state = replace(state, commit_ts=state.commit_ts + 1, unread=tuple(names))
+        folder.save(state, topics.used(), 0, replace(folder.reading, base=state.commit_ts, tables=None, first=False))
+>>>>>>> a064fe6 (A changefeed's full read checks which table it reads)
         taken(requests)
 
     def finish_round(self, folder: StateFolder, topics: Topics, stop: Event, show: Show) -> tuple[int, int]:

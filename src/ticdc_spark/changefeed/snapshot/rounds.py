@@ -72,12 +72,15 @@ class Round:
         Raises: EnvironmentFault, UsageError, DecisionNeeded
         """
         end = None if self._note.first else time.monotonic() + PAUSE
+        if self._note.tables is None:
+            known = self._tables.identities(self._state.position, self._state.unread)
+            self._save(replace(self._note, tables=tuple(known.items())))
         while not stopped():
             wave = self._planned()
             if not wave.parts or (end is not None and time.monotonic() > end):
                 # what an earlier process read without storing it is not above this
                 settles = max(self._note.settles, self._tables.now())
-                self._save(replace(self._note, base=0, settles=settles))
+                self._save(replace(self._note, base=0, tables=None, settles=settles))
                 return
             self._do(wave)
 
