@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from threading import Event, Lock
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -16,13 +18,20 @@ from tests.integration.circle import database, wrong
 from tests.kafka_broker import Broker
 from tests.mariadb_server import Server
 from tests.spark.lake import replicate
+from tests.swapped_tables import LIKE, SWAPS, fill, swap
 from ticdc_spark import failpoints
 from ticdc_spark.capture.open import open_capture
+from ticdc_spark.capture.snapshot.base import Wanted
+from ticdc_spark.capture.snapshot.database import DatabaseReader
 from ticdc_spark.changefeed.config.load import load_changefeed
 from ticdc_spark.changefeed.filter.tables import named_tables
 from ticdc_spark.changefeed.loop import run
 from ticdc_spark.config.load import load_identity
+from ticdc_spark.errors import MessageError
+from ticdc_spark.mysql import handle_key
 from ticdc_spark.operate.status import job_status
+from ticdc_spark.spark.tasks import MOVED
+from ticdc_spark.spark.types import LakeOptions, lake_columns
 
 JOB = """
 [job]
@@ -41,40 +50,12 @@ protocol = "simple"
 [snapshot]
 upstream = "{uri}"
 tables = ["d.*"]
-parallelism = 2
-chunk-rows = 2
+parallelism = 1
+chunk-rows = 8
 [sink]
 kind = "iceberg"
 warehouse = "lake"
 """
-LIKE = "(id INT PRIMARY KEY, a INT, b INT, v VARCHAR(20))"
-NEW = "INSERT INTO {t} SELECT seq, seq, -seq, 'new' FROM seq_1_to_30"
-SWAPS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "archived": (("RENAME TABLE {t} TO {t}_old", "CREATE TABLE {t} LIKE {t}_old", NEW),),
-    "circle": (("RENAME TABLE {t} TO {t}_between, {t}_other TO {t}, {t}_between TO {t}_other",),),
-    "away_and_back": (
-        ("RENAME TABLE {t} TO {t}_between, {t}_other TO {t}", "UPDATE {t} SET v = 'under log' WHERE id < 9"),
-        ("RENAME TABLE {t} TO {t}_other, {t}_between TO {t}", "UPDATE {t} SET v = 'back' WHERE id > 15"),
-    ),
-    "gh_ost": (
-        (
-            "CREATE TABLE {t}_gho LIKE {t}",
-            "INSERT INTO {t}_gho SELECT id, a, b, 'copied' FROM {t}",
-            "RENAME TABLE {t} TO {t}_del, {t}_gho TO {t}",
-            "INSERT INTO {t} VALUES (99, 9, 9, 'new')",
-        ),
-    ),
-    "emptied": (("TRUNCATE TABLE {t}", NEW),),
-    "made_again": (("DROP TABLE {t}", f"CREATE TABLE {{t}} {LIKE}", NEW),),
-    "rebuilt": (("ALTER TABLE {t} FORCE", "UPDATE {t} SET v = 'rebuilt' WHERE id > 15"),),
-    "columns": (
-        (
-            "ALTER TABLE {t} RENAME COLUMN a TO b, RENAME COLUMN b TO a",
-            "ALTER TABLE {t} MODIFY a INT AFTER id",
-        ),
-    ),
-}
-"""What happens to a table of each of these names: one step between waves, then the next one."""
 
 
 @contextmanager
@@ -100,52 +81,104 @@ def sending(server: Server, broker: Broker, topic: str, folder: Path) -> Iterato
             capture.close()
 
 
-def fill(server: Server) -> None:
-    for name in SWAPS:
-        for table in (name, f"{name}_other"):
-            rows = f"SELECT seq, seq, -seq, '{table}' FROM seq_1_to_20"
-            server.execute("USE d", f"CREATE TABLE {table} {LIKE}", f"INSERT INTO {table} {rows}")
-
-
-def read_with_swaps(server: Server, job: Path) -> None:
-    """Read all tables in full while they are swapped: steps come when all have been read so far."""
-    passed = count(1)
-    lock, tables = Lock(), 2 * len(SWAPS)
+def between_waves(server: Server, names: Sequence[str]) -> Callable[[str], None]:
+    """Does a step of each table's swap behind each of the first waves."""
+    waves, lock = count(), Lock()
 
     def point(name: str) -> None:
-        if name != "gather":
-            return
-        with lock:
-            at = next(passed)
-            step = (at - tables // 2) // tables
-            if at % tables == tables // 2:
-                for table, steps in SWAPS.items():
-                    server.execute(
-                        "USE d", *(sql.replace("{t}", table) for sql in (steps[step] if step < len(steps) else ()))
-                    )
+        if name == "gather":
+            with lock:
+                step = next(waves)
+                for table in names:
+                    swap(server, table, step)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(failpoints, "point", point)
-        replicate(job)
-    assert next(passed) > 2 * tables, "there were waves before the swaps and behind them"
+    return point
 
 
 def conditions(job: Path) -> dict[str, str]:
     return {table.table: table.condition for table in job_status(load_identity(job)).tables}
 
 
+@pytest.fixture
+def reader(server: Server) -> Iterator[DatabaseReader]:
+    opened = DatabaseReader(server.uri)
+    yield opened
+    opened.close()
+
+
+def rows_of_wave(reader: DatabaseReader, name: str, identity: str, upto: str = "") -> tuple[list[int], str]:
+    """The ids of the next rows of a table as a task reads them, and where the wave behind them goes on."""
+    table = reader.schema(("d", name), None)
+    assert table is not None
+    columns = lake_columns(table, handle_key(table), LakeOptions())
+    wanted = Wanted(
+        name=("d", name), columns=columns, lake=LakeOptions(), at=None, upto=upto, chunk_rows=8, parts=1,
+        identity=identity,
+    )  # fmt: skip
+    wave = reader.wave(wanted)
+    numbers = pa.RecordBatch.from_pydict({"part": [0]})
+    found = [batch.column(0).to_pylist() for batch in wave.read(set())([numbers])]
+    return [one for ids in found for one in ids], wave.upto
+
+
+@pytest.mark.parametrize("name", SWAPS)
+def test_a_chunk_of_another_table_under_the_name_is_refused(server: Server, reader: DatabaseReader, name: str) -> None:
+    fill(server, [name])
+    identity = reader.identity(("d", name))
+    first, upto = rows_of_wave(reader, name, identity)
+    assert first == [*range(1, 9)]
+    time.sleep(1.1 if name == "columns" else 0)  # InnoDB knows the second of a table's last DDL
+    swap(server, name, 0)
+    with pytest.raises(MessageError, match=MOVED):
+        rows_of_wave(reader, name, identity, upto)
+    assert (reader.identity(("d", name)) == identity) is False
+    swap(server, name, 1)
+    if name == "away_and_back":
+        assert reader.identity(("d", name)).split()[0] == identity.split()[0], "the table itself is back"
+
+
+def test_a_partition_that_is_emptied_or_exchanged_makes_it_another_table(
+    server: Server, reader: DatabaseReader
+) -> None:
+    name = ("d", "a-b c$é")
+    quoted = "d.`a-b c$é`"
+    parts = "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN MAXVALUE)"
+    server.execute(f"CREATE TABLE {quoted} {LIKE} {parts}", f"CREATE TABLE d.one {LIKE}")
+    found = [reader.identity(name)]
+    for sql in (
+        f"ALTER TABLE {quoted} TRUNCATE PARTITION p1",
+        f"ALTER TABLE {quoted} EXCHANGE PARTITION p0 WITH TABLE d.one",
+    ):
+        server.execute(sql)
+        found.append(reader.identity(name))
+    assert len({tuple(one.split()[:2]) for one in found}) == 3, "two partitions, two ids"
+
+
+def test_a_reader_without_the_grant_says_so_once_and_reads_on(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    fill(server, ["archived"])
+    server.execute("DROP USER IF EXISTS reader@'127.0.0.1'", "CREATE USER reader@'127.0.0.1'")
+    server.execute("GRANT SELECT ON *.* TO reader@'127.0.0.1'")
+    reader = DatabaseReader(server.uri.replace("root@", "reader@"))
+    assert reader.identity(("d", "archived")) == reader.identity(("d", "archived")) == ""
+    assert rows_of_wave(reader, "archived", "")[0] == [*range(1, 9)]
+    reader.close()
+    assert caplog.text.count("GRANT PROCESS ON *.* TO") == 1
+
+
 @pytest.mark.parametrize("process", [True, False], ids=["with PROCESS", "without PROCESS"])
 def test_rows_of_a_table_that_took_its_name_are_not_taken_for_its_own(
     spark: SparkSession, server: Server, broker: Broker, topic_name: str, tmp_path: Path, *, process: bool
 ) -> None:
-    fill(server)
+    fill(server, ["archived"])
     server.execute("DROP USER IF EXISTS reader@'127.0.0.1'", "CREATE USER reader@'127.0.0.1'")
     server.execute(f"GRANT SELECT{', PROCESS' if process else ''} ON *.* TO reader@'127.0.0.1'")
     job = tmp_path / "job.toml"
     uri = server.uri.replace("root@", "reader@")
     job.write_text(JOB.format(servers=broker.servers, topic=topic_name, uri=uri))
     with sending(server, broker, topic_name, tmp_path):
-        read_with_swaps(server, job)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(failpoints, "point", between_waves(server, ["archived"]))
+            replicate(job)
         for _ in range(8):
             if not replicate(job).held:
                 break

@@ -4,6 +4,7 @@ complete. What it does lies with the tables; the progress only follows."""
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -47,6 +48,8 @@ class Loader:
         of that."""
         self._stale: set[str] = set()
         """Reads whose base the database has no more."""
+        self._asking = Lock()
+        """Held to ask the reader while tables are gathered side by side: it is for one thread."""
 
     def step(self, progress: Progress, save: Callable[[Progress], None]) -> Outcome:
         """Do what can be done now; ``save`` stores the progress. Raises: DecisionNeeded, SinkFault, SourceFault"""
@@ -287,7 +290,9 @@ class Loader:
     def _upper(self, progress: Progress) -> int:
         """A commit_ts that nothing which was read is above."""
         marks = [one.watermark - 1 for one in progress.partitions]
-        return max(self.reader.now(), progress.newest, *marks, 0)
+        with self._asking:
+            now = self.reader.now()
+        return max(now, progress.newest, *marks, 0)
 
     def _note(self, work: TimelineWork, name: TableName, note: LoadNote, expected: int) -> None:
         state = work.state(name)
