@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import count
 from pathlib import Path
 from threading import Event
 
@@ -11,9 +12,11 @@ import pytest
 from msgspec.structs import replace
 
 from tests.integration.test_changefeed import messages
-from tests.integration.test_changefeed_snapshot import TIDB, fill
+from tests.integration.test_changefeed_snapshot import TIDB, assert_equal, contents, fill
 from tests.kafka_broker import Broker
 from tests.mariadb_server import Server
+from tests.swapped_tables import SWAPS, swap
+from tests.swapped_tables import fill as fill_swapped
 from ticdc_spark.capture.open import open_capture
 from ticdc_spark.capture.snapshot.present import ServerTables
 from ticdc_spark.changefeed.check import lines
@@ -24,8 +27,10 @@ from ticdc_spark.changefeed.loop import Report, run
 from ticdc_spark.changefeed.progress import read_stored
 from ticdc_spark.changefeed.snapshot.plan import PartSent
 from ticdc_spark.changefeed.snapshot.reads import TableReads
+from ticdc_spark.changefeed.snapshot.rounds import Sender
 from ticdc_spark.changefeed.snapshot.send import SendJob, send_part
 from ticdc_spark.clients.registry_file import RegistryFile
+from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Envelope
 from ticdc_spark.protocols import decoder
 
@@ -33,14 +38,20 @@ from ticdc_spark.protocols import decoder
 class Here:
     """Sends waves in this process, which is quicker to start than Spark."""
 
+    def __init__(self, between: Callable[[int], None] = lambda _: None) -> None:
+        """``between``: is done before each wave but the first; it gets the wave's number."""
+        self._between, self._waves = between, count()
+
     def __call__(self, job: SendJob) -> Sequence[PartSent]:
+        if wave := next(self._waves):
+            self._between(wave)
         return [send_part(job, number) for number in range(len(job.parts))]
 
     def close(self) -> None:
         return
 
 
-def read_all(made: Changefeed, server: Server, state: Path) -> None:
+def read_all(made: Changefeed, server: Server, state: Path, sender: Sender | None = None) -> None:
     """Run the changefeed here until its tables are read and it has caught up."""
     stop = Event()
 
@@ -50,7 +61,15 @@ def read_all(made: Changefeed, server: Server, state: Path) -> None:
             stop.set()
 
     capture = open_capture(server.uri, named_tables(made))
-    run(made, capture, state, source="binlog", stop=stop, show=show, reads=TableReads(made, server.uri, Here()))
+    run(
+        made,
+        capture,
+        state,
+        source="binlog",
+        stop=stop,
+        show=show,
+        reads=TableReads(made, server.uri, sender or Here()),
+    )
     capture.close()
 
 
@@ -105,3 +124,61 @@ column-selectors = [{matcher = ["d.t0"], columns = ["id", "w"]}]
     images = [msgspec.json.decode(row.after or b"{}") for row in rows]
     assert sorted(int(image["id"]) for image in images) == [2 * at for at in range(1, 21)]
     assert {tuple(image) for image in images} == {("id", "w")}
+
+
+def feed_of(folder: Path, broker: Broker, topic: str, chunk_rows: int) -> Changefeed:
+    file = folder / "feed.toml"
+    file.write_text('[filter]\nrules = ["d.*"]\n')
+    uri = f"kafka://{broker.servers}/{topic}?protocol=simple&partition-num=1"
+    made = load_changefeed(file, uri, {"snapshot": "initial"})
+    return replace(made, snapshot=replace(made.snapshot, chunk_rows=chunk_rows, parallelism=1))
+
+
+@pytest.mark.parametrize("name", SWAPS)
+def test_rows_of_a_table_that_took_its_name_are_not_sent_as_its_own(
+    server: Server, broker: Broker, topic_name: str, tmp_path: Path, name: str
+) -> None:
+    fill_swapped(server, [name])
+    sender = Here(lambda wave: swap(server, name, wave - 1))
+    read_all(feed_of(tmp_path, broker, topic_name, 8), server, tmp_path / "state", sender)
+    assert_equal(server, contents(broker, topic_name))
+
+
+def test_a_ddl_that_is_not_sent_yet_keeps_its_table_from_being_read(
+    server: Server, broker: Broker, topic_name: str, tmp_path: Path
+) -> None:
+    """Between the binlog's position and the first look at the tables."""
+    fill_swapped(server, ["archived", "circle"])
+    made = feed_of(tmp_path, broker, topic_name, 8)
+
+    class Late(ServerTables):
+        def check(self) -> None:
+            super().check()
+            swap(server, "archived", 0)
+
+    stop = Event()
+
+    def show(report: Report) -> None:
+        found = read_stored(tmp_path / "state")
+        if found is not None and not found.unread and found.commit_ts > found.reading.settles > 0:
+            stop.set()
+
+    capture = open_capture(server.uri, named_tables(made))
+    reads = TableReads(made, server.uri, Here(), lambda: Late(server.uri))
+    run(made, capture, tmp_path / "state", source="binlog", stop=stop, show=show, reads=reads)
+    capture.close()
+    assert_equal(server, contents(broker, topic_name))
+
+
+def test_without_the_grant_a_changefeed_that_reads_tables_does_not_begin(
+    server: Server, broker: Broker, topic_name: str, tmp_path: Path
+) -> None:
+    fill_swapped(server, ["archived"])
+    server.execute("DROP USER IF EXISTS reader@'127.0.0.1'", "CREATE USER reader@'127.0.0.1'")
+    server.execute("GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO reader@'127.0.0.1'")
+    made, uri = feed_of(tmp_path, broker, topic_name, 8), server.uri.replace("root@", "reader@")
+    reads, capture = TableReads(made, uri, Here()), open_capture(uri, named_tables(made))
+    with pytest.raises(UsageError, match=r"GRANT PROCESS ON \*\.\* TO"):
+        run(made, capture, tmp_path / "state", source="binlog", stop=Event(), reads=reads)
+    assert read_stored(tmp_path / "state") is None
+    capture.close()
