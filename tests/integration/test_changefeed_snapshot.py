@@ -262,7 +262,7 @@ def test_killed_on_the_way_while_rows_change_nothing_is_lost(
 def test_tables_that_are_altered_while_they_are_read(
     server: Server, broker: Broker, topic_name: str, tmp_path: Path, protocol: str
 ) -> None:
-    fill(server, 4, 3000)
+    fill(server, 5, 3000)
     file, state = write_feed(tmp_path, server, broker, topic_name, protocol, chunk=200), tmp_path / "feed.state"
     work = Work(server, 1, 3, 9000)  # on a table that is not altered
     with running(file) as started:
@@ -273,6 +273,9 @@ def test_tables_that_are_altered_while_they_are_read(
         work.start()
         wait(lambda: total(state) > 0, started, file)
         server.execute("ALTER TABLE d.t0 ADD y VARCHAR(9)", "ALTER TABLE d.t1 DROP COLUMN v")
+        server.execute(
+            "RENAME TABLE d.t4 TO d.old", "CREATE TABLE d.t4 LIKE d.old", "INSERT INTO d.t4 VALUES (9, 9, '')"
+        )
         server.execute("DROP TABLE d.t3", "CREATE TABLE d.t3 (id INT PRIMARY KEY)", "INSERT INTO d.t3 VALUES (1)")
         work.over.set()
         work.join()

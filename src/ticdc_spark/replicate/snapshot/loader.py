@@ -210,7 +210,7 @@ class Loader:
             progress = msgspec.structs.replace(progress, wanted=(*progress.wanted, *again))
             save(progress)
         for name, why in moved.items():
-            log.warning("`%s`.`%s`: its full read is given up and begins anew: %s", *name, why)
+            log.warning("`%s`.`%s`: its full read ends and starts over: %s", *name, why)
             give_up(work, name)
         for name, note in complete:
             bring_in(work, name, note)
