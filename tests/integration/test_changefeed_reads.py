@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
@@ -139,6 +140,7 @@ def test_rows_of_a_table_that_took_its_name_are_not_sent_as_its_own(
     server: Server, broker: Broker, topic_name: str, tmp_path: Path, name: str
 ) -> None:
     fill_swapped(server, [name])
+    time.sleep(1.1 if name == "columns" else 0)  # the server knows the second of a table's last DDL
     sender = Here(lambda wave: swap(server, name, wave - 1))
     read_all(feed_of(tmp_path, broker, topic_name, 8), server, tmp_path / "state", sender)
     assert_equal(server, contents(broker, topic_name))
