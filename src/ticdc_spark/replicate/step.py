@@ -23,6 +23,7 @@ from ticdc_spark.replicate.modes.base import LandedBatch, ModeName
 from ticdc_spark.replicate.modes.choose import MODES, of_job
 from ticdc_spark.replicate.modes.commit import DROPPED_KEPT_MS, counted_off, forget_before, forgotten_by
 from ticdc_spark.replicate.plan.catch_up import bounds_behind, with_dropped
+from ticdc_spark.replicate.plan.gone_topics import without_topics
 from ticdc_spark.replicate.plan.holds import bounds_of
 from ticdc_spark.replicate.plan.offsets import (
     choose_offsets,
@@ -119,8 +120,8 @@ class Steps:
         began = time.monotonic()
         number = self.progress.batch + 1
         beat("source", number)
-        check_source(self.source, self.progress)
-        plan, fresh = self._plan(number, targets)
+        left_out = check_source(self.source, self.progress, self.job.source)
+        plan, fresh = self._plan(number, targets, left_out)
         end_offsets = {(topic, partition): end for topic, partition, end in plan.end_offsets}
         starts = first_offsets(self.source, self.progress, end_offsets)
         messages = sum(max(0, end - starts.get(place, end)) for place, end in end_offsets.items())
@@ -143,7 +144,9 @@ class Steps:
             landed = LandedBatch(
                 number=number, controls=controls, end_offsets=end_offsets, latest_offsets=latest_offsets
             )
-            begun = with_new_partitions(self.progress, starts, end_offsets)
+            begun = without_topics(with_new_partitions(self.progress, starts, end_offsets), left_out)
+            for topic in sorted(left_out):
+                log.warning("topic %s is not read any more: `topics` leaves it out, or its tables are dropped", topic)
             if plan.anew:
                 begun = msgspec.structs.replace(begun, landed_anew=number)
             decided = self.decider.decide(begun, self.mode, landed, plan, self.clock())
@@ -213,12 +216,14 @@ class Steps:
         """In a run to an end: partitions that must be read further; ``None``: the run is over."""
         return lagging(self.source, self.progress, targets)
 
-    def _plan(self, number: int, targets: Offsets | None) -> tuple[Plan, bool]:
+    def _plan(self, number: int, targets: Offsets | None, left_out: Collection[str]) -> tuple[Plan, bool]:
         """The batch's end offsets: as fixed before a restart, or chosen now."""
         old = self.store.load_plan()
         same = old is not None and (old.generation, old.batch) == (self.progress.generation, number)
         if old is not None and same and old.resolved is not None:
             self.mode = old.mode or self.mode
+            read = tuple(end for end in old.end_offsets if end[0] not in left_out)
+            old = msgspec.structs.replace(old, end_offsets=read)
             check_plan(self.source, old)
             return old, False  # Tables may be there already; before that point nothing but the log was written.
         plan = choose_offsets(self.job, self.source, self.progress, number, targets)

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from tests.recorded_topics import lines, write_json, write_parquet
+from ticdc_spark.config.job import FilesSource
 from ticdc_spark.errors import SourceChanged
 from ticdc_spark.replicate.plan.source_check import check_source, source_notes
 from ticdc_spark.replicate.state.progress import PartitionState, Progress
 from ticdc_spark.spark.sources.files import RecordedTopicSource
 
+SOURCE = FilesSource(path=Path("recorded"))
 WRITE = {"jsonl": write_json, "jsonl.gz": write_json, "parquet": write_parquet}
 
 
@@ -41,10 +43,10 @@ def test_a_file_that_fills_a_gap_below_what_was_read_stops_the_job(tmp_path: Pat
     write(tmp_path / f"c.{kind}", lines("t", 0, range(50, 60)))
     source = listing(tmp_path)
     progress = read_to(source, 60)
-    check_source(source, progress)
+    check_source(source, progress, SOURCE)
     write(tmp_path / f"a.{kind}", lines("t", 0, gap))
     with pytest.raises(SourceChanged, match="number of messages below offset 60 of topic t, partition 0 was 40 and is"):
-        check_source(listing(tmp_path), progress)
+        check_source(listing(tmp_path), progress, SOURCE)
 
 
 @pytest.mark.parametrize("kind", WRITE)
@@ -54,10 +56,10 @@ def test_a_gap_below_an_offset_inside_a_file_is_noticed(tmp_path: Path, kind: st
     write(tmp_path / f"b.{kind}", lines("t", 0, range(10, 40)))
     source = listing(tmp_path)
     progress = read_to(source, 25)
-    check_source(source, progress)
+    check_source(source, progress, SOURCE)
     write(tmp_path / f"a.{kind}", lines("t", 0, range(5)))
     with pytest.raises(SourceChanged, match="below offset 25"):
-        check_source(listing(tmp_path), progress)
+        check_source(listing(tmp_path), progress, SOURCE)
 
 
 @pytest.mark.parametrize("kind", WRITE)
@@ -71,7 +73,7 @@ def test_files_that_follow_are_no_matter(tmp_path: Path, kind: str) -> None:
     progress = read_to(source, 30)
     write(tmp_path / f"b.{kind}", lines("t", 0, range(30, 50)))
     write(tmp_path / f"d.{kind}", lines("t", 1, range(50)))
-    check_source(listing(tmp_path), progress)
+    check_source(listing(tmp_path), progress, SOURCE)
 
 
 @pytest.mark.parametrize("kind", WRITE)
@@ -83,4 +85,4 @@ def test_a_file_that_is_removed_before_it_was_read_is_noticed(tmp_path: Path, ki
     progress = read_to(listing(tmp_path), 60)
     (tmp_path / f"b.{kind}").unlink()
     with pytest.raises(SourceChanged):
-        check_source(listing(tmp_path), progress)
+        check_source(listing(tmp_path), progress, SOURCE)

@@ -117,13 +117,131 @@ def test_a_topic_that_is_restored_to_an_older_state_stops_the_job() -> None:
         shop.run()
 
 
+def two_topics(**keys: object) -> Shop:
+    """Two tables with topics of their own, beside the default topic."""
+    shop = Shop(topic_per_table=True, **keys)  # type: ignore[arg-type]
+    shop.broker.create("cdc")
+    for name in ("t", "u"):
+        shop.sql(f"CREATE TABLE {name} (id INT PRIMARY KEY)")
+        shop.insert(name, id="1")
+    shop.watermark()
+    shop.run()
+    return shop
+
+
 def test_a_topic_that_is_gone_stops_the_job() -> None:
     """Issue 9, hole 2."""
-    shop = begun(topic_per_table=True)
+    shop = two_topics()
+    shop.broker.delete("cdc_shop_t")
+    with pytest.raises(SourceChanged, match=r"cdc_shop_t, partition 0 is not there any more.*take it out of `topics`"):
+        shop.run(again=True)
+
+
+@pytest.mark.parametrize("how", ["apply", "keep"])
+@pytest.mark.parametrize("applied", [True, False])
+def test_the_topic_of_a_dropped_table_may_be_deleted(how: str, applied: bool) -> None:
+    shop = two_topics(drop_table=how)
+    shop.sql("DROP TABLE t")
+    if applied:
+        shop.watermark()
+    shop.run()
+    shop.broker.delete("cdc_shop_t")
+    for again in (True, False):
+        shop.insert("u", id=f"{2 + again}")
+        shop.watermark()
+        shop.run(again=again)
+    assert shop.rows("u") == [(1,), (2,), (3,)]
+    assert shop.condition("u") == "clean"
+    assert (shop.rows("t") is None) == (how == "apply")
+
+
+def test_the_topic_of_a_table_whose_name_is_taken_again_must_be_there() -> None:
+    shop = two_topics()
+    shop.sql("DROP TABLE t")
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
     shop.run()
     shop.broker.delete("cdc_shop_t")
     with pytest.raises(SourceChanged, match="cdc_shop_t, partition 0 is not there any more"):
         shop.run(again=True)
+
+
+def test_the_topic_of_a_dropped_table_is_read_from_its_beginning_once_it_is_there_again() -> None:
+    shop = two_topics()
+    shop.sql("DROP TABLE t")
+    shop.watermark()
+    shop.run()
+    shop.broker.delete("cdc_shop_t")
+    shop.insert("u", id="2")
+    shop.watermark()
+    shop.run()
+    shop.broker.create("cdc_shop_t")
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    shop.insert("t", id="5", v="6")
+    shop.watermark()
+    shop.run(again=True)
+    assert shop.rows("t") == [(5, 6)]
+    assert shop.condition("t") == "clean"
+
+
+def test_the_last_topic_without_tables_must_be_there() -> None:
+    """The default topic holds the DDL of databases."""
+    shop = two_topics()
+    shop.sql("DROP TABLE t")
+    shop.watermark()
+    shop.run()
+    shop.broker.delete("cdc")
+    with pytest.raises(SourceChanged, match="topic cdc, partition 0 is not there any more"):
+        shop.run(again=True)
+
+
+@pytest.mark.parametrize("deleted", [True, False])
+def test_a_topic_that_the_job_file_names_no_more_leaves_its_tables_where_they_are(deleted: bool) -> None:
+    shop = two_topics()
+    shop.configure(topics=("cdc", "cdc_shop_u"))
+    at = shop.status("t").applied
+    shop.insert("t", id="2")
+    if deleted:
+        shop.broker.delete("cdc_shop_t")
+    shop.insert("u", id="2")
+    shop.watermark()
+    shop.run(again=True)
+    shop.watermark()
+    shop.run()
+    assert shop.rows("u") == [(1,), (2,)]
+    assert shop.condition("u") == "clean"
+    assert (shop.status("t").applied, shop.condition("t")) == (at, "unverified")
+
+
+def test_a_topic_that_the_job_file_names_again_brings_its_tables_up_to_date() -> None:
+    shop = two_topics()
+    shop.configure(topics=("cdc", "cdc_shop_u"))
+    shop.insert("t", id="2")
+    shop.insert("u", id="2")
+    shop.watermark()
+    shop.run(again=True)
+    assert shop.rows("t") == [(1,)]
+    shop.configure(topics=None)
+    shop.insert("t", id="3")
+    shop.watermark()
+    shop.run(again=True)
+    shop.watermark()
+    shop.run()
+    assert shop.rows("t") == [(1,), (2,), (3,)]
+    assert shop.condition("t") == "clean"
+
+
+def test_a_death_after_the_topic_of_a_dropped_table_was_deleted_changes_nothing() -> None:
+    shop = two_topics()
+    shop.sql("DROP TABLE t")
+    shop.watermark()
+    shop.run()
+    shop.insert("u", id="2")
+    shop.watermark()
+    shop.dies("apply rows")
+    shop.broker.delete("cdc_shop_t")  # the interrupted batch reads a watermark of it
+    shop.run()
+    assert shop.rows("u") == [(1,), (2,)]
+    assert shop.condition("u") == "clean"
 
 
 def test_a_topic_created_again_between_a_death_and_the_restart_stops_the_job() -> None:

@@ -1,9 +1,12 @@
 """Whether a source is still the one that was read: the same topics, with the messages that were not read yet."""
 
+import re
 from collections.abc import Mapping, Sequence
 
+from ticdc_spark.config.job import KafkaSource, SourceConfig
 from ticdc_spark.errors import SourceChanged
 from ticdc_spark.model import Offsets
+from ticdc_spark.replicate.plan.gone_topics import without_tables
 from ticdc_spark.replicate.plan.offsets import known_offsets
 from ticdc_spark.replicate.state.notes import SourceNote
 from ticdc_spark.replicate.state.progress import Plan, Progress
@@ -12,6 +15,12 @@ from ticdc_spark.spark.sources.base import Source
 WAYS_OUT = (
     "If the topic was created again, begin a new job, with another name, another state and an empty lake; if messages "
     "were removed before they were read, what they held is lost to this job, and a new one must begin too"
+)
+
+
+NOT_THERE = (
+    "If its tables are not needed any more, take it out of `topics` under [source]: they stay as they are. Otherwise "
+    "begin a new job, with another name, another state and an empty lake"
 )
 
 
@@ -36,19 +45,25 @@ def _notes(source: Source, offsets: Offsets) -> tuple[SourceNote, ...]:
     return tuple(SourceNote(what=what, value=value) for what, value in sorted(found.items()))
 
 
-def check_source(source: Source, progress: Progress) -> None:
+def check_source(source: Source, progress: Progress, config: SourceConfig) -> frozenset[str]:
     """Compare the source with what is known of it.
+
+    Returns: the topics that the progress knows and that are not read any more: ``config`` does not name them, or they
+    are gone and every table of theirs is dropped.
 
     Raises: SourceChanged naming what is not as it was; SourceFault
     """
     known = known_offsets(progress)
-    _compare(progress.source, source.notes(known))
     beginning, end_offsets = source.beginning_offsets(), source.end_offsets()
+    gone = {topic for topic, _ in known} - {topic for topic, _ in end_offsets}
+    left = {topic for topic in gone if not _is_named(config, topic)} | without_tables(progress, gone)
+    known = {place: offset for place, offset in known.items() if place[0] not in left}
+    _compare(progress.source, source.notes(known))
     for place, offset in known.items():
         where = f"topic {place[0]}, partition {place[1]}"
         if place not in end_offsets:
             if offset > 0:
-                raise SourceChanged(f"{where} is not there any more; it was read up to offset {offset}. {WAYS_OUT}")
+                raise SourceChanged(f"{where} is not there any more; it was read up to offset {offset}. {NOT_THERE}")
         elif end_offsets[place] < offset:
             raise SourceChanged(
                 f"{where} ends at offset {end_offsets[place]}, and was read up to {offset}: it was created again, or "
@@ -59,6 +74,7 @@ def check_source(source: Source, progress: Progress) -> None:
                 f"{where} begins at offset {beginning[place]}, and was read up to {offset}: the messages between were "
                 f"removed before they were read. {WAYS_OUT}"
             )
+    return frozenset(left)
 
 
 def check_plan(source: Source, plan: Plan) -> None:
@@ -89,6 +105,15 @@ def _compare(then: Sequence[SourceNote], now: Mapping[str, str]) -> None:
     for note in then:
         if note.what in now and now[note.what] != note.value:
             raise SourceChanged(f"{note.what} was {note.value} and is {now[note.what]}. {WAYS_OUT}")
+
+
+def _is_named(config: SourceConfig, topic: str) -> bool:
+    """Whether a job file names a topic."""
+    if not isinstance(config, KafkaSource):
+        return True
+    if config.topics is not None:
+        return topic in config.topics
+    return re.fullmatch(config.topic_pattern or "", topic) is not None
 
 
 __all__ = ["check_plan", "check_source", "notes_of_batch", "source_notes"]

@@ -202,7 +202,9 @@ class KafkaTopicSource:
             topics = list(self._topics)
             missing = [name for name in topics if name not in every]
             if missing:
-                raise SourceFault(f"Kafka at {self._servers} has no topic {', '.join(map(repr, missing))}")
+                names = ", ".join(map(repr, missing))
+                hint = "create it, or take it out of `topics` under [source] if its tables are dropped"
+                raise SourceFault(f"Kafka at {self._servers} has no topic {names}: {hint}")
         found = jvm.java.util.ArrayList()
         for topic in topics:
             for info in every[topic]:

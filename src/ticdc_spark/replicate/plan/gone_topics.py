@@ -1,0 +1,70 @@
+"""Topics that the job does not read any more, and what becomes of their tables. Pure."""
+
+from collections.abc import Collection
+
+import msgspec
+
+from ticdc_spark.model import TableName
+from ticdc_spark.replicate.plan.evolve import DropDatabase, action
+from ticdc_spark.replicate.plan.names import tables_before_and_after
+from ticdc_spark.replicate.plan.order import in_order
+from ticdc_spark.replicate.state.notes import CatchUp
+from ticdc_spark.replicate.state.progress import Progress
+
+
+def without_tables(progress: Progress, topics: Collection[str]) -> set[str]:
+    """Those of ``topics`` that had tables, every one of which is dropped: by what is applied, or by what waits."""
+    if not topics:
+        return set()
+    of_tables = {topic for table in progress.tables for topic in table.topics}
+    return {topic for topic in topics if topic in of_tables and not _live_tables(progress, topic)}
+
+
+def without_topics(progress: Progress, topics: Collection[str]) -> Progress:
+    """The progress without topics that are not read any more.
+
+    Their tables stay where they are: once such a topic is read again, they go on from there.
+    """
+    if not topics:
+        return progress
+    left, catching_up = set(topics), {(one.schema, one.name): one for one in progress.catching_up}
+    stay = {
+        name: tuple((one.topic, one.partition, one.watermark) for one in progress.partitions if one.topic in of)
+        for name, of in _topics_of_live(progress).items()
+        if of & left
+    }
+    known = {(table.schema, table.name) for table in progress.tables}
+    for name, needs in stay.items():
+        if name in known and progress.mode != "arrival":
+            catching_up.setdefault(name, CatchUp(schema=name[0], name=name[1], needs=needs))
+    return msgspec.structs.replace(
+        progress,
+        partitions=tuple(state for state in progress.partitions if state.topic not in left),
+        catching_up=tuple(
+            one for name, one in catching_up.items() if name in stay or not {need[0] for need in one.needs} & left
+        ),
+    )
+
+
+def _topics_of_live(progress: Progress) -> dict[TableName, set[str]]:
+    """The topics of each table that the source has, by what is applied and by what waits."""
+    topics = {(table.schema, table.name): {*table.topics} for table in progress.tables}
+    live = {(table.schema, table.name) for table in progress.tables if not table.dropped}
+    for rows in progress.pending:
+        topics.setdefault((rows.schema, rows.name), set()).add(rows.topic)
+        live.add((rows.schema, rows.name))
+    for ddl in in_order(progress.ddls):
+        act = action(ddl.change)
+        before, after = tables_before_and_after(ddl.change)
+        live -= {name for name in live if name[0] == act.name} if isinstance(act, DropDatabase) else before
+        live |= after
+        for name in after:
+            topics.setdefault(name, set()).add(ddl.topic)
+    return {name: topics.get(name, set()) for name in live}
+
+
+def _live_tables(progress: Progress, topic: str) -> bool:
+    return any(topic in topics for topics in _topics_of_live(progress).values())
+
+
+__all__ = ["without_tables", "without_topics"]
