@@ -7,11 +7,15 @@ import msgspec
 from ticdc_spark.config.secrets import redact
 from ticdc_spark.mysql import tso_time
 from ticdc_spark.replicate.plan.names import tables_of
+from ticdc_spark.replicate.state.conditions import is_without_rows
 from ticdc_spark.replicate.state.progress import Progress, TableState
 
-Condition: TypeAlias = Literal["clean", "unverified", "diverged", "quarantined", "snapshot", "dropped", "kept"]
+Condition: TypeAlias = Literal[
+    "clean", "unverified", "diverged", "quarantined", "snapshot", "skipped", "dropped", "kept"
+]
 """clean: known to equal the source. unverified: up to date, but from a start that this job did not make. diverged: a
-message or a DDL was left out. quarantined: it does not advance. snapshot: a full read of it is under way."""
+message or a DDL was left out. quarantined: it does not advance. snapshot: a full read of it is under way. skipped: it
+has no key, and ``no-key`` leaves its rows out."""
 
 
 class TableStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,6 +122,14 @@ def _gathered(table: TableState) -> str:
     return f"a full read of it is under way, at {table.load.base}: {table.gathered:,} rows{share}"
 
 
+def _diverged(table: TableState) -> tuple[Condition, str]:
+    assert table.diverged_since is not None, "it has diverged"
+    if is_without_rows(table):
+        return "skipped", redact(table.diverged_why)
+    why = f": {redact(table.diverged_why)}" if table.diverged_why else ""
+    return "diverged", f"since {table.diverged_since} ({tso_time.utc(table.diverged_since)}){why}"
+
+
 def table_status(
     table: TableState, waiting: int = 0, *, behind: str | None = None, replaced: bool = False
 ) -> TableStatus:
@@ -129,9 +141,8 @@ def table_status(
     if table.quarantined is not None:
         condition, detail, resnapshot = "quarantined", redact(table.quarantined), True
     elif table.diverged_since is not None:
-        why = f": {redact(table.diverged_why)}" if table.diverged_why else ""
-        condition, resnapshot = "diverged", True
-        detail = f"since {table.diverged_since} ({tso_time.utc(table.diverged_since)}){why}"
+        condition, detail = _diverged(table)
+        resnapshot = condition == "diverged"
     elif table.kept:
         condition, detail = "kept", _KEPT_AND_REPLACED if replaced else _KEPT
     elif table.dropped:

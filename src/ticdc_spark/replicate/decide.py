@@ -23,7 +23,7 @@ from ticdc_spark.replicate.modes.filters import at_the_filter, judge_left_out, l
 from ticdc_spark.replicate.modes.late_rows import add_late_rows
 from ticdc_spark.replicate.modes.waiting import held_by_schemas
 from ticdc_spark.replicate.modes.watermark import advance, due
-from ticdc_spark.replicate.plan.evolve import ENTERS, LEAVES, Refused, action
+from ticdc_spark.replicate.plan.evolve import ENTERS, LEAVES, Refused, action, is_of_partitions
 from ticdc_spark.replicate.plan.past import mark_missing
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.proof import check_unproven
@@ -215,7 +215,7 @@ class Decider:
             sanitised=sanitised,
             find=find,
             is_included=self._is_included,
-            is_skipped=partial(is_skipped, self.job),
+            is_skipped=lambda change: is_skipped(self.job, change) and not is_of_partitions(change),
             unread={(note.schema, note.name): note.until for note in progress.unread},
             read_upto=_read_upto(progress),
         )

@@ -3,6 +3,7 @@
 import msgspec
 
 from ticdc_spark.mysql import tso_time
+from ticdc_spark.replicate.state.conditions import is_without_rows
 from ticdc_spark.replicate.state.progress import Progress
 
 NOT_ALL_APPLIED = 3
@@ -77,7 +78,9 @@ def needs_a_look(progress: Progress) -> str:
     """One sentence if tables do not equal the source and will not by themselves; ``""`` if there is none."""
     live = [table for table in progress.tables if not table.dropped]
     quarantined = sum(table.quarantined is not None for table in live)
-    diverged = sum(table.quarantined is None and table.diverged_since is not None for table in live)
+    diverged = sum(
+        table.quarantined is None and table.diverged_since is not None and not is_without_rows(table) for table in live
+    )
     parts = [
         f"{quarantined} of {len(live)} tables stand still (quarantined)" if quarantined else "",
         f"{diverged} of {len(live)} tables have diverged" if diverged else "",

@@ -24,6 +24,8 @@ def stop_if_needed(job: Job, progress: Progress, decided: Decided, now: float) -
             f"{refused.topic}, partition {refused.partition}, offset {refused.offset}; all before it is applied.\n"
             f"  To skip exactly this one, under [job]: {skip_ddl_line(change.commit_ts, change.query)}"
         )
+        if why.rows_only:
+            message += '\n  To mark the tables of every such DDL and go on, under [job]: partition-ddl = "mark"'
         raise UnsupportedDdl(message)
     missing = decided.advanced.missing
     waited = now - progress.schema_wait_since

@@ -90,18 +90,14 @@ def plan_wave(
         if found is None:
             later[name] = why
             continue
-<<<<<<< HEAD
-        found = replace(found, table=_identified(found.table, known[name], state.commit_ts))
-        shape = sha256(found.create.encode()).hexdigest()[:16]
-=======
         if name not in identities:
             later[name] = "a DDL that names it has not been sent yet"
             continue
         if found.identity != identities[name]:
             later[name] = "another table has its name now, or it was emptied or rebuilt"
             continue
+        found = replace(found, table=_identified(found.table, known[name], state.commit_ts))
         shape = sha256(f"{found.identity} {found.create}".encode()).hexdigest()[:16]
->>>>>>> a064fe6 (A changefeed's full read checks which table it reads)
         goes_on = note.table == name and note.shape == shape
         try:
             ranges = tables.ranges(found, note.upto if goes_on else "", chunk_rows, parts - len(planned))

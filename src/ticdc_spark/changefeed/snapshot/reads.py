@@ -104,16 +104,10 @@ class TableReads:
         state = loaded[0]
         requests = requested(folder.path)
         names = dict.fromkeys((*state.unread, *(name for _, wanted in requests for name in wanted)))
-<<<<<<< HEAD
         # a watermark that was sent says that all below it was: rows with the state's own commit_ts would be late;
         # and the version above that of the last DDL may be the one of its rows
         state = replace(state, commit_ts=state.commit_ts + 2, unread=tuple(names))
-        folder.save(state, topics.used(), 0, replace(folder.reading, base=state.commit_ts, first=False))
-=======
-        # a watermark that was sent says that all below it was: rows with the state's own commit_ts would be late
-        state = replace(state, commit_ts=state.commit_ts + 1, unread=tuple(names))
         folder.save(state, topics.used(), 0, replace(folder.reading, base=state.commit_ts, tables=None, first=False))
->>>>>>> a064fe6 (A changefeed's full read checks which table it reads)
         taken(requests)
 
     def finish_round(self, folder: StateFolder, topics: Topics, stop: Event, show: Show) -> tuple[int, int]:

@@ -14,11 +14,11 @@ import msgspec
 from ticdc_spark import failpoints
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Table, TableName
-from ticdc_spark.mysql import no_key
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.apply.batch import COMMIT_TS, Batch, TimelineWork
 from ticdc_spark.replicate.apply.columns import add_hidden_columns
 from ticdc_spark.replicate.apply.ddl import alter
+from ticdc_spark.replicate.apply.keyless import leave_out_rows
 from ticdc_spark.replicate.apply.rejects import HiddenColumns, apply_readable
 from ticdc_spark.replicate.apply.rows import vanished
 from ticdc_spark.replicate.plan.evolve import Alter
@@ -56,6 +56,9 @@ def apply_arrived(work: TimelineWork, step: Rows) -> None:
         return
     inferred = bool(followed)
     state = _prepared(work, name, state, target, mark, inferred=inferred)
+    if not any(column.key for column in batch.columns(target)):
+        work.put(leave_out_rows(work, state, max(step.above + 1, min(rows.min_ts for rows in waiting))))
+        return
     if work.mark(name) < mark:
         group = _Group(step=step, mark=mark, waiting=waiting, target=target, followed=followed)
         try:
@@ -91,8 +94,6 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> None:
     keys = tuple(sorted({rows.schema_key for rows in waiting}))
     columns = batch.columns(target)
     data = tuple(column for column in columns if column.name != COMMIT_TS)
-    if not any(column.key for column in data):
-        raise no_key(f"`{name[0]}`.`{name[1]}`", "[job]")
     plan = batch.read_plan(
         {key: _version(batch, name, key, target, group.followed) for key in keys}, data, inferred=inferred
     )

@@ -30,6 +30,7 @@ from ticdc_spark.replicate.plan.evolve import (
     Nothing,
     Refused,
     Truncate,
+    is_of_partitions,
     names,
 )
 from ticdc_spark.replicate.plan.names import tables_before_and_after, tables_of
@@ -59,7 +60,7 @@ def apply_ddl(work: TimelineWork, ddl: Ddl) -> None:
     log.info("DDL at %d: %s", ts, change.query)
     match act:
         case Refused(why):
-            message = f"a DDL cannot be replayed: {why}"
+            message = f"a DDL cannot be replayed: {why}; it is at commitTs {ts}: {change.query}"
             raise DecisionNeeded(message)
         case Nothing(why):
             log.info("no effect on the lake: %s", why)
@@ -120,13 +121,21 @@ def _drop_database(work: TimelineWork, schema: str, mark: Mark, ts: int) -> None
 
 
 def is_skipped(job: Job, change: SchemaChange) -> bool:
-    """Whether ``skip-ddl`` names a DDL."""
-    return any(skip.matches(change.commit_ts, change.query) for skip in job.skip_ddl)
+    """Whether a DDL is left out, and its tables are marked: by ``skip-ddl`` or ``partition-ddl``."""
+    return bool(_left_out_by(job, change))
+
+
+def _left_out_by(job: Job, change: SchemaChange) -> str:
+    """The key of the job file that leaves a DDL out; ``""``: none does."""
+    if any(skip.matches(change.commit_ts, change.query) for skip in job.skip_ddl):
+        return "skip-ddl"
+    return "partition-ddl" if job.partition_ddl == "mark" and is_of_partitions(change) else ""
 
 
 def _skip(work: TimelineWork, ddl: Ddl) -> None:
     change = ddl.queued.change
-    log.warning("skipped by skip-ddl: %s", change.query)
+    key = _left_out_by(work.batch.job, change)
+    log.warning("%s leaves out the DDL at %d: %s", key, change.commit_ts, change.query)
     if isinstance(ddl.action, Drop | DropDatabase):
         for name in names(ddl.action, {**work.promised, **work.known}):
             _keep(work, name, ddl.mark, change.commit_ts)
@@ -141,7 +150,7 @@ def _skip(work: TimelineWork, ddl: Ddl) -> None:
             _undo(work, state, ddl)
         if not state.dropped or state.kept:
             # A table that comes later under this name lacks what the DDL would have brought along.
-            left = diverged(state, change.commit_ts, f"skip-ddl left out: {change.query}")
+            left = diverged(state, change.commit_ts, f"{key} left out: {change.query}")
             work.put(msgspec.structs.replace(left, misshapen=state.misshapen or not _keeps_columns(ddl.action)))
 
 
@@ -337,6 +346,13 @@ def _create_missing(
     failpoints.point("ddl")
 
 
+def _with_hidden_columns_of(state: TableState, act: Alter) -> Alter:
+    """No DDL names TiDB's hidden columns, so that none drops them."""
+    columns = () if state.table is None else state.table.columns
+    hidden = {column.name for column in columns} & HIDDEN_NAMES
+    return msgspec.structs.replace(act, table=with_hidden_columns(act.table, hidden))
+
+
 def alter(
     work: TimelineWork, act: Alter, mark: Mark, ts: int, pre_table: Table | None = None, *, inferred: bool = False
 ) -> None:
@@ -360,9 +376,7 @@ def alter(
             work.put(msgspec.structs.replace(state, table=act.table, applied=ts, ddl_ts=ts))
         return
     assert state is not None, "a table of the lake has a state"
-    if state.table is not None:  # no DDL names TiDB's hidden columns, so that none drops them
-        hidden = {column.name for column in state.table.columns} & HIDDEN_NAMES
-        act = msgspec.structs.replace(act, table=with_hidden_columns(act.table, hidden))
+    act = _with_hidden_columns_of(state, act)
     if work.mark(new) >= (at, mark[1] + DDL_STEPS):
         return  # It has been through this and more.
     if state.ddl_ts == at and state.ddl_step >= step and state.table == act.table:

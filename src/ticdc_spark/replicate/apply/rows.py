@@ -14,9 +14,10 @@ from ticdc_spark import failpoints
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Column, Table, TableName
-from ticdc_spark.mysql import HIDDEN_NAMES, no_key
+from ticdc_spark.mysql import HIDDEN_NAMES
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.columns import add_hidden_columns, stop_if_columns_are_gone
+from ticdc_spark.replicate.apply.keyless import leave_out_rows
 from ticdc_spark.replicate.apply.rejects import HiddenColumns, apply_readable, lacks
 from ticdc_spark.replicate.plan.timeline import ROWS_APPENDED, ROWS_MERGED, Rows
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, effective, is_block
@@ -83,6 +84,11 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
         return
     scan = msgspec.structs.replace(scan, keys=tuple(versions))
     state = _with_columns_of_rows(_prepare_table(work, name, state, versions, above), versions, above)
+    assert state.table is not None, "the table was created"
+    if not any(column.key for column in batch.columns(state.table)):
+        state = leave_out_rows(work, state, max(above + 1, min(rows.min_ts for rows in waiting)))
+        work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
+        return
     group = _Group(waiting=waiting, scan=scan, versions=versions, is_redo=redo)
     try:
         applied = _merge(work, state, group)
@@ -123,8 +129,6 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Applied:
     late = [rows for rows in waiting if rows.late]
     assert state.table is not None, "the table was created"
     columns = batch.columns(state.table)
-    if not any(column.key for column in columns):
-        raise no_key(f"`{name[0]}`.`{name[1]}`", "[job]")
     is_new = state.clean and not group.is_redo and not late and name not in batch.unread
     """Whether a key that begins with an insert has no row in the lake."""
     changes = NetChanges(

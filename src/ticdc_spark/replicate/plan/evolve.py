@@ -151,7 +151,7 @@ def _of(statement: Statement, change: SchemaChange) -> Action:
         case TruncateTable():
             return Refused(_NO_SCHEMA) if change.table is None else Truncate(change.table, change.kind != UNCERTAIN)
         case RestoreTable():
-            return Refused("rows come back without row messages")
+            return Refused("TiCDC does not send the rows that come back")
         case RenameTables() | AlterTable():
             return _at_the_filter(_alter(statement, change), change.kind)
         case Unsupported(reason):
@@ -174,8 +174,9 @@ def _alter(statement: RenameTables | AlterTable, change: SchemaChange) -> Action
     if isinstance(statement, AlterTable):
         moves = [part.what for part in statement.parts if isinstance(part, MoveRows) and not part.lossless]
         if moves:
-            rows_only = all(isinstance(part, MoveRows) for part in statement.parts)
-            return Refused(f"{moves[0]} changes rows without row messages", rows_only)
+            return Refused(
+                f"{moves[0]}: TiCDC does not send the rows that it adds or removes", is_of_partitions(change)
+            )
     renames = isinstance(statement, RenameTables) or any(isinstance(part, RenameTo) for part in statement.parts)
     if renames and change.pre_table is not None:
         old = (change.pre_table.schema, change.pre_table.name)
@@ -185,6 +186,18 @@ def _alter(statement: RenameTables | AlterTable, change: SchemaChange) -> Action
     certain = change.kind != UNCERTAIN
     replaced, computed = replaced_columns(change.query), computed_columns(change.query)
     return Alter(old, change.table, column_renames(change.query), replaced, certain, computed)
+
+
+def is_of_partitions(change: SchemaChange) -> bool:
+    """Whether a DDL adds or removes the rows of partitions, for which no row messages come, and does nothing else."""
+    try:
+        statement = parse(change.query)
+    except MessageError:
+        return False
+    parts = statement.parts if isinstance(statement, AlterTable) else ()
+    return any(isinstance(part, MoveRows) and not part.lossless for part in parts) and all(
+        isinstance(part, MoveRows) for part in parts
+    )
 
 
 def names(act: Action, tables: Mapping[TableName, object]) -> tuple[TableName, ...]:

@@ -14,6 +14,7 @@ from ticdc_spark.capture.snapshot.base import SnapshotReader, TooOld, Wanted, Wa
 from ticdc_spark.config.job import Job, SnapshotKeys
 from ticdc_spark.errors import DecisionNeeded, MessageError
 from ticdc_spark.model import Table, TableName
+from ticdc_spark.mysql import handle_key
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.rows import vanished
 from ticdc_spark.replicate.snapshot.steps import begin, bring_in, give_up
@@ -98,6 +99,10 @@ class Loader:
             found = self._schema(progress, name, base, state, work)
             if found == "gone":
                 log.warning("`%s`.`%s`: the source has no such table; nothing is read", *name)
+                over.add(name)
+                self._gone.add((name, 0 if state is None else state.ddl_ts))
+            elif found is not None and self.job.no_key == "skip" and not handle_key(found[0]):
+                log.warning("`%s`.`%s` has no key, and no-key leaves its rows out: nothing is read", *name)
                 over.add(name)
                 self._gone.add((name, 0 if state is None else state.ddl_ts))
             elif found is not None:

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from ticdc_spark.mysql import handle_key
 from ticdc_spark.replicate.state.progress import TableState
 
 
@@ -31,4 +32,9 @@ def without_first_rows(state: TableState) -> TableState:
     return msgspec.structs.replace(state, clean=False, origin=origin)
 
 
-__all__ = ["diverged", "misshapen", "with_ddl_during_read", "without_first_rows"]
+def is_without_rows(state: TableState) -> bool:
+    """Whether ``no-key = "skip"`` leaves out the rows of a table: it has no key."""
+    return state.diverged_since is not None and state.table is not None and not handle_key(state.table)
+
+
+__all__ = ["diverged", "is_without_rows", "misshapen", "with_ddl_during_read", "without_first_rows"]
