@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from tests.contract.member import Member, insert, landing, row, source
 from ticdc_spark.model import Message
 from ticdc_spark.spark.decode.control import MessageRejected, Reject, RowsRead, reject_of
@@ -40,6 +42,15 @@ class LogContract:
         member.log = member.sink.changelog("contract")
         member.sink.apply_net_changes(member.net(controls, 20, above=10, stamp=member.stamp(20), new_keys=True))
         assert member.rows() == [row(1)]
+
+    def test_the_row_with_the_lowest_commit_ts_is_found_with_its_place(self, member: Member) -> None:
+        member.create()
+        rows = [insert(member.of, ts, **source(key)) for key, ts in ((1, 30), (2, 20), (3, 25))]
+        scan = member.net(member.land(rows), 30, above=10, stamp=member.stamp(30), new_keys=True).scan
+        first = member.log.first_row(scan)
+        assert first is not None
+        assert (first.commit_ts, first.topic, first.partition, first.offset) == (20, "topic", 0, 1)
+        assert member.log.first_row(msgspec.structs.replace(scan, above=30)) is None
 
     def test_batches_and_generations(self, member: Member) -> None:
         generation = member.generation

@@ -170,7 +170,7 @@ class Steps:
             self._commit(number, decided, result, notes)
         failpoints.point("progress")
         self._first = False
-        stop_if_needed(self.job, self.progress, decided, self.clock())
+        stop_if_needed(self.job, self.progress, decided, self.clock(), self.changelog)
         left = sum(max(0, end - end_offsets.get(place, 0)) for place, end in (targets or latest_offsets).items())
         return BatchReport(
             progress=self.progress,

@@ -3,16 +3,17 @@
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.values import skip_ddl_line
 from ticdc_spark.errors import SchemaMissing, UnsupportedDdl
+from ticdc_spark.replicate.apply.first_rows import missing_schema
 from ticdc_spark.replicate.decide import Decided
-from ticdc_spark.replicate.modes.waiting import describe_missing
 from ticdc_spark.replicate.plan.evolve import Refused, action
 from ticdc_spark.replicate.state.progress import Progress
+from ticdc_spark.sinks.changelog_base import ChangeLog
 
 
-def stop_if_needed(job: Job, progress: Progress, decided: Decided, now: float) -> None:
+def stop_if_needed(job: Job, progress: Progress, decided: Decided, now: float, changelog: ChangeLog) -> None:
     """Raise what ends the job after a committed batch.
 
-    Raises: UnsupportedDdl, SchemaMissing
+    Raises: UnsupportedDdl, SchemaMissing, SinkFault
     """
     refused = decided.refused
     if refused is not None:
@@ -32,8 +33,8 @@ def stop_if_needed(job: Job, progress: Progress, decided: Decided, now: float) -
     if missing and progress.schema_wait_since and waited >= job.schema_timeout:
         first = min(missing, key=lambda rows: rows.min_ts)
         message = (
-            f"{describe_missing(first)}. No DDL or BOOTSTRAP with it came in {waited:.0f} s (schema-timeout). "
-            f"Ways out: [schema] file with its CREATE TABLE, upstream under [source], a BOOTSTRAP, or [schema] "
-            f'skip-to-known = ["{first.schema}.{first.name}"], which leaves these rows out'
+            f"{missing_schema(changelog, progress, first)}. No DDL or BOOTSTRAP with it came in {waited:.0f} s "
+            f"(schema-timeout). Ways out: [schema] file with its CREATE TABLE, upstream under [source], a BOOTSTRAP, or "
+            f'[schema] skip-to-known = ["{first.schema}.{first.name}"], which leaves these rows out'
         )
         raise SchemaMissing(message)

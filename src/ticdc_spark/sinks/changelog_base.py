@@ -23,6 +23,18 @@ class LateRows(msgspec.Struct, frozen=True, kw_only=True):
     offset: int
 
 
+class RowPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a row of the log came from."""
+
+    commit_ts: int
+    topic: str
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"topic {self.topic}, partition {self.partition}, offset {self.offset}, commitTs {self.commit_ts}"
+
+
 class ChangeLog(Protocol):
     """The change log and the dead letters of one job. Each batch of a generation is one part that is replaced whole."""
 
@@ -52,6 +64,9 @@ class ChangeLog(Protocol):
     def has_rows(self, scan: LogScan) -> bool:
         """Whether there is any row of a scan. Raises: SinkFault"""
 
+    def first_row(self, scan: LogScan) -> RowPlace | None:
+        """The row of a scan with the lowest commit_ts; ``None``: there is none. Raises: SinkFault"""
+
     def keep_rejects(self, generation: int, batch: int, stage: str, rejects: Sequence[Reject], job_time: float) -> None:
         """Keep rejects of one stage of one batch as dead letters, in place of what a former try kept.
 
@@ -70,4 +85,4 @@ class ChangeLog(Protocol):
         """Remove batches below ``before`` of a generation, and everything of older generations. Raises: SinkFault"""
 
 
-__all__ = ["ChangeLog", "LateRows"]
+__all__ = ["ChangeLog", "LateRows", "RowPlace"]

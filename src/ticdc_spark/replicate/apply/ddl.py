@@ -17,6 +17,7 @@ from ticdc_spark.mysql import HIDDEN_NAMES, with_hidden_columns
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import OLD_VALUES, stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.commits import commits_of, with_columns_before
+from ticdc_spark.replicate.apply.first_rows import there_already
 from ticdc_spark.replicate.apply.rename import is_begun, passed_by, rename, set_aside
 from ticdc_spark.replicate.plan.evolve import (
     Action,
@@ -202,11 +203,7 @@ def _create(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain: b
         work.commit(adopted, mark, mark[0], lambda stamp: work.batch.sink.stamp(name, stamp))
         failpoints.point("stamp")
     else:
-        message = (
-            f"CREATE TABLE `{name[0]}`.`{name[1]}` at {ts}: the lake has the table already, at {now[0]}; rename or "
-            "drop it, or set `adopt = true` under [job] to take it over"
-        )
-        raise DecisionNeeded(message)
+        raise DecisionNeeded(there_already(work.batch, before or new, ts))
 
 
 def _drop(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> None:

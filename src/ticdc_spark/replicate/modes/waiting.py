@@ -38,7 +38,7 @@ def held_by_schemas(
 def describe_missing(rows: PendingRows) -> str:
     """Name the table, version and place of rows that wait for a schema."""
     return (
-        f"`{rows.schema}`.`{rows.name}` waits for the schema of version {rows.schema_key}; its first rows stand in "
+        f"`{rows.schema}`.`{rows.name}` waits for the schema of version {rows.schema_key}; its first row is in "
         f"topic {rows.topic}, partition {rows.partition}, commitTs {rows.min_ts}"
     )
 

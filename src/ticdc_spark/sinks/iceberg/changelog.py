@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from ticdc_spark.config.values import WriterName
-from ticdc_spark.sinks.changelog_base import LateRows
+from ticdc_spark.sinks.changelog_base import LateRows, RowPlace
 from ticdc_spark.sinks.iceberg.catalog import NAMESPACE
 from ticdc_spark.sinks.iceberg.faults import faults, quote, task_faults
 from ticdc_spark.sinks.iceberg.files.storage import Closed, Storages
@@ -229,6 +229,12 @@ class IcebergChangeLog:
         """See ``ChangeLog``."""
         with faults("the change log cannot be read"):
             return bool(self.rows(self.spark, scan).limit(1).collect())
+
+    def first_row(self, scan: LogScan) -> RowPlace | None:
+        """See ``ChangeLog``."""
+        with faults("the change log cannot be read"):
+            found = self.rows(self.spark, scan).orderBy("commit_ts", "partition", "offset").limit(1).collect()
+        return RowPlace(**{name: found[0][name] for name in RowPlace.__struct_fields__}) if found else None
 
     def files_of(self, scan: LogScan) -> list[LogFile] | Closed:
         """The files of such rows for ``run_in_one`` and ``run_spread``, or why tasks cannot read them."""

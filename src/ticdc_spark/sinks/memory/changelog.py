@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from ticdc_spark.model import Message, TableName
-from ticdc_spark.sinks.changelog_base import LateRows
+from ticdc_spark.sinks.changelog_base import LateRows, RowPlace
 from ticdc_spark.sinks.memory.lake import Lake
 from ticdc_spark.spark.decode.control import ControlEvent, Reject, WatermarkRead
 from ticdc_spark.spark.decode.envelopes import LandingPlan
@@ -105,6 +105,13 @@ class MemoryChangeLog:
     def has_rows(self, scan: LogScan) -> bool:
         """See ``ChangeLog``."""
         return bool(self.scan(scan))
+
+    def first_row(self, scan: LogScan) -> RowPlace | None:
+        """See ``ChangeLog``."""
+        first = min(self.scan(scan), key=lambda row: (row.commit_ts, row.partition, row.offset), default=None)
+        if first is None:
+            return None
+        return RowPlace(commit_ts=first.commit_ts, topic=first.topic, partition=first.partition, offset=first.offset)
 
     def late_rows(self, generation: int, batch: int) -> list[LateRows]:
         """See ``ChangeLog``."""
