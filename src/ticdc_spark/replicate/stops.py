@@ -34,7 +34,7 @@ def stop_if_needed(job: Job, progress: Progress, decided: Decided, now: float, c
         first = min(missing, key=lambda rows: rows.min_ts)
         message = (
             f"{missing_schema(changelog, progress, first)}. No DDL or BOOTSTRAP with it came in {waited:.0f} s "
-            f"(schema-timeout). Ways out: [schema] file with its CREATE TABLE, upstream under [source], a BOOTSTRAP, or "
-            f'[schema] skip-to-known = ["{first.schema}.{first.name}"], which leaves these rows out'
+            "(schema-timeout). Ways out: [schema] file with its CREATE TABLE, upstream under [source], a BOOTSTRAP, "
+            f'or [schema] skip-to-known = ["{first.schema}.{first.name}"], which leaves these rows out'
         )
         raise SchemaMissing(message)
