@@ -66,7 +66,7 @@ class CatchUp:
         phases = self.phases[name] = {}
         with shown(name, self.found), phases_of(phases):
             summary = loop.run(job, once=True)
-        self.changes = summary.rows
+        self.changes = summary.changes
         self._read(name, open_lake(str(folder / "lake")))
         shutil.rmtree(folder)
 

@@ -71,7 +71,7 @@ def commit(server_port: int, first: int, count: int, rate: int) -> list[float]:
 def applied(job: Path) -> int:
     """Rows that the job has applied; 0 before it has begun."""
     try:
-        return job_status(load_identity(job)).rows
+        return job_status(load_identity(job)).changes
     except TicdcSparkError:
         return 0
 

@@ -137,7 +137,7 @@ class Bench:
             summary = loop.run(load_job(job_file), once=True)
         if summary.batches != len(self.bounds):
             raise SystemExit(f"the job did {summary.batches} batches, the baselines {len(self.bounds)}")
-        self.job_rows = summary.rows
+        self.job_rows = summary.changes
         self.check("job", open_lake(str(folder / "lake")))
         shutil.rmtree(folder)
 

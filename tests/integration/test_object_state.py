@@ -39,7 +39,7 @@ def test_a_job_with_its_state_in_the_store(spark: SparkSession, store: S3Server,
     loop.run(load_job(file), once=True)
     topic(tmp_path, [*FIRST, *MORE])
     summary = loop.run(load_job(file), once=True)
-    assert lake.rows() == END and summary.rows == 4, "it went on from where it was"
+    assert lake.rows() == END and summary.changes == 4, "it went on from where it was"
     status = job_status(load_identity(file))
     assert (status.state, status.resolved_ts) == ("finished", summary.progress.applied)
     assert not (tmp_path / "state").exists() and SECRET_KEY not in str(msgspec.structs.asdict(status))

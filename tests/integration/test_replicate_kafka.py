@@ -74,18 +74,18 @@ def test_topics_and_the_broker_and_the_job_itself_come_and_go(
     for part in sent[:to_wait]:
         _send(broker, part)
     with _running(job_file) as first:
-        _wait(first, job_file, lambda status: status.resolved_ts > 0 and status.rows > 0)
+        _wait(first, job_file, lambda status: status.resolved_ts > 0 and status.changes > 0)
         status = job_status(load_identity(job_file))
         assert (status.state, status.running, status.pid) == ("normal", True, first.pid)
         for part in sent[to_wait : 2 * to_wait]:
             _send(broker, part)
-        before = status.rows
-        _wait(first, job_file, lambda status: status.rows > before)
+        before = status.changes
+        _wait(first, job_file, lambda status: status.changes > before)
         broker.restart()
         for part in sent[2 * to_wait : 3 * to_wait]:
             _send(broker, part)
-        before = job_status(load_identity(job_file)).rows
-        _wait(first, job_file, lambda status: status.rows > before)
+        before = job_status(load_identity(job_file)).changes
+        _wait(first, job_file, lambda status: status.changes > before)
         first.send_signal(signal.SIGTERM)
         assert first.wait(60) == 0, _log(job_file)
     status = job_status(load_identity(job_file))
@@ -111,7 +111,7 @@ def test_topics_and_the_broker_and_the_job_itself_come_and_go(
             os.kill(jvm, signal.SIGCONT)
             _wait(third, job_file, lambda status: status.pid == third.pid and status.held_back_by.kind == "none")
             last = max(part[-1].timestamp or 0 for part in sent)
-            _wait(third, job_file, lambda status: status.resolved_ts >> 18 >= last - 1 and not status.rows_waiting)
+            _wait(third, job_file, lambda status: status.resolved_ts >> 18 >= last - 1 and not status.changes_waiting)
             third.send_signal(signal.SIGTERM)
             assert third.wait(60) == 0, _log(job_file)
     finally:

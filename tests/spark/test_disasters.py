@@ -111,3 +111,18 @@ def test_a_job_whose_table_is_rolled_back_again_and_again(
     died = run_with_deaths(job_file, once_at(POINTS), monkeypatch, lambda: lake.rollback(("s", "t"), 1))
     assert set(died) >= STEPS | {"merge"}, died
     assert tables(spark, folder)["t"] == [{"id": at, "v": 11 if at == 1 else at} for at in (1, 3, 4, 5, 6, 7)]
+
+
+def test_a_warehouse_that_was_moved_stops_the_job_with_one_sentence(folder: Path) -> None:
+    job_file = write_job(folder, topic(folder, FIRST))
+    replicate(job_file)
+    (folder / "lake").rename(folder / "moved")
+    job_file.write_text(job_file.read_text().replace('warehouse = "lake"', 'warehouse = "moved"'))
+    with pytest.raises(
+        DecisionNeeded, match=r"^the catalog names \S+/lake/\S+, which is not there: .* moved"
+    ) as stopped:
+        replicate(job_file)
+    assert "\n" not in str(stopped.value) and "Exception" not in str(stopped.value)
+    (folder / "moved").rename(folder / "lake")
+    job_file.write_text(job_file.read_text().replace('warehouse = "moved"', 'warehouse = "lake"'))
+    replicate(job_file)

@@ -79,7 +79,7 @@ def test_a_ddl_that_cannot_be_replayed_waits_for_the_operator(folder: Path) -> N
     conditions = {table["name"]: table["condition"] for table in status["tables"]}  # type: ignore[attr-defined]
     assert [conditions.pop(name) for name in ("shop.orders", "shop.old_orders")] == ["diverged", "diverged"]
     assert set(conditions.values()) == {"clean"}
-    assert (status["state"], status["resolved_ts"], status["rows_waiting"]) == ("warning", TS, 0)
+    assert (status["state"], status["resolved_ts"], status["changes_waiting"]) == ("warning", TS, 0)
     assert status["held_back_by"]["kind"] == "none"  # type: ignore[index]
     shown = _run("status", str(job))
     assert "diverged: since" in shown.output and "it finished, but 2 of" in shown.output

@@ -35,7 +35,7 @@ class Running:
             self.error = error
 
     def _count(self, report: loop.BatchReport) -> None:
-        self.rows += report.rows
+        self.rows += report.changes
 
     @property
     def status(self) -> Status:

@@ -174,13 +174,14 @@ def test_what_the_work_raises_is_raised() -> None:
 
 
 def test_a_report_is_one_line() -> None:
-    report = BatchReport(progress=PROGRESS, messages=10, left=5, rows=2000, seconds=2.0)
+    report = BatchReport(progress=PROGRESS, messages=10, left=5, changes=2000, seconds=2.0)
     assert line(report, seconds(TSO) + 90) == (
-        f"batch 3: 10 messages, 2,000 rows applied, 1,000 rows/s, resolved ts {TSO} ({utc(TSO)}), lag 1 min 30 s, "
-        "20 tables, 9 rows waiting, 5 messages to read, held back by no schema of shop.new, version 7"
+        f"batch 3: 10 messages, 2,000 changes applied, 1,000 changes/s, resolved ts {TSO} ({utc(TSO)}), lag 1 min 30 s,"
+        " 20 tables, 9 changes waiting, 5 messages to read, about 1.0 s left, "
+        "held back by no schema of shop.new, version 7"
     )
     empty = line(BatchReport(progress=Progress(job="shop")), 0.0)
-    assert empty == "batch 0: 0 messages, 0 rows applied, resolved ts 0 (-), 0 tables"
+    assert empty == "idle: no new messages, resolved ts 0 (-), 0 tables"
 
 
 def test_idle_looks_are_logged_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,16 +192,20 @@ def test_idle_looks_are_logged_now_and_then(monkeypatch: pytest.MonkeyPatch) -> 
     show: Callable[[BatchReport], None] = LogLines()
     for messages in (0, 0, 0, 1, 1, 0):
         show(BatchReport(progress=PROGRESS, messages=messages))
-    assert [text.split(":")[1].split(",")[0].strip() for text in reported] == ["0 messages", "1 message", "1 message"]
+    assert [text.split(":")[1].split(",")[0].strip() for text in reported] == [
+        "no new messages",
+        "1 message",
+        "1 message",
+    ]
 
 
-def test_the_live_view_shows_rows_time_lag_and_tables() -> None:
+def test_the_live_view_shows_changes_time_lag_and_tables() -> None:
     view = View("shop")
     console = Console(width=120, record=True, force_terminal=False)
     with console.capture() as starting:
         console.print(view)
     assert "shop: starting" in starting.get()
-    view(BatchReport(progress=PROGRESS, messages=10, left=0, rows=2000, seconds=2.0))
+    view(BatchReport(progress=PROGRESS, messages=10, left=0, changes=2000, seconds=2.0))
     with console.capture() as captured:
         console.print(view)
     text = captured.get()
@@ -210,7 +215,7 @@ def test_the_live_view_shows_rows_time_lag_and_tables() -> None:
         str(TSO),
         utc(TSO),
         "lag",
-        "9 rows",
+        "9 changes",
         "shop.t19[b]",
         "8 more tables",
     ):
@@ -219,8 +224,8 @@ def test_the_live_view_shows_rows_time_lag_and_tables() -> None:
 
 
 def test_the_last_line_sums_up_the_run() -> None:
-    summary = Summary(progress=PROGRESS, batches=1, rows=7, ddls=1, seconds=61)
-    done = f"7 rows and 1 DDL applied in 1 batch, 1 min 1 s; 20 tables at resolved ts {TSO} ({utc(TSO)})"
+    summary = Summary(progress=PROGRESS, batches=1, changes=7, ddls=1, seconds=61)
+    done = f"7 changes and 1 DDL applied in 1 batch, 1 min 1 s; 20 tables at resolved ts {TSO} ({utc(TSO)})"
     assert last_line(summary) == f"stopped: {done}"
     finished = msgspec.structs.replace(summary, finished=True)
     assert last_line(finished) == f"finished: {done}; not all is applied: {PROGRESS.hold.what}"

@@ -9,9 +9,11 @@ import pytest
 
 from ticdc_spark.config.job import FilesSource, KafkaSource
 from ticdc_spark.errors import LeaseHeld, SourceFault
+from ticdc_spark.replicate.report import BatchReport
 from ticdc_spark.replicate.run.heart import Heart
 from ticdc_spark.replicate.run.outage import silent
-from ticdc_spark.replicate.state.progress import Status
+from ticdc_spark.replicate.run.pace import Pace
+from ticdc_spark.replicate.state.progress import Progress, Status
 from ticdc_spark.replicate.state.store import Store
 
 
@@ -102,7 +104,7 @@ def test_a_source_is_silent_if_none_of_its_brokers_accepts_a_connection(tmp_path
         free = dead.getsockname()[1]
     with socket.create_server(("127.0.0.1", 0)) as there:
         assert silent(kafka(free, there.getsockname()[1])) == ""
-    assert f"no broker of Kafka at 127.0.0.1:{free} accepts a connection" in silent(kafka(free))
+    assert f"cannot reach Kafka at 127.0.0.1:{free}: 127.0.0.1:{free}: Connection refused" in silent(kafka(free))
     assert "Connection refused" in silent(kafka(free))
     assert "127.0.0.1:99999" in silent(kafka(99999))
     assert silent(FilesSource(path=tmp_path)) == ""
@@ -117,3 +119,31 @@ def test_a_wait_is_written_at_once(tmp_path: Path) -> None:
         assert status(tmp_path).phase == "source", "a phase of a moment is not"
         heart.beat("waiting", 7)
         assert status(tmp_path).phase == "waiting"
+
+
+def test_how_far_the_source_is_read_is_stored_with_the_next_beat(tmp_path: Path) -> None:
+    progress = Progress(job="shop")
+    with Heart(Store(tmp_path)) as heart:
+        heart.start()
+        heart.note(BatchReport(progress=progress, left=0, looked_at=50.0), None)
+        heart.note(BatchReport(progress=progress, messages=10, left=7, looked_at=60.0), 5.0)
+        heart.beat("waiting", 7)
+        found = status(tmp_path)
+        assert (found.read_at, found.left, found.rate) == (50.0, 7, 5.0), "at 60 something was left to read"
+        heart.note(BatchReport(progress=progress, messages=7, left=0, looked_at=70.0), 5.0)
+        heart.end("stopped")
+    found = status(tmp_path)
+    assert (found.read_at, found.left) == (70.0, 0)
+    with Heart(Store(tmp_path)) as heart:
+        heart.start()
+    assert status(tmp_path).read_at == 70.0, "a restart forgets nothing of it"
+
+
+def test_the_pace_is_that_of_the_last_batches() -> None:
+    pace = Pace()
+    assert pace.rate is None
+    pace.add(0, 60.0)
+    assert pace.rate is None, "a look that found nothing is no batch"
+    for messages, seconds in ((1, 99.0), (100, 1.0), (100, 1.0), (200, 1.0), (300, 1.0), (300, 1.0)):
+        pace.add(messages, seconds)
+    assert pace.rate == 200.0

@@ -134,6 +134,7 @@ def test_an_old_word_is_read_with_a_warning_that_names_the_new_one(
         ("ddl-timezone", '"Mars/Base"', "'Mars/Base'", "IANA"),
         ("source-timezone", '"../passwd"', "'../passwd'", "IANA"),
         ("skip-messages", '["shop/0"]', "['shop/0']", "<topic>/<partition>/<offset>"),
+        ("skip-messages", '["shop:0:12"]', "['shop:0:12']", "<topic>/<partition>/<offset>"),
         ("skip-messages", '["shop/0/-1"]', "shop/0/-1", "<topic>/<partition>/<offset>"),
         ("skip-ddl", '["ALTER"]', "['ALTER']", "<commitTs>:<start of the SQL>"),
         ("skip-ddl", '["9223372036854775808:*"]', "92233", "<commitTs>"),

@@ -63,13 +63,13 @@ SENT = messages(
 def test_rows_of_one_group_are_counted_as_the_watermark_passes_them(tmp_path: Path) -> None:
     lake, store = Lake(), Kept()
     job = steps(tmp_path, ListSource(SENT[:5]), lake, store)
-    assert job.batch(None, lambda *_: None).rows == 2
-    assert counts(job.progress) == (2, "1 row waiting")
+    assert job.batch(None, lambda *_: None).changes == 2
+    assert counts(job.progress) == (2, "1 change waiting")
     job = steps(tmp_path, ListSource(SENT[:8]), lake, store)
-    assert job.batch(None, lambda *_: None).rows == 2
-    assert counts(job.progress) == (4, "1 row waiting")
+    assert job.batch(None, lambda *_: None).changes == 2
+    assert counts(job.progress) == (4, "1 change waiting")
     job = steps(tmp_path, ListSource(SENT), lake, store)
-    assert job.batch(None, lambda *_: None).rows == 2
+    assert job.batch(None, lambda *_: None).changes == 2
     assert counts(job.progress) == (6, "")
     assert [table.rows for table in job.progress.tables] == [6]
 
@@ -91,7 +91,7 @@ def test_a_batch_that_was_interrupted_counts_at_most(
     monkeypatch.undo()
     job = steps(tmp_path, ListSource(SENT[:5]), lake, store)
     job.batch(None, lambda *_: None)
-    assert counts(job.progress) == (0, "at most 3 rows waiting")
+    assert counts(job.progress) == (0, "at most 3 changes waiting")
     job = steps(tmp_path, ListSource(SENT), lake, store)
     job.batch(None, lambda *_: None)
     (table,) = lake.tables.values()

@@ -3,7 +3,7 @@
 import pytest
 from pyspark.errors import PySparkException
 
-from ticdc_spark.errors import SinkFault, SourceFault, TicdcSparkError
+from ticdc_spark.errors import DecisionNeeded, SinkFault, SourceFault, TicdcSparkError
 from ticdc_spark.sinks.base import UnreadableRows
 from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.spark.decode.rows import UNREADABLE
@@ -48,3 +48,19 @@ def test_a_client_of_a_store_that_is_missing_is_named(missing: str, bundle: str)
     with pytest.raises(SinkFault) as other, faults("the catalog"):
         raise PySparkException("NoClassDefFoundError: org/apache/x")
     assert "bundle" not in str(other.value)
+
+
+@pytest.mark.parametrize(
+    ("what", "file"),
+    [
+        ("Failed to open input stream for file", "/srv/lake/shop/t/metadata/00001-a.metadata.json"),
+        ("Location does not exist", "s3://bucket/lake/shop/t/metadata/00001-a.metadata.json"),
+    ],
+)
+def test_a_warehouse_that_was_moved_needs_a_decision(what: str, file: str) -> None:
+    text = f"org.apache.iceberg.exceptions.NotFoundException: {what}: {file}: File {file} does not exist\n\tat x"
+    with pytest.raises(DecisionNeeded) as raised, faults("the change log cannot be created"):
+        raise PySparkException(text)
+    assert str(raised.value).startswith(f"the catalog names {file}, which is not there: the warehouse was moved")
+    with pytest.raises(SinkFault), faults("rows cannot be read"):
+        raise PySparkException(text.replace(".metadata.json", ".parquet"))

@@ -61,7 +61,7 @@ def last_line(summary: Summary) -> str:
     at = "the newest commitTs" if progress.mode == "arrival" else "resolved ts"
     tables = noun(sum(not table.dropped for table in progress.tables), "table")
     return (
-        f"{ended}: {noun(summary.rows, 'row')} and {noun(summary.ddls, 'DDL')} applied in "
+        f"{ended}: {noun(summary.changes, 'change')} and {noun(summary.ddls, 'DDL')} applied in "
         f"{noun(summary.batches, 'batch', 'batches')}, {duration(summary.seconds)}; "
         f"{tables} at {at} {progress.applied} ({tso_time.utc(progress.applied)}){held}"
     )

@@ -16,7 +16,7 @@ from ticdc_spark.cli.options.tables import table_rules
 from ticdc_spark.cli.output.text import count, duration, noun
 from ticdc_spark.config.load import load_identity
 from ticdc_spark.config.table_filter import table_filter
-from ticdc_spark.operate.status import JobStatus, job_status
+from ticdc_spark.operate.status import JobStatus, check_code, job_status
 from ticdc_spark.operate.table_status import TableStatus
 
 _COLOURS = {"normal": "green", "finished": "green", "warning": "yellow", "pending": "yellow", "failed": "red"}
@@ -36,20 +36,27 @@ _WATCH_SECONDS = 2.0
     "--table", "tables", multiple=True, callback=table_rules, metavar="RULE", help="shop.*, !shop.tmp; repeatable."
 )
 @click.option("--watch", is_flag=True, help=f"Print it every {_WATCH_SECONDS:.0f} s, until Ctrl-C.")
-def command(job_file: Path, as_json: bool, tables: tuple[str, ...], watch: bool) -> None:
-    """Tell how a job stands, also while it does not run.
+@click.option("--check", is_flag=True, help="Exit by the state: 0 well, 3 look at it, 1, 2 or 4 failed.")
+def command(job_file: Path, as_json: bool, tables: tuple[str, ...], watch: bool, check: bool) -> None:
+    """Show the state of a job, running or not.
 
     Reads only the job file and what the job has written; starts no Spark and needs no secret, but for a state in an
-    object store. Exits 0 whatever the state is. Of more than 20 tables those are shown that are quarantined or
-    diverged; --table shows others.
+    object store. Exits 0 whatever the state is, but with --check: 0 if the job runs well, finished, or was stopped on
+    request; 3 for a warning, or if it has never run; 1 if it failed, 2 or 4 if it failed with that exit code. Of more
+    than 20 tables those are shown that are quarantined or diverged; --table shows others.
     """
+    if check and watch:
+        raise click.UsageError("--check and --watch exclude each other")
     identity = load_identity(job_file)
     console = Console(highlight=False, soft_wrap=True, emoji=False, markup=False)
     if not console.is_terminal:
         console.width = 1000  # where nobody looks at it, no line is broken
     try:
         while True:
-            _show(console, identity.file.name, _of_tables(job_status(identity), tables), as_json, watch, bool(tables))
+            status = job_status(identity)
+            _show(console, identity.file.name, _of_tables(status, tables), as_json, watch, bool(tables))
+            if check:
+                click.get_current_context().exit(check_code(status))
             if not watch:
                 return
             time.sleep(_WATCH_SECONDS)
@@ -116,12 +123,13 @@ def _facts(status: JobStatus) -> list[tuple[str, str, str]]:
 
     add("job", status.job)
     add("state", status.state, style=colour)
-    add("reason", status.reason)
+    error = status.last_error
+    told = error is not None and error.message.splitlines()[:1] == [status.reason]
+    add("reason", error.message if error is not None and told else status.reason)
     add("next", status.next)
     if status.heartbeat_age is not None:
         what = "running" if status.running else "not running"
         add("process", f"{what}, pid {status.pid}, last heartbeat {duration(status.heartbeat_age)} ago")
-    add("phase", status.phase)
     if status.mode == "arrival":
         add("mode", "arrival: no watermarks, tables follow the messages", style="yellow")
     name = "newest commitTs" if status.mode == "arrival" else "resolved ts"
@@ -129,21 +137,35 @@ def _facts(status: JobStatus) -> list[tuple[str, str, str]]:
     if status.lag is not None:
         split = f" (upstream {duration(status.upstream_lag)}, this job {duration(status.own_lag)})"
         add("lag", duration(status.lag) + (split if status.upstream_lag is not None else ""))
+    add("to read", _to_read(status))
+    if status.last_commit_at is not None:
+        at = f"{datetime.fromtimestamp(status.last_commit_at, UTC):%Y-%m-%d %H:%M:%SZ}"
+        add("last commit", f"{duration(status.last_commit_age)} ago ({at}), batch {status.batch}")
     held = status.held_back_by
     since = f" (for {duration(held.seconds)})" if held.seconds is not None else ""
-    add("held back by", "nothing" if held.kind == "none" else f"{held.kind}: {held.what}{since}")
+    what = "see the reason" if held.what == status.reason else held.what
+    add("held back by", "nothing" if held.kind == "none" else f"{held.kind}: {what}{since}")
     add("slowest partition", status.slowest_partition or "")
-    at_most = "at most " if status.rows_waiting_at_most else ""
-    add("rows", f"{count(status.rows)} applied, {at_most}{count(status.rows_waiting)} waiting")
+    at_most = "at most " if status.changes_waiting_at_most else ""
+    add("changes", f"{count(status.changes)} applied, {at_most}{count(status.changes_waiting)} waiting")
     add("DDLs", f"{count(status.ddls)} applied, {count(len(status.ddls_waiting))} waiting")
     for ddl in status.ddls_waiting:
         add("", ddl)
     add("left out", _left_out(status))
-    error = status.last_error
     if error is not None:
         at = f" at {datetime.fromtimestamp(error.at, UTC):%Y-%m-%d %H:%M:%SZ}" if error.at else ""
-        add("last error", f"{error.code}{at}: {error.message}", style="red")
+        add("last error", f"{error.code}{at}" + ("" if told else f": {error.message}"), style="red")
     return facts
+
+
+def _to_read(status: JobStatus) -> str:
+    """What is left to read, how fast it is read, and how long that takes."""
+    if not status.messages_to_read:
+        return ""
+    rate = status.messages_per_second
+    pace = "" if rate is None else f", {count(round(rate))} messages/s"
+    left = "" if status.seconds_left is None else f", about {duration(status.seconds_left)} left"
+    return f"{noun(status.messages_to_read, 'message')}{pace}{left}"
 
 
 def _left_out(status: JobStatus) -> str:
@@ -161,9 +183,9 @@ def _grid(tables: tuple[TableStatus, ...]) -> Table:
     grid = Table(box=None, padding=(0, 2, 0, 0))
     for title in ("table", "applied", "condition"):
         grid.add_column(title)
-    for title in ("rows", "waiting"):
+    for title in ("changes", "waiting"):
         grid.add_column(title, justify="right")
     for table in tables:
         cells = Text(table.name), table.applied_time, table.condition
-        grid.add_row(*cells, count(table.rows), count(table.rows_waiting))
+        grid.add_row(*cells, count(table.changes), count(table.changes_waiting))
     return grid

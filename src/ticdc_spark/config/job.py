@@ -168,6 +168,8 @@ class JobKeys(Section, frozen=True, kw_only=True):
     log_retention: Keep = Retention(seconds=7 * 86400.0)
     on_reject: OnReject = "stop"
     max_rejects: Positive = 1000
+    max_lag: Duration | None = None
+    """How old the resolved ts may be before ``status`` shows a warning; ``None``: as old as it likes."""
     late_rows: Literal["fail", "apply-if-newest"] = "fail"
     source_timezone: Zone | None = None
     ddl_timezone: Zone | None = None
@@ -220,3 +222,5 @@ class Identity(msgspec.Struct, frozen=True):
     warehouse: str | None = None
     """``None`` when it needs a secret that is not there."""
     catalog: str = "lake"
+    max_lag: float | None = None
+    """See ``JobKeys``."""

@@ -73,15 +73,16 @@ def load_identity(path: Path | str) -> Identity:
     raw = job_file.read_toml(file)
     mistakes = Mistakes(file)
     section = _table(raw, "job", mistakes)
-    needed = {key: value for key, value in section.items() if key.partition(".")[0] in ("name", "state")}
+    needed = {key: value for key, value in section.items() if key.partition(".")[0] in ("name", "state", "max-lag")}
     keys = _job_keys(needed, mistakes)
     mistakes.stop_if_any()
     of_sink = Mistakes(file)
     sink = _sink(_table(raw, "sink", of_sink), of_sink)
     if isinstance(keys["state"], StateUri) and not keys["state"].options:
         of_sink.stop_if_any()  # the store of the state is reached as the lake is
-    target = (sink.warehouse, sink.catalog) if sink else (None, "lake")
-    return Identity(file, keys["name"], _as_the_lake(keys["state"], sink), *target)
+    warehouse, catalog = (sink.warehouse, sink.catalog) if sink else (None, "lake")
+    state = _as_the_lake(keys["state"], sink)
+    return Identity(file, keys["name"], state, warehouse, catalog, keys.get("max_lag"))
 
 
 def _table(raw: Mapping[str, Any], name: str, mistakes: Mistakes) -> Mapping[str, Any]:

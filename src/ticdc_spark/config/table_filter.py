@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from ticdc_spark.config.matcher import Matcher
 from ticdc_spark.config.rules import parse_rules
+from ticdc_spark.config.toml import NotAllowed
 from ticdc_spark.errors import UsageError
 
 
@@ -26,7 +27,7 @@ def table_filter(rules: Sequence[str]) -> Callable[[str, str], bool]:
     try:
         matcher = Matcher(parse_rules(rules, hyphens=True), case_sensitive=False)
     except UsageError as error:
-        raise ValueError(f'TiCDC filter rules, such as "shop.*" and "!shop.tmp_*" ({error})') from error
+        raise NotAllowed(f'TiCDC filter rules, such as "shop.*" and "!shop.tmp_*" ({error})') from error
     return matcher.matches if rules else _every
 
 

@@ -20,6 +20,10 @@ from ticdc_spark.errors import UsageError
 Raw: TypeAlias = Mapping[str, object]
 
 
+class NotAllowed(ValueError):
+    """A value that is not allowed; the text says what is, where it says more than ``Reads.allowed``."""
+
+
 class Section(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     """Base of everything read from a job file; its ``repr`` shows no secret."""
 
@@ -34,7 +38,7 @@ class Reads(msgspec.Struct, frozen=True):
     """Annotation of a field: how its value is read, and in words what is allowed."""
 
     read: Callable[[Any], object]
-    """Raises ValueError for what is not allowed; an empty text means that ``allowed`` is enough."""
+    """Raises ValueError for what is not allowed; only the text of ``NotAllowed`` is shown."""
     allowed: str
     secret: bool = False
     """The value may hold a secret: what comes from the environment is one."""
@@ -213,7 +217,8 @@ def read_section(
         except ReferenceFault as fault:
             mistakes.add(where, str(fault))
         except ValueError as error:
-            allowed = str(error) or (reads.allowed if reads else _allowed(hints[field.name]))
+            told = str(error) if isinstance(error, NotAllowed) else ""
+            allowed = told or (reads.allowed if reads else _allowed(hints[field.name]))
             shown = redact(repr(resolved) if from_elsewhere else repr(value))
             mistakes.add(where, f"found {shown}; allowed: {allowed}")
     return read

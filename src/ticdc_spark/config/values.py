@@ -12,7 +12,7 @@ import msgspec
 from ticdc_spark.config import toml as job_file
 from ticdc_spark.config.state import SCHEMES, StateUri, state_uri
 from ticdc_spark.config.table_filter import read_patterns
-from ticdc_spark.config.toml import Reads
+from ticdc_spark.config.toml import NotAllowed, Reads
 from ticdc_spark.protocols import ALIASES, PROTOCOLS, canonical
 
 log = logging.getLogger(__name__)
@@ -121,7 +121,7 @@ def _pattern(value: object) -> str:
     try:
         re.compile(_text(value))
     except re.error as error:
-        raise ValueError(f"a regular expression ({error})") from None
+        raise NotAllowed(f"a regular expression ({error})") from None
     return _text(value)
 
 
@@ -136,7 +136,7 @@ def _protocol(value: object) -> str:
     if isinstance(value, str) and canonical(value) in PROTOCOLS:
         return canonical(value)
     near = job_file.nearest(value, (*PROTOCOLS, *ALIASES)) if isinstance(value, str) else ""
-    raise ValueError(", ".join(f'"{name}"' for name in sorted(PROTOCOLS)) + near)
+    raise NotAllowed(", ".join(f'"{name}"' for name in sorted(PROTOCOLS)) + near)
 
 
 def _registry(value: object) -> str:
@@ -171,7 +171,7 @@ def _places(value: object) -> tuple[MessagePlace, ...]:
         raise ValueError
     found = []
     for item in value:
-        topic, partition, offset = ("", *item.rsplit("/", 2))[-3:] if isinstance(item, str) else ("", "", "")
+        topic, partition, offset = ("", "", *item.rsplit("/", 2))[-3:] if isinstance(item, str) else ("", "", "")
         if not (topic and re.fullmatch(r"[0-9]{1,9}", partition) and re.fullmatch(r"[0-9]{1,18}", offset)):
             raise ValueError
         found.append(MessagePlace(topic, int(partition), int(offset)))

@@ -5,11 +5,14 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from ticdc_spark.config.durations import duration
 from ticdc_spark.config.load import Identity
 from ticdc_spark.config.secrets import redact
 from ticdc_spark.config.values import ModeName
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.mysql import tso_time
+from ticdc_spark.operate.held_back import HeldBack, first_line, held_back
+from ticdc_spark.operate.lag import lag_of, seconds_left, slowest_partition, too_late
 from ticdc_spark.operate.table_status import TableStatus, tables_status
 from ticdc_spark.replicate.report import held, needs_a_look, reading
 from ticdc_spark.replicate.state.lease_store import LeaseRecord, lease_store
@@ -34,15 +37,6 @@ class PartitionStatus(msgspec.Struct, frozen=True, kw_only=True):
     watermark_ts_text: str
     watermark_time: str
     idle: bool
-
-
-class HeldBack(msgspec.Struct, frozen=True, kw_only=True):
-    """What keeps the resolved ts from rising, or, ``reject`` and ``snapshot``, single tables; ``kind`` none: nothing
-    does."""
-
-    kind: Literal["partition", "schema", "ddl", "reject", "snapshot", "none"]
-    what: str
-    seconds: float | None = None
 
 
 class LastError(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,15 +71,25 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
     resolved_time: str = "-"
     lag: float | None = None
     upstream_lag: float | None = None
-    """Now less the lowest watermark received: TiCDC's and Kafka's part of the lag."""
+    """The part of TiCDC and Kafka in the lag; see ``operate.lag``."""
     own_lag: float | None = None
-    """The lowest watermark received less the resolved ts: this job's part of the lag."""
+    """The part of this job in the lag."""
+    messages_to_read: int | None = None
+    """After the last batch."""
+    messages_per_second: float | None = None
+    """Over the last batches."""
+    seconds_left: float | None = None
+    """Until what is left is read, at that rate."""
+    last_commit_at: float | None = None
+    """Seconds since the epoch."""
+    last_commit_age: float | None = None
     held_back_by: HeldBack
     slowest_partition: str | None = None
-    rows: int = 0
-    rows_waiting: int = 0
-    rows_waiting_at_most: bool = False
-    """Some of them may be applied: the sink did not count rows, or a batch was interrupted."""
+    changes: int = 0
+    """Row changes that were applied."""
+    changes_waiting: int = 0
+    changes_waiting_at_most: bool = False
+    """Some of them may be applied: the sink did not count them, or a batch was interrupted."""
     ddls: int = 0
     ddls_waiting: tuple[str, ...] = ()
     rejected: int = 0
@@ -113,15 +117,11 @@ def describe(
     state, reason, todo, running = _state(identity, beat, lease, now)
     if state in ("normal", "finished"):
         state, reason, todo = _troubled(identity, progress, state, reason)
-    slowest = min(progress.partitions, key=lambda one: one.watermark, default=None)
-    received = slowest.watermark if slowest else 0
-    hold, still = progress.hold, held(progress)
-    held_back = HeldBack(
-        kind=hold.kind, what=redact(hold.what), seconds=max(0.0, now - hold.since) if hold.since else None
-    )
-    if hold.kind == "none" and still:
-        kind: Literal["snapshot", "reject"] = "snapshot" if still == reading(progress) else "reject"
-        held_back = HeldBack(kind=kind, what=redact(still))
+    lag = lag_of(progress, beat, now)
+    if running and state in ("normal", "warning") and (late := too_late(identity.max_lag, progress, beat, now)):
+        reason = f"{reason}; {late}" if state == "warning" else late
+        state, todo = "warning", todo or _LATE
+    slowest = slowest_partition(progress)
     return JobStatus(
         job=identity.name,
         state=state,
@@ -136,14 +136,19 @@ def describe(
         resolved_ts=progress.applied,
         resolved_ts_text=str(progress.applied),
         resolved_time=tso_time.utc(progress.applied),
-        lag=tso_time.lag(progress.applied, now),
-        upstream_lag=tso_time.lag(received, now),
-        own_lag=tso_time.lag(progress.applied, tso_time.seconds(received)) if received else None,
-        held_back_by=held_back,
+        lag=lag.whole,
+        upstream_lag=lag.upstream,
+        own_lag=lag.own,
+        messages_to_read=beat.left if beat else None,
+        messages_per_second=beat.rate if beat else None,
+        seconds_left=seconds_left(beat),
+        last_commit_at=progress.committed_at or None,
+        last_commit_age=max(0.0, now - progress.committed_at) if progress.committed_at else None,
+        held_back_by=held_back(progress, beat if state == "failed" else None, now),
         slowest_partition=f"{slowest.topic}-{slowest.partition}" if slowest else None,
-        rows=progress.rows,
-        rows_waiting=sum(one.waiting for one in progress.pending),
-        rows_waiting_at_most=any(one.uncounted for one in progress.pending),
+        changes=progress.rows,
+        changes_waiting=sum(one.waiting for one in progress.pending),
+        changes_waiting_at_most=any(one.uncounted for one in progress.pending),
         ddls=progress.ddls_applied,
         ddls_waiting=tuple(f"{one.change.commit_ts}: {redact(one.change.query)}" for one in progress.ddls),
         rejected=progress.rejected,
@@ -188,27 +193,32 @@ def _state(
 ) -> tuple[State, str, str, bool]:
     again = f"ticdc-spark replicate {identity.file.name}"
     if beat is None:
-        return "pending", "it has not run yet", f"start it: {again}", False
+        return "pending", "it has not run yet", f"run: {again}", False
     age = now - beat.at
     if beat.state in ("failed", "stopped", "finished"):
         if beat.state == "failed":
-            first = redact(beat.error or "it ended with an error").splitlines()[0]
             decide = beat.exit_code == 4
-            todo = (
-                "decide; the error names the ways out. Then start it again"
-                if decide
-                else "mend what the error names, then"
-            )
-            return "failed", first, f"{todo}: {again}", False
-        outcome = "it was stopped on request" if beat.state == "stopped" else "it did all that it was to do"
-        return beat.state, outcome, "", False
+            todo = "decide: the reason names the ways out" if decide else "correct what the reason names"
+            return "failed", first_line(beat), f"{todo}; then run: {again}", False
+        reached = "it reached the end that --once or --until-ts set"
+        return beat.state, "it was stopped on request" if beat.state == "stopped" else reached, "", False
     if not _lives(beat, lease, age):
         reason = f"its process, pid {beat.pid}, is gone without a reason; last heartbeat {age:.0f} s ago"
-        return "failed", reason, f"look at its log (memory?), then start it again, nothing is lost: {again}", False
+        return "failed", reason, f"look at its log (memory?); nothing is lost; then run: {again}", False
     if age > _SILENT:
         reason = f"its process, pid {beat.pid}, runs but has been silent for {age:.0f} s"
         return "warning", reason, f"look at its log; a stack dump of its JVM: jstack (phase {beat.phase!r})", True
-    return beat.state, redact(beat.error or _PHASES.get(beat.phase, beat.phase)), "", True
+    return beat.state, redact(beat.error or _doing(beat)), "", True
+
+
+def _doing(beat: Status) -> str:
+    """What a job does now, in words."""
+    doing = _PHASES.get(beat.phase, beat.phase)
+    if not beat.left:
+        return doing
+    left = seconds_left(beat)
+    time_left = "" if left is None else f", about {duration(left)} left"
+    return f"catching up, {beat.left:,} messages to read{time_left}: {doing}"
 
 
 def _troubled(identity: Identity, progress: Progress, state: State, reason: str) -> tuple[State, str, str]:
@@ -219,7 +229,7 @@ def _troubled(identity: Identity, progress: Progress, state: State, reason: str)
         if still == reading(progress) and not todo:
             todo = "see that the changefeed runs: the read is over once newer messages are applied. Then: "
             todo += f"ticdc-spark replicate {identity.file.name}"
-        return "warning", f"it finished, but not all is applied: {redact(still)}", todo
+        return "warning", "it finished, but not all is applied", todo
     if look:
         done = "it finished, but " if state == "finished" else ""
         return "warning", f"{done}{look}", todo
@@ -231,8 +241,8 @@ def _ways_out(file: str, progress: Progress) -> str:
     stand = any(table.quarantined is not None and not table.dropped for table in progress.tables)
     parts = [
         f"look at what was left out: ticdc-spark dead-letters {file}" if progress.rejected else "",
-        f"once what holds tables is mended: ticdc-spark resume {file} …" if stand else "",
-        f"or read tables anew: ticdc-spark resnapshot {file} …" if progress.mode != "arrival" else "",
+        f"once the cause is corrected: ticdc-spark resume {file} …" if stand else "",
+        f"or read tables in full: ticdc-spark resnapshot {file} …" if progress.mode != "arrival" else "",
     ]
     return "; ".join(filter(None, parts)).removeprefix("or ") or "look at the tables below"
 
@@ -247,4 +257,25 @@ def _lives(beat: Status, lease: LeaseRecord | None, age: float) -> bool:
     return age < _SILENT or (lease is None and process(beat.pid) is not None)
 
 
-_PHASES = {"source": "asking the source for new messages", "waiting": "waiting for new messages"}
+def check_code(status: JobStatus) -> int:
+    """The exit code of ``status --check``: 0 well, 1 or 2 failed with that code, 3 look at it, 4 failed, and a person
+    must decide."""
+    if status.state == "failed":
+        code = status.last_error.exit_code if status.last_error else None
+        return code if code in (2, 4) else 1
+    well = status.state in ("normal", "finished", "stopped") or (status.state == "pending" and status.running)
+    return 0 if well else 3
+
+
+_PHASES = {
+    "starting": "starting",
+    "source": "asking the source for new messages",
+    "plan": "choosing the messages of a batch",
+    "land": "reading the messages of a batch",
+    "advance": "finding out how far the tables may go",
+    "apply": "writing the tables",
+    "snapshot": "reading tables in full",
+    "upkeep": "looking after the files of a table",
+    "waiting": "waiting for new messages",
+}
+_LATE = "see that the changefeed runs: cdc cli changefeed query"

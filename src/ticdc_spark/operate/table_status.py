@@ -32,8 +32,9 @@ class TableStatus(msgspec.Struct, frozen=True, kw_only=True):
     detail: str = ""
     resnapshot: bool = False
     """Whether a full read, ``ticdc-spark resnapshot``, is what makes it clean."""
-    rows: int = 0
-    rows_waiting: int = 0
+    changes: int = 0
+    """Row changes that were applied to it."""
+    changes_waiting: int = 0
     snapshot_id: int | None = None
     snapshot_id_text: str | None = None
 
@@ -178,8 +179,8 @@ def table_status(
         condition=condition,
         detail=detail,
         resnapshot=resnapshot,
-        rows=table.rows,
-        rows_waiting=waiting,
+        changes=table.rows,
+        changes_waiting=waiting,
         snapshot_id=table.snapshot_id,
         snapshot_id_text=None if table.snapshot_id is None else str(table.snapshot_id),
     )

@@ -14,6 +14,7 @@ from ticdc_spark.replicate.report import NOT_ALL_APPLIED, BatchReport, Summary
 from ticdc_spark.replicate.run.heart import Heart
 from ticdc_spark.replicate.run.open import open_steps
 from ticdc_spark.replicate.run.outage import silent
+from ticdc_spark.replicate.run.pace import Pace
 from ticdc_spark.replicate.run.preflight import stop_at_fault
 from ticdc_spark.replicate.run.retry import Patience
 from ticdc_spark.replicate.run.upkeep import Caretaker
@@ -110,7 +111,7 @@ def _run(turns: "_Turns", opened: Callable[[], Steps | None]) -> Summary:
     return Summary(
         progress=progress,
         batches=turns.batches,
-        rows=progress.rows - begun.rows,
+        changes=progress.rows - begun.rows,
         ddls=progress.ddls_applied - begun.ddls_applied,
         seconds=time.monotonic() - started,
         finished=turns.finished,
@@ -141,6 +142,7 @@ class _Turns:
     targets: Offsets | None = None
     """With ``once``: how far it reads."""
     quiet_since: float = field(default_factory=time.monotonic)
+    pace: Pace = field(default_factory=Pace)
 
     def turn(self, steps: Steps) -> bool:
         """Do one batch, and wait for the next one to be due; whether there is a next one."""
@@ -150,6 +152,8 @@ class _Turns:
         loads = steps.load(self.heart.beat)
         report = steps.batch(self.targets, self.heart.beat)
         self.batches += report.messages > 0
+        self.pace.add(report.messages, report.seconds)
+        self.heart.note(report, self.pace.rate)
         self.on_progress(report)
         self.caretaker.turn(steps.sink, report.progress, lambda: self.heart.beat("upkeep", report.progress.batch))
         if self.until_ts is not None and report.progress.applied >= self.until_ts:

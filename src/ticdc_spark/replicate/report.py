@@ -21,7 +21,9 @@ class BatchReport(msgspec.Struct, frozen=True, kw_only=True):
     """Messages that are there and not read yet; ``None`` when that is not known."""
     full: bool = False
     """More was there than one batch takes."""
-    rows: int = 0
+    looked_at: float = 0.0
+    """When the source was asked what is ``left``, seconds since the epoch."""
+    changes: int = 0
     """Row changes that the batch applied."""
     seconds: float = 0.0
 
@@ -31,7 +33,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
     progress: Progress
     batches: int = 0
-    rows: int = 0
+    changes: int = 0
+    """Row changes that the run applied."""
     ddls: int = 0
     seconds: float = 0.0
     finished: bool = False
@@ -43,8 +46,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         return held(self.progress) if self.finished else ""
 
 
-def held(progress: Progress) -> str:
-    """One sentence if tables stand still, or if something waits that no message yet to come would set free."""
+def held(progress: Progress, *, cause: bool = True) -> str:
+    """One sentence if tables stand still, or if something waits that no message yet to come would set free. ``cause``:
+    with the error that the first of the tables met."""
     hold = progress.hold
     if hold.kind != "none" and (progress.pending or progress.ddls):
         return hold.what
@@ -54,7 +58,8 @@ def held(progress: Progress) -> str:
     first, names = still[0], {(table.schema, table.name) for table in still}
     rows = sum(one.waiting for one in progress.pending if (one.schema, one.name) in names)
     more = f" and {len(still) - 1} more tables stand" if len(still) > 1 else " stands"
-    return f"`{first.schema}`.`{first.name}`{more} still with {rows:,} rows waiting: {first.quarantined}"
+    why = f": {first.quarantined}" if cause else ""
+    return f"`{first.schema}`.`{first.name}`{more} still with {rows:,} changes waiting{why}"
 
 
 def reading(progress: Progress) -> str:

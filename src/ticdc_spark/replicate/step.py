@@ -120,6 +120,7 @@ class Steps:
         began = time.monotonic()
         number = self.progress.batch + 1
         beat("source", number)
+        looked_at = self.clock()
         left_out = check_source(self.source, self.progress, self.job.source)
         plan, fresh = self._plan(number, targets, left_out)
         end_offsets = {(topic, partition): end for topic, partition, end in plan.end_offsets}
@@ -127,7 +128,7 @@ class Steps:
         messages = sum(max(0, end - starts.get(place, end)) for place, end in end_offsets.items())
         if fresh and not messages and not self._may_advance():
             self._first = False
-            return BatchReport(progress=self.progress, left=0)
+            return BatchReport(progress=self.progress, left=0, looked_at=looked_at)
         beat("plan", number)
         if fresh:
             self.store.save_plan(plan)
@@ -138,7 +139,7 @@ class Steps:
             controls = self._land(number, starts, end_offsets, messages)
         failpoints.point("land")
         refuse_other(self.job, self.source, self.progress, starts, end_offsets, controls, self.protocol)
-        latest_offsets = self.source.end_offsets()
+        looked_at, latest_offsets = self.clock(), self.source.end_offsets()
         beat("advance", number)
         with Timer(self.seconds, "advance"):
             landed = LandedBatch(
@@ -177,7 +178,8 @@ class Steps:
             messages=messages,
             left=left,
             full=plan.full,
-            rows=result.rows,
+            looked_at=looked_at,
+            changes=result.rows,
             seconds=time.monotonic() - began,
         )
 

@@ -48,7 +48,7 @@ class LogLines:
 
     def __call__(self, report: BatchReport) -> None:
         now = time.monotonic()
-        if not (report.messages or report.rows) and now - self._last < _QUIET:
+        if not (report.messages or report.changes) and now - self._last < _QUIET:
             return
         self._last = now
         log.info("%s", line(report, time.time()))
@@ -57,9 +57,10 @@ class LogLines:
 def line(report: BatchReport, now: float) -> str:
     """A report in one line."""
     progress = report.progress
-    parts = [f"batch {progress.batch}: {noun(report.messages, 'message')}, {noun(report.rows, 'row')} applied"]
-    if report.seconds and report.rows:
-        parts.append(f"{count(round(report.rows / report.seconds))} rows/s")
+    did = f"{noun(report.messages, 'message')}, {noun(report.changes, 'change')} applied"
+    parts = [f"batch {progress.batch}: {did}" if report.messages or report.changes else "idle: no new messages"]
+    if report.seconds and report.changes:
+        parts.append(f"{count(round(report.changes / report.seconds))} changes/s")
     parts.append(f"resolved ts {progress.applied} ({tso_time.utc(progress.applied)})")
     if progress.applied:
         parts.append(f"lag {duration(tso_time.lag(progress.applied, now))}")
@@ -67,31 +68,38 @@ def line(report: BatchReport, now: float) -> str:
     if progress.pending:
         parts.append(waiting(progress))
     if report.left:
-        parts.append(f"{noun(report.left, 'message')} to read")
+        parts.append(_to_read(report))
     if progress.hold.kind != "none":
         parts.append(f"held back by {progress.hold.what}")
     return redact(", ".join(parts))
 
 
+def _to_read(report: BatchReport) -> str:
+    """What is left to read, and how long that takes at the rate of this batch."""
+    left = report.left or 0
+    took = report.seconds / report.messages if report.messages else 0.0
+    return f"{noun(left, 'message')} to read" + (f", about {duration(left * took)} left" if left and took else "")
+
+
 def waiting(progress: Progress) -> str:
-    """How many rows wait: ``3 rows waiting``, ``at most 3 rows waiting`` where they were not counted."""
+    """How many changes wait: ``3 changes waiting``, ``at most 3 changes waiting`` where they were not counted."""
     at_most = "at most " if any(one.uncounted for one in progress.pending) else ""
-    return f"{at_most}{noun(sum(one.waiting for one in progress.pending), 'row')} waiting"
+    return f"{at_most}{noun(sum(one.waiting for one in progress.pending), 'change')} waiting"
 
 
 class View:
-    """The live view: what was done, how far behind, and the tables that have most rows."""
+    """The live view: what was done, how far behind, and the tables with most changes."""
 
     def __init__(self, job: str) -> None:
         self._job = job
         self._report: BatchReport | None = None
         self._started = time.monotonic()
-        self._rows = 0
+        self._changes = 0
         self._spinner = Spinner("dots")
 
     def __call__(self, report: BatchReport) -> None:
         self._report = report
-        self._rows += report.rows
+        self._changes += report.changes
 
     def __rich__(self) -> RenderableType:
         elapsed = time.monotonic() - self._started
@@ -101,11 +109,13 @@ class View:
         report, progress = self._report, self._report.progress
         self._spinner.update(text=Text(f" {self._job}: batch {progress.batch}, running {duration(elapsed)}"))
         facts = Table.grid(padding=(0, 2))
-        facts.add_row("rows", f"{count(progress.rows)}  (this run {count(self._rows)}, {self._rows / elapsed:,.0f}/s)")
+        facts.add_row(
+            "changes", f"{count(progress.rows)}  (this run {count(self._changes)}, {self._changes / elapsed:,.0f}/s)"
+        )
         facts.add_row("resolved ts", f"{progress.applied}  {tso_time.utc(progress.applied)}")
         facts.add_row("lag", duration(tso_time.lag(progress.applied, time.time())))
         if report.left is not None:
-            facts.add_row("to read", noun(report.left, "message"))
+            facts.add_row("", _to_read(report))
         if progress.pending:
             facts.add_row("", waiting(progress))
         if progress.hold.kind != "none":
@@ -119,7 +129,7 @@ def _tables(report: BatchReport) -> Table:
     grid = Table(box=None, padding=(0, 2), show_footer=len(live) > len(shown))
     rest = noun(len(live) - len(shown), "more table")
     grid.add_column("table", footer=f"… and {rest}")
-    grid.add_column("rows", justify="right")
+    grid.add_column("changes", justify="right")
     grid.add_column("applied")
     for table in shown:
         grid.add_row(Text(f"{table.schema}.{table.name}"), count(table.rows), tso_time.utc(table.applied))

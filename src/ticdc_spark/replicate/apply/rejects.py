@@ -100,7 +100,7 @@ def lacks(columns: Sequence[str]) -> str:
 def log_rejects(reasons: Sequence[str]) -> None:
     """Log what cannot be read: the first few, and how many there are."""
     for reason in reasons[:LOGGED]:
-        log.error("left out or held back, as it cannot be read: %s", reason)
+        log.error("rejected: %s", reason)
     if len(reasons) > LOGGED:
         log.error("and %d more of this batch cannot be read", len(reasons) - LOGGED)
 

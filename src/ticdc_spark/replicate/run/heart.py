@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from ticdc_spark.errors import EnvironmentFault, StateFault, TicdcSparkError
+from ticdc_spark.replicate.report import BatchReport
 from ticdc_spark.replicate.state.progress import Status
 from ticdc_spark.replicate.state.store import Store
 
@@ -69,6 +70,8 @@ class Heart:
     def start(self) -> None:
         """Begin to write: the job has the lease now."""
         self._alive = True
+        if before := self.store.load_status():
+            self.status = msgspec.structs.replace(self.status, read_at=before.read_at, left=before.left)
         self._write()
         self._thread.start()
 
@@ -82,6 +85,12 @@ class Heart:
         waits = phase == "waiting" != self._written and self.store.pause <= 1.0
         if waits or before.state != "normal" or time.time() - before.at >= self.store.pause:
             self._write()
+
+    def note(self, report: BatchReport, rate: float | None) -> None:
+        """Note how far the source is read; it is stored with the next beat. ``rate``: messages a second."""
+        read = self.status.read_at if report.left else report.looked_at
+        with self._lock:
+            self.status = msgspec.structs.replace(self.status, read_at=read, left=report.left, rate=rate)
 
     def trouble(self, fault: EnvironmentFault) -> None:
         """Note what keeps the job from going on for now; it tries again."""
@@ -134,7 +143,7 @@ class Heart:
             if self._since != since or not (silent or self.status.error):
                 return
             if silent and self.status.error != silent:
-                log.warning("%s; trying on", silent)
+                log.warning("%s; retrying", silent)
             state = "warning" if silent else "normal"
             self.status = msgspec.convert(
                 msgspec.structs.asdict(self.status) | {"state": state, "error": silent or None, "at": 0.0}, Status

@@ -21,7 +21,7 @@ def silent(source: SourceConfig, timeout: float = TIMEOUT) -> str:
             why = why or f"{server}: {error.strerror or error if isinstance(error, OSError) else error}"
         else:
             return ""
-    return f"no broker of Kafka at {source.bootstrap_servers} accepts a connection ({why})"
+    return f"cannot reach Kafka at {source.bootstrap_servers}: {why}"
 
 
 __all__ = ["silent"]

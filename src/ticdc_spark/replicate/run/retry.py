@@ -44,7 +44,7 @@ class Patience:
         if left <= 0:
             return None
         pause, self._pause = min(self._pause, left), min(2 * self._pause, LONGEST_PAUSE)
-        log.warning("%s; tries again in %.0f seconds, for %.0f seconds more", fault, pause, left)
+        log.warning("%s; retrying in %.0f s, giving up in %.0f s", fault, pause, left)
         return pause
 
 

@@ -318,3 +318,9 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """Class of the error."""
     error_at: float | None = None
     exit_code: int | None = None
+    read_at: float | None = None
+    """When the topics were last seen to end where the job had read them to, seconds since the epoch."""
+    left: int | None = None
+    """Messages that were there after the last batch and not read yet; ``None``: not known."""
+    rate: float | None = None
+    """Messages a second, over the last batches."""

@@ -8,7 +8,7 @@ from typing import Any
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
-from ticdc_spark.errors import MessageError, SinkFault, SourceFault, os_reason
+from ticdc_spark.errors import DecisionNeeded, MessageError, SinkFault, SourceFault, os_reason
 from ticdc_spark.sinks.base import UnreadableRows
 from ticdc_spark.spark.decode.rows import UNREADABLE
 from ticdc_spark.spark.tasks import MOVED, SourceMoved
@@ -22,6 +22,8 @@ _UNREADABLE = re.compile(rf"\b{UNREADABLE}: .*$", re.MULTILINE)
 
 _MOVED = re.compile(rf"\b{MOVED}: (.*)$", re.MULTILINE)
 """The same, where the table that a full read reads is another one by now."""
+_GONE = re.compile(r"NotFoundException: [^:\n]+: (\S+\.metadata\.json)")
+"""Iceberg's error for a metadata file that the catalog names and the store does not have."""
 _NO_CLIENT = re.compile(r"NoClassDefFoundError: (software/amazon/awssdk|com/google/cloud|com/azure)")
 """Iceberg's FileIO of an object store without the client that it needs, which is no part of Iceberg's runtime."""
 _BUNDLES = {"software": "iceberg-aws-bundle", "com/google": "iceberg-gcp-bundle", "com/azure": "iceberg-azure-bundle"}
@@ -52,7 +54,8 @@ def faults(what: str) -> Iterator[None]:
     """Turn errors of Spark, of the JVM and of the operating system into errors of this package.
 
     Raises: SinkFault; SourceFault where a task could not read the source; UnreadableRows where it met an unreadable
-    row; SourceMoved where the table that a full read reads is another one by now
+    row; SourceMoved where the table that a full read reads is another one by now; DecisionNeeded where the catalog
+    names files that are gone
     """
     try:
         yield
@@ -66,10 +69,20 @@ def faults(what: str) -> Iterator[None]:
             raise SinkFault(f"{what}: {refused[1]}") from error
         if unreadable := _UNREADABLE.search(reason):
             raise UnreadableRows(unreadable[0]) from error
+        if gone := _GONE.search(reason):
+            raise DecisionNeeded(_moved(gone[1])) from error
         message = f"{what}: {reason.strip()[:2000]}{_missing_bundle(reason)}"
         raise SinkFault(message) from error
     except OSError as error:
         raise SinkFault(f"{what}: {os_reason(error)}") from error
+
+
+def _moved(file: str) -> str:
+    """What there is to do about a metadata file that the catalog names and that is gone."""
+    return (
+        f"the catalog names {file}, which is not there: the warehouse was moved, which Iceberg's absolute paths do not "
+        "allow, or the file was removed; move the warehouse back to that path, or restore the lake from a backup"
+    )
 
 
 def is_conflict(error: Py4JJavaError) -> bool:
