@@ -122,7 +122,7 @@ def test_a_warehouse_that_was_moved_stops_the_job_with_one_sentence(folder: Path
         DecisionNeeded, match=r"^the catalog names \S+/lake/\S+, which is not there: .* moved"
     ) as stopped:
         replicate(job_file)
-    assert "\n" not in str(stopped.value) and "Exception" not in str(stopped.value)
+    assert "\n" not in str(told.value) and "Exception" not in str(told.value)
     (folder / "moved").rename(folder / "lake")
     job_file.write_text(job_file.read_text().replace('warehouse = "moved"', 'warehouse = "lake"'))
     replicate(job_file)
