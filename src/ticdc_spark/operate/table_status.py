@@ -1,5 +1,6 @@
 """How each table of a job stands, by what its progress says."""
 
+from collections.abc import Collection
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -8,6 +9,7 @@ from ticdc_spark.config.secrets import redact
 from ticdc_spark.mysql import tso_time
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.state.conditions import is_without_rows
+from ticdc_spark.replicate.state.notes import CatchUp
 from ticdc_spark.replicate.state.progress import Progress, TableState
 
 Condition: TypeAlias = Literal[
@@ -50,14 +52,11 @@ def tables_status(progress: Progress) -> tuple[TableStatus, ...]:
     for one in progress.pending:
         waiting[one.schema, one.name] = waiting.get((one.schema, one.name), 0) + one.waiting
     read = {state.topic for state in progress.partitions}
-    behind = {
-        (one.schema, one.name): next((topic for topic, _, _ in one.needs if topic not in read), "")
-        for one in progress.catching_up
-    }
+    behind = {(one.schema, one.name): _catches_up(one, read, progress) for one in progress.catching_up}
     if progress.mode != "arrival":
         for table in progress.tables:
             if table.applied < progress.applied:
-                behind.setdefault((table.schema, table.name), "")
+                behind.setdefault((table.schema, table.name), _WAITS)
     queued = {
         name for ddl in progress.ddls if ddl.change.commit_ts <= progress.applied for name in tables_of(ddl.change)
     }
@@ -83,6 +82,18 @@ def tables_status(progress: Progress) -> tuple[TableStatus, ...]:
     if progress.mode == "arrival":  # which has no full reads
         every = [msgspec.structs.replace(table, resnapshot=False) for table in every]
     return tuple(sorted(every, key=lambda table: table.name))
+
+
+_WAITS = "it is behind the others: it shares a DDL with a table that does not advance"
+
+
+def _catches_up(one: CatchUp, read: Collection[str], progress: Progress) -> str:
+    """Why a table is behind the others. ``read``: the topics that are read."""
+    unread = next((topic for topic, _, _ in one.needs if topic not in read), "")
+    if unread:
+        return f"it is behind the others: topic {unread}, which it came from, is not read"
+    why = "the state of the job was lost" if progress.replay_below else "its messages came later than those of others"
+    return f"it catches up with the others: {why}"
 
 
 def _wanted(table: TableStatus) -> TableStatus:
@@ -112,7 +123,9 @@ def _why_unverified(table: TableState) -> str:
 
 
 _KEPT = "dropped at the source, kept in the lake"
-_KEPT_AND_REPLACED = f"{_KEPT}; a newer one of its name waits for a table that stands still, with which it shares a DDL"
+_KEPT_AND_REPLACED = (
+    f"{_KEPT}; a newer one of its name waits for a table that does not advance, with which it shares a DDL"
+)
 
 
 def _gathered(table: TableState) -> str:
@@ -134,9 +147,8 @@ def _diverged(table: TableState) -> tuple[Condition, str]:
 def table_status(
     table: TableState, waiting: int = 0, *, behind: str | None = None, replaced: bool = False
 ) -> TableStatus:
-    """The status of one table. ``waiting``: its rows that were received and are not applied; ``behind``: it is behind
-    the others; the topic that it came from and that is not read, or ``""``; ``None``: it is not behind. ``replaced``:
-    DDLs of its name wait."""
+    """The status of one table. ``waiting``: its rows that were received and are not applied; ``behind``: why it is
+    behind the others; ``None``: it is not. ``replaced``: DDLs of its name wait."""
     condition: Condition = "unverified"
     detail, resnapshot = "", False
     if table.quarantined is not None:
@@ -153,13 +165,8 @@ def table_status(
     elif table.settles:
         detail = f"it was read in full while it changed: it equals the source from {table.settles} "
         detail += f"({tso_time.utc(table.settles)}) on"
-    elif behind:
-        detail = f"it is behind the others: topic {behind}, which it came from, is not read"
     elif behind is not None:
-        detail = (
-            "it is behind the others: it came late, or the state was lost, and it catches up; or it shares a DDL with "
-            "a table that stands still"
-        )
+        detail = behind
     elif table.clean and table.origin == "snapshot" and not table.topics:
         detail = "it was read in full, and no message of it has come since: does the changefeed send it?"
     elif table.clean:

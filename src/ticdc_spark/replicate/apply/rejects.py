@@ -112,7 +112,7 @@ def ways_out(job: Job, places: Iterable[tuple[str, int, int]]) -> str:
     rest = f" (and {len(every) - MOST_NAMED} more)" if len(every) > MOST_NAMED else ""
     these = "this one" if len(every) == 1 else "these"
     return (
-        f"`ticdc-spark dead-letters {job.file.name}` shows what is kept. Mend the source, or set on-reject under "
+        f"`ticdc-spark dead-letters {job.file.name}` shows what is kept. Correct the source, or set on-reject under "
         "[job] to quarantine or continue; a table that lacks what is left out is marked as diverged.\n"
         f"  To leave out exactly {these}, under [job]: {line}{rest}"
     )
