@@ -93,7 +93,7 @@ def _catches_up(one: CatchUp, read: Collection[str], progress: Progress) -> str:
     if unread:
         return f"it is behind the others: topic {unread}, which it came from, is not read"
     why = "the state of the job was lost" if progress.replay_below else "its messages came later than those of others"
-    return f"it catches up with the others: {why}"
+    return f"it is behind the others, and catches up: {why}"
 
 
 def _wanted(table: TableStatus) -> TableStatus:
