@@ -12,7 +12,7 @@ from tests.simulator.ddl import DDL
 from tests.simulator.ddl_shapes import MORE_DDL
 from tests.simulator.moves import CALM, Move, MoveKind
 from tests.simulator.ticdc import DEFAULT_TOPIC
-from tests.simulator.topics_gone import is_left_behind
+from tests.simulator.topics_gone import is_left_behind, note_gone
 from tests.simulator.world import World
 from ticdc_spark.config.values import SkipDdl
 from ticdc_spark.errors import TicdcSparkError, UsageError
@@ -162,7 +162,7 @@ def _delete_topic(world: World, move: Move, rand: Random) -> None:
             world.broker.delete(topic)
             world.note(f"topic {topic} is deleted, and all of its tables are dropped")
             world.draws["topics of dropped tables deleted"] += 1
-            world.gone_topics.add(topic)
+            note_gone(world, topic)
             return
 
 
@@ -182,7 +182,7 @@ def _leave_topic(world: World, move: Move, rand: Random) -> None:
     world.broker.delete(topic)
     world.note(f"topic {topic} is left out, and deleted")
     world.draws["topics left out and deleted"] += 1
-    world.gone_topics.add(topic)
+    note_gone(world, topic)
 
 
 def _meanwhile(world: World, move: Move, rand: Random) -> None:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from tests.simulator.draw import draw_basic as draw
+from tests.simulator.draw import draw, draw_basic
 from tests.simulator.faults import Fault
 from tests.simulator.moves import CALM, Move, MoveKind
 from tests.simulator.reference_lab import ReferenceLab
@@ -26,7 +26,7 @@ def _bears(protocol: str, fault: Fault) -> bool:
 
 def calm(seed: int) -> Story:
     """A story in which the reference must reach the truth."""
-    story = draw(seed)
+    story = draw_basic(seed)
     setup = story.setup
     # The reference takes a local time that happens twice for one instant.
     zone = "Asia/Shanghai" if setup.feed.zone == "America/New_York" else setup.feed.zone

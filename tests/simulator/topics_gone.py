@@ -26,6 +26,13 @@ def is_left_behind(world: World, topic: str) -> bool:
     return database.events[last].ts <= view.applied and world.ticdc.forget_before(last)
 
 
+def note_gone(world: World, topic: str) -> None:
+    """A topic that the job does not need is deleted. With its state lost, the job cannot know what was in it."""
+    uids = [uid for uid, sent in world.ticdc.sent.items() if topic in sent.topics]
+    world.removed.update(dict.fromkeys(uids, "a topic of it was deleted before the state was lost"))
+    world.gone_topics.add(topic)
+
+
 def is_needless(world: World, error: TicdcSparkError) -> str:
     """The topic that a job stops at though it does not need it any more; ``""``: it does not."""
     if not isinstance(error, SourceChanged) or _UNCERTAIN & set(world.excuses.disturbances):
@@ -39,4 +46,4 @@ def is_needless(world: World, error: TicdcSparkError) -> str:
     return ""
 
 
-__all__ = ["is_left_behind", "is_needless"]
+__all__ = ["is_left_behind", "is_needless", "note_gone"]

@@ -104,6 +104,7 @@ class World:
         self.saved_lake: Copy | None = None
         self.gone_topics: set[str] = set()
         """Topics that were deleted, and that the job does not need any more."""
+        self._back: set[str] = set()
         self.draws: Counter[str] = Counter()
         """What ``draw_more`` draws: how often it happened."""
         self.batches = 0
@@ -147,6 +148,7 @@ class World:
         Raises: Silent for an exception that no user should ever see.
         """
         self.clock.advance(0.5)
+        self._note_topics_that_are_back()
         self.fired = None
         refused_before = self.refused_commits()
         self.injector.arm(fault, self._another_owner)
@@ -173,6 +175,13 @@ class World:
         self.batches += committed
         self.unfinished = self.unfinished and not committed
         return "committed" if committed else "nothing"
+
+    def _note_topics_that_are_back(self) -> None:
+        """A topic that was deleted has messages again, of a new table: the job may take it for one that was made anew
+        before it was read."""
+        for topic in sorted(self.gone_topics & self.broker.topics.keys() - self._back):
+            self._back.add(topic)
+            self.excuses.disturb(f"topic {topic} is back")
 
     def stop(self) -> None:
         """End the process in order."""
