@@ -149,6 +149,8 @@ class SchemaChange(msgspec.Struct, frozen=True, kw_only=True):
     """Table that it names; ``""`` for a database DDL."""
     table: Table | None = None
     pre_table: Table | None = None
+    named: tuple[TableName, ...] = ()
+    """The names in ``query``, in its order, as the job knows them; empty: as ``query`` and ``schema`` have them."""
 
 
 class Watermark(msgspec.Struct, frozen=True):

@@ -11,13 +11,15 @@ from ticdc_spark.ddl.effect import (
     Kind,
     MovedRows,
     NameCase,
+    apply_change,
     apply_ddl,
     classify,
     fold,
     parse_create,
 )
-from ticdc_spark.ddl.names import column_renames, computed_columns, ddl_tables, replaced_columns
+from ticdc_spark.ddl.names import change_tables, column_renames, computed_columns, ddl_tables, replaced_columns
 from ticdc_spark.ddl.parse import unknown_part
+from ticdc_spark.ddl.references import statement_of
 from ticdc_spark.ddl.statements import Charset
 
 __all__ = [
@@ -27,7 +29,9 @@ __all__ = [
     "Kind",
     "MovedRows",
     "NameCase",
+    "apply_change",
     "apply_ddl",
+    "change_tables",
     "classify",
     "column_renames",
     "computed_columns",
@@ -36,5 +40,6 @@ __all__ = [
     "is_moment",
     "parse_create",
     "replaced_columns",
+    "statement_of",
     "unknown_part",
 ]

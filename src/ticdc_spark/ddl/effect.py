@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -12,6 +12,7 @@ from ticdc_spark.ddl.build import Building, build_table
 from ticdc_spark.ddl.lex import Backslash, Cursor, Name
 from ticdc_spark.ddl.names import column_renames
 from ticdc_spark.ddl.parse import parse
+from ticdc_spark.ddl.references import statement_of
 from ticdc_spark.ddl.statements import (
     AlterTable,
     Charset,
@@ -23,11 +24,12 @@ from ticdc_spark.ddl.statements import (
     RenameTables,
     RenameTo,
     RestoreTable,
+    Statement,
     TruncateTable,
     Unsupported,
 )
 from ticdc_spark.errors import MessageError
-from ticdc_spark.model import Table, TableName
+from ticdc_spark.model import SchemaChange, Table, TableName
 
 Tables: TypeAlias = Mapping[TableName, Table]
 Kind: TypeAlias = Literal[
@@ -134,10 +136,20 @@ def apply_ddl(
     default, utf8mb4 if not given. SQL that cannot be read, or that names a table or column that is not known, gives
     an effect with ``unsupported``.
     """
-    kind = classify(sql)
     known = _Known(tables, schema, dropped or {}, charset, case)
+    return _effect(sql, lambda: known.effect(parse(sql, backslash), sql))
+
+
+def apply_change(tables: Tables, change: SchemaChange) -> DdlEffect:
+    """The same of a DDL whose tables are named as the job knows them: names are equal or they are not."""
+    known = _Known(tables, change.schema, {}, None, "exact")
+    return _effect(change.query, lambda: known.effect(statement_of(change), change.query))
+
+
+def _effect(sql: str, look: Callable[[], DdlEffect]) -> DdlEffect:
+    kind = classify(sql)
     try:
-        effect = known.effect(sql, backslash)
+        effect = look()
     except MessageError as error:
         return DdlEffect(kind=kind, unsupported=str(error))
     return replace(effect, kind=kind)
@@ -177,8 +189,7 @@ class _Known:
         self._dropped = dropped
         self._charset = charset
 
-    def effect(self, sql: str, backslash: Backslash) -> DdlEffect:
-        statement = parse(sql, backslash)
+    def effect(self, statement: Statement, sql: str) -> DdlEffect:
         match statement:
             case CreateTable():
                 return self._create(statement)

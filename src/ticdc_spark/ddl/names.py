@@ -2,6 +2,7 @@
 
 from ticdc_spark.ddl.lex import Name
 from ticdc_spark.ddl.parse import parse
+from ticdc_spark.ddl.references import statement_of
 from ticdc_spark.ddl.statements import (
     AddColumn,
     AlterTable,
@@ -14,10 +15,11 @@ from ticdc_spark.ddl.statements import (
     RenameTables,
     RenameTo,
     RestoreTable,
+    Statement,
     TruncateTable,
 )
 from ticdc_spark.errors import MessageError
-from ticdc_spark.model import TableName
+from ticdc_spark.model import SchemaChange, TableName
 
 
 def column_renames(sql: str) -> dict[str, str]:
@@ -70,11 +72,18 @@ def ddl_tables(sql: str, default_schema: str) -> tuple[tuple[TableName, ...], tu
     CREATE has none before, DROP none after, ALTER and TRUNCATE the same twice, RENAME the old and the new in the
     same order, EXCHANGE PARTITION both tables twice. RECOVER and FLASHBACK have what comes back, after. A
     statement on databases, views and the like names none. Beware of Open's RENAME into another database: its
-    message has the new database only, under which an unqualified old name is not found (see ``replicate.apply.ddl``).
+    message has the new database only, under which an unqualified old name is not found (``replicate.plan.spelling``).
     Raises: MessageError if the SQL cannot be read.
     """
-    statement = parse(sql)
+    return _tables(parse(sql), default_schema)
 
+
+def change_tables(change: SchemaChange) -> tuple[tuple[TableName, ...], tuple[TableName, ...]]:
+    """The same of a DDL, by the names under which the job knows its tables. Raises: MessageError"""
+    return _tables(statement_of(change), change.schema)
+
+
+def _tables(statement: Statement, default_schema: str) -> tuple[tuple[TableName, ...], tuple[TableName, ...]]:
     def full(name: Name) -> TableName:
         return name[0] or default_schema, name[1]
 

@@ -37,7 +37,7 @@ from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl, Tabl
 from ticdc_spark.replicate.unread import names_in, of_databases, with_left_out, with_topics_of_tables
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.changelog_base import ChangeLog
-from ticdc_spark.spark.decode.control import ControlEvent, MessageSkipped, WatermarkRead, reject_of
+from ticdc_spark.spark.decode.control import MessageSkipped, WatermarkRead, reject_of
 
 log = logging.getLogger(__name__)
 _ANY_TIME = 2**63 - 1
@@ -178,16 +178,16 @@ class Decider:
         at_end = self.bounded and all(end_offsets.get(place, 0) >= end for place, end in latest_offsets.items())
         folded = (landed.number, controls, end_offsets, latest_offsets, rules, self._left_out, self._named_after)
         refuse_hidden(controls, mode)
-        begun = self._add_registered(progress, controls, mode)
+        begun = self._add_registered(progress, landed, mode)
         if mode is None:
             read = as_read(advance(begun, *folded).progress, at_end=at_end, waited=waited, hidden=hides(controls))
             mode = self.settle(read)
-            begun = self._add_registered(progress, controls, mode)
+            begun = self._add_registered(progress, landed, mode)
         if mode != "arrival":
             return mode, self._fold_with_upstream(begun, lambda progress: advance(progress, *folded))
         if any(isinstance(event, WatermarkRead) for event in controls) and not hides(controls):
             log.warning("there are watermarks: a new job would run in mode watermark, which is exact")
-        registered = None if self.registry is None else self.registry.tables(controls)
+        registered = None if self.registry is None else self.registry.tables(controls, landed.names)
         begun, controls = without_ddl(progress, controls, self.protocol)
         arrived = (landed.number, controls, *folded[2:5], registered, *folded[5:])
         return mode, self._fold_with_upstream(begun, lambda progress: advance_arrived(progress, *arrived))
@@ -199,8 +199,10 @@ class Decider:
             advanced = fold(add_upstream_schemas(begun, advanced.missing, upstream))
         return advanced
 
-    def _add_registered(self, progress: Progress, controls: Sequence[ControlEvent], mode: ModeName | None) -> Progress:
-        return progress if self.registry is None else self.registry.add_schemas(progress, controls, mode)
+    def _add_registered(self, progress: Progress, landed: LandedBatch, mode: ModeName | None) -> Progress:
+        if self.registry is None:
+            return progress
+        return self.registry.add_schemas(progress, landed.controls, mode, landed.names)
 
     def _due(self, progress: Progress, resolved: int) -> list[QueuedDdl]:
         """The DDLs to apply, with their schemas."""

@@ -4,6 +4,7 @@ from ticdc_spark.config.job import Job, native_of
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.modes.base import ModeName
 from ticdc_spark.replicate.modes.choose import MODES
+from ticdc_spark.replicate.plan.spelling import landing_names
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.spark.decode.envelopes import LandingPlan, partition_key, table_id_key
@@ -15,6 +16,8 @@ def landing_plan(
 ) -> LandingPlan:
     """The plan of a batch. While the mode is not known, rows that hide their commit_ts are rows all the same."""
     acting: ModeName = mode or ("arrival" if PROTOCOLS[protocol].traits.hidden_deletes else "watermark")
+    # Without DDL nothing tells two tables apart but the names that their rows have.
+    exact = PROTOCOLS[protocol].traits.schema_blocks and mode == "arrival"
     return LandingPlan(
         protocol=protocol,
         generation=progress.generation,
@@ -37,4 +40,5 @@ def landing_plan(
         block_keys=PROTOCOLS[protocol].traits.schema_blocks and mode != "watermark",
         native=native_of(job.source),
         schemas=None if registry is None else dict(registry.known),
+        names=landing_names(progress, exact_tables=exact),
     )

@@ -35,6 +35,7 @@ from ticdc_spark.replicate.plan.offsets import (
 )
 from ticdc_spark.replicate.plan.reach import with_new_partitions, without_beginning
 from ticdc_spark.replicate.plan.source_check import check_plan, check_source, notes_of_batch
+from ticdc_spark.replicate.plan.spelling import Spelled, databases_after, is_landed, spell
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.proof import doubted_tables, is_doubt_over, mark_doubted
 from ticdc_spark.replicate.report import BatchReport
@@ -53,6 +54,7 @@ from ticdc_spark.replicate.unread import mark_unread, topics_of, unread_names, w
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.mark import NO_MARK
 from ticdc_spark.spark.decode.control import ControlEvent
+from ticdc_spark.spark.decode.envelopes import LandingPlan
 from ticdc_spark.spark.sources.base import Source
 from ticdc_spark.spark.tasks import Parts, is_small
 
@@ -136,16 +138,21 @@ class Steps:
         beat("land", number)
         notes = notes_of_batch(self.source, self.progress, end_offsets)
         with Timer(self.seconds, "land"):
-            controls = self._land(number, starts, end_offsets, messages)
+            spelled = self._land(number, starts, end_offsets, messages)
+        controls = spelled.controls
         failpoints.point("land")
         refuse_other(self.job, self.source, self.progress, starts, end_offsets, controls, self.protocol)
         looked_at, latest_offsets = self.clock(), self.source.end_offsets()
         beat("advance", number)
         with Timer(self.seconds, "advance"):
             landed = LandedBatch(
-                number=number, controls=controls, end_offsets=end_offsets, latest_offsets=latest_offsets
+                number=number,
+                controls=controls,
+                end_offsets=end_offsets,
+                latest_offsets=latest_offsets,
+                names=spelled.landing,
             )
-            begun = without_topics(with_new_partitions(self.progress, starts, end_offsets), left_out)
+            begun = without_topics(with_new_partitions(spelled.progress, starts, end_offsets), left_out)
             for topic in sorted(left_out):
                 log.warning("topic %s is not read any more: `topics` leaves it out, or its tables are dropped", topic)
             if plan.anew:
@@ -238,21 +245,33 @@ class Steps:
         known = self.mode is not None
         return may_advance(self.job, self.progress, bounded=self.bounded, mode_known=known, now=self.clock())
 
-    def _land(self, number: int, starts: Offsets, end_offsets: Offsets, messages: int) -> list[ControlEvent]:
+    def _land(self, number: int, starts: Offsets, end_offsets: Offsets, messages: int) -> Spelled:
+        """Land a batch; again where it brings what its rows need to land: schemas, or names of tables."""
+        plan = landing_plan(self.job, self.protocol, self.mode, self.progress, number, self.registry)
         while True:
-            plan = landing_plan(self.job, self.protocol, self.mode, self.progress, number, self.registry)
-            found = self._read(starts, end_offsets, messages)
-            try:
-                controls = self.changelog.land(found, plan)
-            except (SinkFault, SourceFault) as fault:
-                if not isinstance(found, Parts) or self.source.is_recorded:
-                    raise
-                # An executor may lack the client or a file of the login, or reach no broker, where Spark's does.
-                log.warning("tasks that read the topic themselves failed, Spark's source reads it now: %s", fault)
-                controls = self.changelog.land(self.source.read(starts, end_offsets), plan)
-                self._by_parts = False  # only now: what fails both ways, an outage, says nothing of the tasks
-            if self.registry is None or not self.registry.learn(controls):  # seldom: a schema that is new
-                return controls
+            controls = self._landed(plan, starts, end_offsets, messages)
+            if self.registry is not None and self.registry.learn(controls):  # seldom: a schema that is new
+                plan = msgspec.structs.replace(plan, schemas=dict(self.registry.known))
+                continue
+            spelled = spell(self.progress, controls, plan.names)
+            if spelled.landing is plan.names or is_landed(controls, spelled.landing):
+                return spelled
+            plan = msgspec.structs.replace(plan, names=spelled.landing)
+
+    def _landed(
+        self, plan: LandingPlan, starts: Offsets, end_offsets: Offsets, messages: int
+    ) -> Sequence[ControlEvent]:
+        found = self._read(starts, end_offsets, messages)
+        try:
+            return self.changelog.land(found, plan)
+        except (SinkFault, SourceFault) as fault:
+            if not isinstance(found, Parts) or self.source.is_recorded:
+                raise
+            # An executor may lack the client or a file of the login, or reach no broker, where Spark's does.
+            log.warning("tasks that read the topic themselves failed, Spark's source reads it now: %s", fault)
+            controls = self.changelog.land(self.source.read(starts, end_offsets), plan)
+            self._by_parts = False  # only now: what fails both ways, an outage, says nothing of the tasks
+            return controls
 
     def _read(self, starts: Offsets, end_offsets: Offsets, messages: int) -> Any:
         """The messages of a batch, about so many, in the form that takes the least work."""
@@ -331,6 +350,7 @@ class Steps:
             skipped=mark_new(states, (), (), before.skipped, ddls, arrival=arrival)[1],
             unread=unread,
             dropped_databases=with_dropped(before.dropped_databases, ddls, oldest),
+            databases=databases_after(before.databases, ddls),
             doubt=None if arrival or is_doubt_over(before) else before.doubt,
             pending=counted_off(before.pending, result.taken, result.uncounted, decided.resolved),
             rows=before.rows + result.rows,

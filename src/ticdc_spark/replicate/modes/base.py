@@ -10,6 +10,7 @@ from typing import ClassVar, Protocol
 import msgspec
 
 from ticdc_spark.config.values import ModeName
+from ticdc_spark.ddl.known_names import Names
 from ticdc_spark.model import Offsets, TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.plan.holds import Bounds
@@ -39,6 +40,8 @@ class LandedBatch(msgspec.Struct, frozen=True, kw_only=True):
     """Exclusive offsets that the batch read to."""
     latest_offsets: Offsets
     """End offsets of the topics after it was read."""
+    names: Names = Names()
+    """By which its rows landed."""
 
 
 class Advanced(msgspec.Struct, frozen=True, kw_only=True):

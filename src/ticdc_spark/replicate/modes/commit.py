@@ -117,7 +117,7 @@ def _still_queued(
     filled = {
         identity(ddl.change): ddl
         for ddl in left
-        if (model := model_of(ddl.change, behind)) is not None and behind.get(model, resolved) >= ddl.change.commit_ts
+        if (model := model_of(ddl.change)) is not None and behind.get(model, resolved) >= ddl.change.commit_ts
     }
     queued = (ddl for ddl in ddls if ddl.change.commit_ts > resolved or identity(ddl.change) in held)
     return tuple(filled.get(identity(ddl.change), ddl) for ddl in queued)

@@ -9,8 +9,7 @@ from typing import TypeAlias, assert_never
 
 import msgspec
 
-from ticdc_spark.ddl import column_renames, computed_columns, replaced_columns
-from ticdc_spark.ddl.parse import parse
+from ticdc_spark.ddl import column_renames, computed_columns, replaced_columns, statement_of
 from ticdc_spark.ddl.statements import (
     AlterTable,
     CreateTable,
@@ -127,7 +126,7 @@ def action(change: SchemaChange) -> Action:
     if change.kind == NAMED_OTHERWISE:
         return Refused("it has names with characters that Avro does not allow, which rows have in another form")
     try:
-        statement = parse(change.query)
+        statement = statement_of(change)
     except MessageError as error:
         return Refused(f"the SQL cannot be read: {error}")
     return _of(statement, change)
@@ -191,7 +190,7 @@ def _alter(statement: RenameTables | AlterTable, change: SchemaChange) -> Action
 def is_of_partitions(change: SchemaChange) -> bool:
     """Whether a DDL adds or removes the rows of partitions, for which no row messages come, and does nothing else."""
     try:
-        statement = parse(change.query)
+        statement = statement_of(change)
     except MessageError:
         return False
     parts = statement.parts if isinstance(statement, AlterTable) else ()

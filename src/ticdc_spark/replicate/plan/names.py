@@ -1,6 +1,6 @@
 """Which tables a DDL names. Pure."""
 
-from ticdc_spark.ddl import ddl_tables
+from ticdc_spark.ddl import change_tables
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import SchemaChange, TableName
 
@@ -8,7 +8,7 @@ from ticdc_spark.model import SchemaChange, TableName
 def tables_before_and_after(change: SchemaChange) -> tuple[set[TableName], set[TableName]]:
     """The tables that a DDL names before it and after it, by its SQL and by the schemas that come with it."""
     try:
-        before, after = map(set, ddl_tables(change.query, change.schema))
+        before, after = map(set, change_tables(change))
     except MessageError:
         before, after = set(), set()
     drops = bool(before) and not after

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from ticdc_spark.ddl.parse import parse
+from ticdc_spark.ddl import statement_of
 from ticdc_spark.ddl.statements import AlterTable, CreateTable, DatabaseDdl, DropTables, RenameTables, TruncateTable
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import SchemaChange, TableName
@@ -41,7 +41,7 @@ def with_past(progress: Progress, controls: Sequence[ControlEvent]) -> Progress:
 def _names(change: SchemaChange) -> tuple[set[TableName], set[TableName]]:
     """The tables that a DDL names before it and after it; a database that is dropped has no name of a table."""
     try:
-        statement = parse(change.query)
+        statement = statement_of(change)
     except MessageError:
         return set(), set()
     if isinstance(statement, DatabaseDdl):

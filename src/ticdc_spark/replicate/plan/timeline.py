@@ -51,8 +51,8 @@ Step: TypeAlias = Rows | Ddl
 
 
 def identity(change: SchemaChange) -> tuple[int, str, str, str]:
-    """What copies of one DDL have in common."""
-    return change.commit_ts, change.schema, change.name, change.query
+    """What copies of one DDL have in common; the case of their names may differ."""
+    return change.commit_ts, change.schema.lower(), change.name.lower(), change.query
 
 
 def timelines(

@@ -1,12 +1,15 @@
 """Schemas that no message carries: CREATE statements from the files of ``[schema] file``."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import msgspec
 
 from ticdc_spark.ddl import parse_create
+from ticdc_spark.ddl.known_names import KnownNames
 from ticdc_spark.errors import MessageError, UsageError
+from ticdc_spark.model import TableName
+from ticdc_spark.replicate.plan.spelling import landing_names
 from ticdc_spark.replicate.schemas.history import ANY_VERSION
 from ticdc_spark.replicate.state.progress import KnownSchema, Progress
 
@@ -25,8 +28,21 @@ def with_schema_files(progress: Progress, files: Sequence[Path]) -> Progress:
             found[known.schema, known.name] = known
     if not found:
         return progress
-    kept = [known for known in progress.schemas if known.key != ANY_VERSION]
-    return msgspec.structs.replace(progress, schemas=(*kept, *found.values()))
+    kept = tuple(known for known in progress.schemas if known.key != ANY_VERSION)
+    without = msgspec.structs.replace(progress, schemas=kept)
+    names = KnownNames(landing_names(without))
+    for rows in progress.pending:
+        names.note((rows.schema, rows.name))
+    spelled = tuple(_as_known(one, names.table((one.schema, one.name)), found) for one in found.values())
+    return msgspec.structs.replace(without, schemas=(*kept, *spelled))
+
+
+def _as_known(one: KnownSchema, name: TableName, every: Collection[TableName]) -> KnownSchema:
+    """A table under the name by which the job knows it, unless the files have that one, too."""
+    if name in every:
+        return one
+    table = msgspec.structs.replace(one.table, schema=name[0], name=name[1])
+    return msgspec.structs.replace(one, schema=name[0], name=name[1], table=table)
 
 
 def _tables(file: Path) -> list[KnownSchema]:

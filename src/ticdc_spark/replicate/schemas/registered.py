@@ -11,6 +11,7 @@ import msgspec
 
 from ticdc_spark.clients.registry_file import open_registry
 from ticdc_spark.config.job import SourceConfig
+from ticdc_spark.ddl.known_names import NO_NAMES, KnownNames, Names
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.protocols import protocol
@@ -61,24 +62,29 @@ class Registered:
         self.fetch(numbers)
         return {number: self.known[number] for number in numbers if number in self.known}
 
-    def tables(self, controls: Sequence[ControlEvent]) -> list[KnownSchema]:
-        """The tables that values' schemas describe, with the key that stood beside each; in order of their ids."""
+    def tables(self, controls: Sequence[ControlEvent], names: Names = NO_NAMES) -> list[KnownSchema]:
+        """The tables that values' schemas describe, with the key that stood beside each; in order of their ids.
+        ``names``: those by which rows have landed."""
         found: dict[tuple[int, TableName], KnownSchema] = {}
+        known = KnownNames(names)
         named = _named(controls)
         for pair in sorted(_pairs(controls), key=lambda pair: (pair.value or 0, pair.key is None, pair.key or 0)):
             for table in self._tables(pair, named.get(str(pair.value), [])):
-                number, name = pair.value or 0, (table.schema, table.name)
+                number, name = pair.value or 0, known.of_rows((table.schema, table.name))
                 if (number, name) not in found:
+                    table = msgspec.structs.replace(table, schema=name[0], name=name[1])
                     found[number, name] = KnownSchema(
-                        schema=table.schema, name=table.name, key=str(number), table=table, since=number
+                        schema=name[0], name=name[1], key=str(number), table=table, since=number
                     )
         return [*found.values()]
 
-    def add_schemas(self, progress: Progress, controls: Sequence[ControlEvent], mode: str | None) -> Progress:
+    def add_schemas(
+        self, progress: Progress, controls: Sequence[ControlEvent], mode: str | None, names: Names = NO_NAMES
+    ) -> Progress:
         """Add the tables of this batch's schemas to the progress; where watermarks bound a batch, also those of the
-        keys that deletes name."""
+        keys that deletes name. ``names``: as in ``tables``."""
         known = {(schema.schema, schema.name, schema.key): schema for schema in progress.schemas}
-        for table in self.tables(controls):
+        for table in self.tables(controls, names):
             known.setdefault((table.schema, table.name, table.key), table)
         if mode == "watermark":
             waiting = {(rows.schema, rows.name, rows.schema_key) for rows in progress.pending}

@@ -3,12 +3,11 @@
 A message that carries the schemas (Simple) is left as it is, and the fold goes on from them.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from ticdc_spark.ddl import apply_ddl, column_renames, ddl_tables, fold
-from ticdc_spark.ddl.parse import parse
+from ticdc_spark.ddl import apply_change, change_tables, column_renames, fold, statement_of
 from ticdc_spark.ddl.statements import (
     AddColumn,
     AlterTable,
@@ -60,7 +59,7 @@ def with_schemas(
     filled = []
     for ddl in ddls:
         change = ddl.change
-        model = model_of(change, tables)
+        model = model_of(change)
         before, after = tables_before_and_after(change)
         sources = before if model is None else {*before, model}
         doubted = {name for name in sources if name in unsure or not is_included(*name)}
@@ -107,7 +106,7 @@ def with_generated(change: SchemaChange, tables: Mapping[TableName, Table]) -> T
     if table is None:
         return None
     try:
-        statement, renames = parse(change.query), column_renames(change.query)
+        statement, renames = statement_of(change), column_renames(change.query)
     except MessageError:
         return table
     before = change.pre_table or table
@@ -115,7 +114,7 @@ def with_generated(change: SchemaChange, tables: Mapping[TableName, Table]) -> T
     named: list[Column] = [] if known is None else list(known.columns)
     if isinstance(statement, CreateTable):
         named = [one.column for one in statement.columns]
-        if statement.like is not None and (model := model_of(change, tables)) in tables and model is not None:
+        if statement.like is not None and (model := model_of(change)) is not None and model in tables:
             named = list(tables[model].columns)
     elif isinstance(statement, AlterTable):
         parts = [part.definition.column for part in statement.parts if isinstance(part, AddColumn | ChangeColumn)]
@@ -132,35 +131,29 @@ def with_generated(change: SchemaChange, tables: Mapping[TableName, Table]) -> T
 def _goes_on_from(change: SchemaChange) -> TableName | None:
     """The table that a TRUNCATE, an ALTER or a RENAME names."""
     try:
-        statement = parse(change.query)
-        names = ddl_tables(change.query, change.schema)[0]
+        statement = statement_of(change)
+        names = change_tables(change)[0]
     except MessageError:
         return None
     goes_on = isinstance(statement, TruncateTable | AlterTable | RenameTables)
     return names[0] if goes_on and names else None
 
 
-def model_of(change: SchemaChange, known: Collection[TableName]) -> TableName | None:
-    """The table that a CREATE TABLE … LIKE names, as it is ``known``: SQL may write it in other letters. ``None`` of
-    another DDL."""
+def model_of(change: SchemaChange) -> TableName | None:
+    """The table that a CREATE TABLE … LIKE names. ``None`` of another DDL."""
     try:
-        statement = parse(change.query)
+        statement = statement_of(change)
     except MessageError:
         return None
     if not isinstance(statement, CreateTable) or statement.like is None:
         return None
-    name = (statement.like[0] or change.schema, statement.like[1])
-    return name if name in known else next((one for one in known if _folded(one) == _folded(name)), name)
-
-
-def _folded(name: TableName) -> TableName:
-    return name[0].casefold(), name[1].casefold()
+    return statement.like[0] or change.schema, statement.like[1]
 
 
 def _names(change: SchemaChange) -> set[str]:
     """Every name in a DDL that rows have, too."""
     try:
-        before, after = ddl_tables(change.query, change.schema)
+        before, after = change_tables(change)
     except MessageError:
         before = after = ()
     names = {change.schema, change.name} | {name for table in (*before, *after) for name in table}
@@ -170,7 +163,7 @@ def _names(change: SchemaChange) -> set[str]:
 
 
 def _filled(change: SchemaChange, tables: dict[TableName, Table]) -> tuple[SchemaChange, dict[TableName, Table]]:
-    effect = apply_ddl(tables, change.schema, change.query)
+    effect = apply_change(tables, change)
     if effect.unsupported:
         return change, tables
     after = fold(tables, effect)
@@ -189,7 +182,7 @@ def _filled(change: SchemaChange, tables: dict[TableName, Table]) -> tuple[Schem
         before = tables.get(effect.dropped[0])
     elif effect.kind == "alter table":
         try:
-            names = ddl_tables(change.query, change.schema)[1]
+            names = change_tables(change)[1]
         except MessageError:
             names = ()
         before = new = tables.get(names[0]) if names else None
@@ -205,7 +198,7 @@ def _as_renamed(
     """A RENAME that is read again: the lake's table of the new name has been through it, and the one of the old name
     may be another by now."""
     try:
-        old, names = ddl_tables(change.query, change.schema)
+        old, names = change_tables(change)
     except MessageError:
         return change, tables
     if not old or not names or old == names:
@@ -229,8 +222,8 @@ def _as_made(change: SchemaChange, states: Mapping[TableName, TableState]) -> Ta
     """What the lake has of a CREATE TABLE that is read again: that table as it is now, or a later one of its name. What
     it was made like may have been changed since. ``None``: it is not read again, or another DDL."""
     try:
-        is_create = isinstance(parse(change.query), CreateTable)
-        names = ddl_tables(change.query, change.schema)[1]
+        is_create = isinstance(statement_of(change), CreateTable)
+        names = change_tables(change)[1]
     except MessageError:
         return None
     state = states.get(names[0]) if is_create and names else None
@@ -268,8 +261,8 @@ def named_after(
     met: set[TableName] = set()
     for ddl in sorted(ddls, key=lambda ddl: ddl.change.commit_ts):
         try:
-            before, after = ddl_tables(ddl.change.query, ddl.change.schema)
-            statement = parse(ddl.change.query)
+            before, after = change_tables(ddl.change)
+            statement = statement_of(ddl.change)
         except MessageError:
             continue
         alters = isinstance(statement, AlterTable | RenameTables | TruncateTable)

@@ -234,6 +234,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     ddls: tuple[QueuedDdl, ...] = ()
     dropped_databases: tuple[QueuedDdl, ...] = ()
     """The last DROP DATABASE of each database that was applied: tables of it may come later, see ``plan.catch_up``."""
+    databases: tuple[str, ...] = ()
+    """Those that CREATE DATABASE has made, by which names are told apart that differ in case only."""
     pending: tuple[PendingRows, ...] = ()
     catching_up: tuple[CatchUp, ...] = ()
     wanted: tuple[WantedLoad, ...] = ()

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ticdc_spark.clients.claim_check import ClaimCheckStorage
+from ticdc_spark.ddl.known_names import KnownNames, Names
 from ticdc_spark.model import Bootstrap, Envelope, Event, Rejected, SchemaChange, Watermark
 from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.protocols.checksums import expected
@@ -58,6 +59,8 @@ class LandingPlan(msgspec.Struct, frozen=True, kw_only=True):
     """How Debezium's own connector is configured."""
     block_keys: bool = False
     """Schema keys are hashes of schema blocks, whose tables come back as control events."""
+    names: Names = Names()
+    """The names of tables that are known, which rows get in place of the same in another case."""
 
 
 _HIGHEST = 2**63 - 1
@@ -93,6 +96,7 @@ def land(plan: LandingPlan) -> ArrowTask:
         heads: dict[Heads, None] = {}
         of_row = PROTOCOLS[plan.protocol].row_tables() if plan.block_keys else None
         blocks = None if of_row is None else Blocks(of_row)
+        known = KnownNames(plan.names)
         for batch in batches:
             keys, values = batch.column("key").to_pylist(), batch.column("value").to_pylist()
             if plan.schemas is not None:
@@ -104,6 +108,7 @@ def land(plan: LandingPlan) -> ArrowTask:
             if any(event.claim_check for event in envelopes):
                 whole = whole_messages(protocol, opened, None if stored is None else stored.fetch)
                 envelopes, origin, seqs, others = split_events(whole)
+            envelopes = with_known_names(envelopes, known)
             if blocks is not None and (new_blocks := blocks.of(envelopes, origin, values)):
                 yield block_rows(plan.generation, plan.batch, new_blocks)
             if envelopes:
@@ -160,6 +165,20 @@ def split_events(opened: list[Sequence[Event]]) -> tuple[list[Envelope], _Places
     rows = [(at, seq, event) for at, seq, event in places if type(event) is Envelope]
     others = [place for place in places if type(place[2]) is not Envelope]
     return [row for *_, row in rows], [at for at, *_ in rows], [seq for _, seq, _ in rows], others
+
+
+def with_known_names(events: list[Envelope], known: KnownNames) -> list[Envelope]:
+    """Row changes under the names by which their tables are known."""
+    named = {(event.schema, event.table) for event in events}
+    other = {name: found for name in named if (found := known.of_rows(name)) != name}
+    if not other:
+        return events
+    return [
+        event
+        if (to := other.get((event.schema, event.table))) is None
+        else msgspec.structs.replace(event, schema=to[0], table=to[1])
+        for event in events
+    ]
 
 
 def _log_rows(
@@ -375,4 +394,5 @@ __all__ = [
     "replay_below_of",
     "split_events",
     "table_id_key",
+    "with_known_names",
 ]

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import msgspec
 import pyarrow as pa
 
+from ticdc_spark.ddl.known_names import KnownNames
 from ticdc_spark.model import Bootstrap, Envelope, Event, Message, Op, Rejected, SchemaChange, Watermark
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.checksums import expected
@@ -33,6 +34,7 @@ from ticdc_spark.spark.decode.envelopes import (
     passed_of,
     replay_below_of,
     split_events,
+    with_known_names,
 )
 from ticdc_spark.spark.decode.log_files import CONTROL_COLUMNS
 
@@ -81,6 +83,7 @@ def land_messages(messages: Sequence[Message], plan: LandingPlan) -> Landed:
     events, origin, seqs, others = split_events([protocol.open_message(one.key, one.value) for one in messages])
     if any(event.claim_check for event in events):
         return land_by_arrow(messages, plan)
+    events = with_known_names(events, KnownNames(plan.names))
     sent = messages if origin is None else [messages[at] for at in origin]
     found = [_logged(plan, *one) for one in zip(events, sent, seqs or [0] * len(events), strict=True)]
     rows, summaries = _sort_out(plan, found)

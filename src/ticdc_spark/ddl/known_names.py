@@ -1,0 +1,170 @@
+"""Names of tables and databases as somebody writes them, and what is known by them.
+
+TiDB compares names without case, and TiCDC passes SQL on as it was typed. In its messages the case of a database may
+change, too: some of its versions take the name from a DDL's job, where it is in lower case (tiflow#10047). So a name
+means what is known by exactly that name, else what is known by it without case, and keeps the case in which it was met
+first. Two names of different case are two only where a table, or a database, comes while the other one is there, which
+no server does that compares without case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+import msgspec
+
+from ticdc_spark.model import TableName
+
+
+class Names(msgspec.Struct, frozen=True, kw_only=True):
+    """The names that are known, as tasks get them."""
+
+    live: tuple[TableName, ...] = ()
+    """Tables that are there."""
+    gone: tuple[TableName, ...] = ()
+    """Tables that were dropped, or renamed away."""
+    databases: tuple[str, ...] = ()
+    """Databases that were created; those of ``live`` need not be among them."""
+    seen: tuple[str, ...] = ()
+    """Databases of rows whose table is not known."""
+    exact_tables: bool = False
+    """Whether rows, and DDL, bring tables by the very names that the server has: these are two where they differ."""
+
+
+NO_NAMES = Names()
+"""Nothing is known."""
+
+
+class KnownNames:
+    """The names that are known, to look others up in; they follow DDL."""
+
+    def __init__(self, names: Names) -> None:
+        self._exact = names.exact_tables
+        self._live: dict[TableName, None] = {}
+        self._gone: dict[TableName, None] = {}
+        self._same: dict[TableName, list[TableName]] = {}
+        self._databases: dict[str, None] = dict.fromkeys(names.databases)
+        self._past: dict[str, None] = dict.fromkeys(names.seen)
+        """Databases of which nothing else is known than their name."""
+        for name in names.gone:
+            self.note(name)
+        for name in names.live:
+            self.add(name)
+
+    def names(self) -> Names:
+        """What is known, for tasks."""
+        seen = tuple(name for name in self._past if name not in self._databases)
+        live, gone = tuple(self._live), tuple(self._gone)
+        databases = tuple(self._databases)
+        return Names(live=live, gone=gone, databases=databases, seen=seen, exact_tables=self._exact)
+
+    def of_rows(self, name: TableName) -> TableName:
+        """The table that rows are of, by the name that they have."""
+        return self.table(name, exact=self._exact)
+
+    def table(self, name: TableName, *, exact: bool = False) -> TableName:
+        """The table that is meant by a name; one that is not known keeps it, in its database. ``exact``: only the case
+        of the database may differ."""
+        return self.find(name, exact=exact) or (self.database(name[0]), name[1])
+
+    def find(self, name: TableName, *, exact: bool = False) -> TableName | None:
+        """The table that is meant by a name; ``None``: it is not known."""
+        if name in self._live:
+            return name
+        same = [one for one in self._alike(name) if not exact or one[1] == name[1]]
+        if name[0] in self._databases:
+            same = [one for one in same if one[0] == name[0]]
+        there = [one for one in same if one in self._live]
+        if there:
+            return _nearest(name, there)
+        return name if name in self._gone else _nearest(name, same)
+
+    def find_anywhere(self, table: str) -> TableName | None:
+        """The one table that has a name, in whatever database; ``None``: there is none, or several."""
+        exact = [name for name in self._live if name[1] == table]
+        found = exact or [name for name in self._live if name[1].lower() == table.lower()]
+        return found[0] if len(found) == 1 else None
+
+    def new(self, name: TableName, freed: Collection[TableName] = ()) -> TableName:
+        """The name under which a table comes. ``freed``: names that other tables give up at the same moment."""
+        name = (self.database(name[0]), name[1])
+        if self._exact or name in self._live or name in self._gone:
+            return name
+        same = [one for one in self._alike(name) if one[0] == name[0]]
+        if any(one in self._live and one not in freed for one in same):
+            return name  # The server has both.
+        return _nearest(name, same) or name
+
+    def database(self, name: str) -> str:
+        """The database that is meant by a name; one that is not known keeps it."""
+        for known in (self._databases, self._past):
+            same = name if name in known else min((one for one in known if _is_same(one, name)), default=None)
+            if same is not None:
+                return same
+        return name
+
+    def new_database(self, name: str) -> str:
+        """The name under which a database comes."""
+        if name in self._databases or any(_is_same(one, name) for one in self._databases):
+            return name
+        return self.database(name)
+
+    def add(self, name: TableName) -> None:
+        """A table is there."""
+        self._index(name)
+        self._gone.pop(name, None)
+        self._live[name] = None
+        self._databases[name[0]] = None
+
+    def note(self, name: TableName) -> None:
+        """A table was there, or may be: its name is known."""
+        self._index(name)
+        if name not in self._live:
+            self._gone[name] = None
+        self._past[name[0]] = None
+
+    def remove(self, name: TableName) -> None:
+        """A table is gone."""
+        if name in self._live:
+            del self._live[name]
+            self.note(name)
+
+    def add_database(self, name: str) -> None:
+        """A database is there."""
+        self._databases[name] = None
+
+    def remove_database(self, name: str) -> None:
+        """A database is gone, with its tables."""
+        for one in [one for one in self._live if one[0] == name]:
+            self.remove(one)
+        self._databases.pop(name, None)
+        self._past[name] = None
+
+    def _index(self, name: TableName) -> None:
+        same = self._same.setdefault(_folded(name), [])
+        if name not in same:
+            same.append(name)
+
+    def _alike(self, name: TableName) -> Sequence[TableName]:
+        return self._same.get(_folded(name), ())
+
+
+def is_same_name(one: TableName, other: TableName) -> bool:
+    """Whether two names are one but for case."""
+    return _folded(one) == _folded(other)
+
+
+def _folded(name: TableName) -> TableName:
+    return name[0].lower(), name[1].lower()
+
+
+def _is_same(one: str, other: str) -> bool:
+    return one.lower() == other.lower()
+
+
+def _nearest(name: TableName, found: Iterable[TableName]) -> TableName | None:
+    """Of names that are one but for case, always the same; rather one of its very database."""
+    return min(found, key=lambda one: (one[0] != name[0], one), default=None)
+
+
+__all__ = ["NO_NAMES", "KnownNames", "Names", "is_same_name"]

@@ -1,0 +1,323 @@
+"""The names in what a batch read become those by which the job knows its tables; behind this, names are equal or not.
+
+DDL is taken in the order of commit_ts, so that a later one sees what an earlier one made or renamed. Rows get their
+names when they land, by ``landing_names``. Pure.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from ticdc_spark.ddl import change_tables
+from ticdc_spark.ddl.known_names import KnownNames, Names, is_same_name
+from ticdc_spark.ddl.parse import parse
+from ticdc_spark.ddl.references import Reference, references
+from ticdc_spark.ddl.statements import AlterTable, DatabaseDdl, DropTables, RenameTables, RenameTo, Statement
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import SchemaChange, Table, TableName
+from ticdc_spark.replicate.plan.timeline import identity
+from ticdc_spark.replicate.state.progress import Progress, QueuedDdl
+from ticdc_spark.spark.decode.control import (
+    BootstrapRead,
+    ControlEvent,
+    DdlRead,
+    MessageSkipped,
+    RowsRead,
+    SchemaBlockRead,
+)
+
+_Identity = tuple[int, str, str, str]
+_NAMING = (DdlRead, BootstrapRead, SchemaBlockRead, MessageSkipped)
+"""Control events whose names are those of the messages: rows have landed by theirs."""
+
+
+class _HasName(Protocol):
+    @property
+    def schema(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+
+class Spelled(NamedTuple):
+    """What a batch read, under the names by which the job knows its tables."""
+
+    progress: Progress
+    controls: list[ControlEvent]
+    landing: Names
+    """The names by which its rows have to land: those that its DDL brings are among them."""
+
+
+def landing_names(progress: Progress, *, exact_tables: bool = False) -> Names:
+    """The names that are known before a batch."""
+    live = {(one.schema, one.name): None for one in progress.tables if not one.dropped}
+    gone = {(one.schema, one.name): None for one in progress.tables if one.dropped}
+    named: list[_HasName] = [*progress.schemas, *progress.catching_up, *progress.wanted]
+    live |= {name: None for one in named if (name := (one.schema, one.name)) not in gone}
+    noted: list[_HasName] = [*progress.unread, *progress.skipped, *progress.past, *progress.last_ddls]
+    gone |= {name: None for one in noted if one.name and (name := (one.schema, one.name)) not in live}
+    known = KnownNames(
+        Names(
+            live=tuple(live),
+            gone=tuple(gone),
+            databases=progress.databases,
+            seen=tuple(dict.fromkeys(rows.schema for rows in progress.pending)),
+            exact_tables=exact_tables,
+        )
+    )
+    for ddl in progress.ddls:
+        _bring(known, ddl.change)
+    return known.names()
+
+
+def spell(progress: Progress, controls: Sequence[ControlEvent], landing: Names) -> Spelled:
+    """Resolve the names of a batch. ``landing``: the names by which its rows landed."""
+    if not any(isinstance(event, _NAMING) for event in controls):
+        return Spelled(progress, list(controls), landing)
+    changes = _spelled_ddls(progress, [event.change for event in controls if isinstance(event, DdlRead)], landing)
+    queue = tuple(_queued(ddl, changes[identity(ddl.change)]) for ddl in progress.ddls)
+    rows = KnownNames(landing)
+    for change in changes.values():
+        if change.commit_ts > progress.applied:
+            _bring(rows, change)
+        else:
+            _note(rows, change)
+    found: list[ControlEvent] = []
+    for event in controls:
+        match event:
+            case DdlRead():
+                found.append(_with(event, change=changes[identity(event.change)]))
+            case BootstrapRead():
+                table = _named(event.table, rows.of_rows((event.table.schema, event.table.name)))
+                rows.add((table.schema, table.name))
+                found.append(_with(event, table=table))
+            case SchemaBlockRead():
+                name = rows.of_rows((event.schema, event.table))
+                found.append(_with(event, schema=name[0], table=name[1], held=_named(event.held, name)))
+            case MessageSkipped():
+                found.append(_with(event, tables=tuple(map(rows.of_rows, event.tables))))
+            case _:
+                found.append(event)
+    return Spelled(msgspec.structs.replace(progress, ddls=queue), found, rows.names())
+
+
+def is_landed(controls: Iterable[ControlEvent], landing: Names) -> bool:
+    """Whether the rows of a batch have the names that they have to land by."""
+    known = KnownNames(landing)
+    names = {(event.schema, event.table) for event in controls if isinstance(event, RowsRead)}
+    return all(known.of_rows(name) == name for name in names)
+
+
+def not_known(progress: Progress, there: Collection[TableName]) -> list[TableName]:
+    """Of the tables that a source has, those that are not known in another case."""
+    known, every = KnownNames(landing_names(progress)), set(there)
+    found = ((name, known.find(name)) for name in there)
+    return [name for name, one in found if one is None or one == name or one in every]
+
+
+def _with(event: ControlEvent, **fields: object) -> ControlEvent:
+    return event if all(getattr(event, name) == new for name, new in fields.items()) else _replaced(event, fields)
+
+
+def _replaced(event: ControlEvent, fields: dict[str, object]) -> ControlEvent:
+    replaced: ControlEvent = msgspec.structs.replace(event, **fields)
+    return replaced
+
+
+def _queued(ddl: QueuedDdl, change: SchemaChange) -> QueuedDdl:
+    return ddl if change == ddl.change else msgspec.structs.replace(ddl, change=change)
+
+
+def _named(table: Table, name: TableName) -> Table:
+    if (table.schema, table.name) == name:
+        return table
+    return msgspec.structs.replace(table, schema=name[0], name=name[1])
+
+
+def _bring(known: KnownNames, change: SchemaChange) -> None:
+    """Know the names that a DDL brings."""
+    named = _Named(change, is_raw=False)
+    for full, one in zip(named.full, named.references, strict=True):
+        if one.is_new and full[1]:
+            known.add(full)
+        elif one.is_new:
+            known.add_database(full[0])
+
+
+def _note(known: KnownNames, change: SchemaChange) -> None:
+    """Know the names in a DDL of a time that the job has passed."""
+    for full in _Named(change, is_raw=False).full:
+        if full[1] and known.find(full) is None:
+            known.note(full)
+
+
+def _spelled_ddls(progress: Progress, read: Sequence[SchemaChange], landing: Names) -> dict[_Identity, SchemaChange]:
+    """The DDLs of the queue and of a batch."""
+    found = {identity(ddl.change): ddl.change for ddl in progress.ddls}
+    if not read:
+        return found
+    queued = set(found)
+    for change in read:
+        found.setdefault(identity(change), change)
+    before = msgspec.structs.replace(progress, ddls=())
+    known = KnownNames(landing_names(before, exact_tables=landing.exact_tables))
+    groups: dict[int, list[_Identity]] = {}
+    for key in found:
+        groups.setdefault(key[0], []).append(key)
+    for ts in sorted(groups):
+        moment = [_Named(found[key], is_raw=key not in queued) for key in groups[ts]]
+        past = ts <= progress.applied
+        _spell_moment(known, moment, past=past)
+        for key, named in zip(groups[ts], moment, strict=True):
+            found[key] = named.spelled(known)
+        for key in groups[ts]:
+            if past and key not in queued:
+                _note(known, found[key])
+            else:
+                _follow(known, found[key])
+    return found
+
+
+class _Named:
+    """A DDL whose names are looked up."""
+
+    def __init__(self, change: SchemaChange, *, is_raw: bool) -> None:
+        """``is_raw``: it is as its message has it; else its names were resolved."""
+        self.change, self.is_raw = change, is_raw
+        try:
+            self.statement: Statement | None = parse(change.query)
+        except MessageError:
+            self.statement = None
+        self.references: tuple[Reference, ...] = () if self.statement is None else references(self.statement)
+        self.written = [(one.name[0] or change.schema, one.name[1]) for one in self.references]
+        named = list(change.named) or self.written
+        self.full: list[TableName] = list(map(self._as_sent, named)) if is_raw else list(named)
+        """As far as they are resolved."""
+
+    def _as_sent(self, name: TableName) -> TableName:
+        """A name as the message has it beside its SQL, where it is that name: as rows have it."""
+        change = self.change
+        tables = [(one.schema, one.name) for one in (change.table, change.pre_table) if one is not None]
+        sent = [*tables, (change.schema, change.name if name[1] else "")]
+        return name if name in sent else next((one for one in sent if is_same_name(one, name)), name)
+
+    @property
+    def frees(self) -> bool:
+        """Whether its tables give up their names."""
+        match self.statement:
+            case RenameTables() | DropTables():
+                return True
+            case AlterTable(_, parts):
+                return any(isinstance(part, RenameTo) for part in parts)
+        return False
+
+    def spelled(self, known: KnownNames) -> SchemaChange:
+        """The DDL under its resolved names."""
+        change = self.change
+        own = self._own(known)
+        plain = [(one.name[0] or own[0], one.name[1]) for one in self.references]
+        return msgspec.structs.replace(
+            change,
+            schema=own[0],
+            name=own[1],
+            table=self._table(known, change.table, is_new=True),
+            pre_table=self._table(known, change.pre_table, is_new=False),
+            named=() if plain == self.full else tuple(self.full),
+        )
+
+    def _own(self, known: KnownNames) -> TableName:
+        change = self.change
+        if change.name:
+            return self._resolved(known, (change.schema, change.name), is_new=True)
+        if isinstance(self.statement, DatabaseDdl) and change.schema:
+            return self.full[0]
+        return known.database(change.schema) if change.schema else "", ""
+
+    def _table(self, known: KnownNames, table: Table | None, *, is_new: bool) -> Table | None:
+        if table is None:
+            return None
+        return _named(table, self._resolved(known, (table.schema, table.name), is_new=is_new))
+
+    def _resolved(self, known: KnownNames, name: TableName, *, is_new: bool) -> TableName:
+        """A name of the message: that of the SQL which it is, rather the new or the old one, else what is known."""
+        here = [
+            (one.is_new != is_new, at)
+            for at, (one, written) in enumerate(zip(self.references, self.written, strict=True))
+            if is_same_name(written, name) and is_same_name(self.full[at], name)
+        ]
+        return self.full[min(here)[1]] if here else known.table(name)
+
+
+def _spell_moment(known: KnownNames, moment: Sequence[_Named], *, past: bool) -> None:
+    """Resolve the names of DDLs of one commit_ts, each in ``full``: first of what is there, then of what comes, so that
+    one of them may take a name that another one gives up. ``past``: the job has passed it, so that what a DDL brings
+    may be there already."""
+    unknown: list[tuple[_Named, int]] = []
+    coming: list[tuple[_Named, int]] = []
+    freed: set[TableName] = set()
+    for named in moment:
+        for at, one in enumerate(named.references):
+            if one.is_new and not (past and named.is_raw):
+                coming.append((named, at))
+            elif (found := _there(known, named, at)) is None:
+                unknown.append((named, at))
+            else:
+                named.full[at] = found
+                freed |= {found} if named.frees else set()
+    for named, at in coming:
+        if named.is_raw:  # else rows may have landed by it
+            named.full[at] = _coming(known, named.full[at], freed)
+    new = [named.full[at] for named, at in coming]
+    for named, at in unknown:
+        full = named.full[at]
+        same = [one for one in new if is_same_name(one, full)]
+        named.full[at] = full if full in same else next(iter(same), known.table(full))
+
+
+def _coming(known: KnownNames, full: TableName, freed: set[TableName]) -> TableName:
+    return known.new(full, freed) if full[1] else (known.new_database(full[0]), "")
+
+
+def _there(known: KnownNames, named: _Named, at: int) -> TableName | None:
+    """What a name means that is of something that is there; ``None``: it is not known."""
+    schema, table = named.full[at]
+    if not table:
+        return known.database(schema), ""
+    found = known.find((schema, table))
+    if found is None and isinstance(named.statement, RenameTables) and named.references[at].name[0] is None:
+        # Into another database, Open's message has only that one: `RENAME TABLE a TO other.b` comes under `other`.
+        found = known.find_anywhere(table)
+    return found
+
+
+def _follow(known: KnownNames, change: SchemaChange) -> None:
+    """Know what a DDL does to names."""
+    named = _Named(change, is_raw=False)
+    if isinstance(named.statement, DatabaseDdl):
+        database = named.full[0][0]
+        if named.statement.what == "drop":
+            known.remove_database(database)
+        elif named.statement.what == "create":
+            known.add_database(database)
+        return
+    try:
+        before, after = map(set, change_tables(change))
+    except MessageError:
+        return
+    for name in before - after:
+        known.remove(name)
+    for name in after - before:
+        known.add(name)
+
+
+def databases_after(databases: Sequence[str], applied: Sequence[QueuedDdl]) -> tuple[str, ...]:
+    """The databases that CREATE DATABASE has made, after a batch that applied some DDLs."""
+    known = KnownNames(Names(databases=tuple(databases)))
+    for ddl in applied:
+        if isinstance(_Named(ddl.change, is_raw=False).statement, DatabaseDdl):
+            _follow(known, ddl.change)
+    return known.names().databases
+
+
+__all__ = ["Spelled", "databases_after", "is_landed", "landing_names", "not_known", "spell"]
