@@ -1,12 +1,17 @@
 """What landing tasks need of a job and its progress."""
 
+from collections.abc import Callable, Sequence
+
+import msgspec
+
 from ticdc_spark.config.job import Job, native_of
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.modes.base import ModeName
 from ticdc_spark.replicate.modes.choose import MODES
-from ticdc_spark.replicate.plan.spelling import landing_names
+from ticdc_spark.replicate.plan.spelling import Spelled, is_landed, landing_names, spell
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.state.progress import Progress
+from ticdc_spark.spark.decode.control import ControlEvent
 from ticdc_spark.spark.decode.envelopes import LandingPlan, partition_key, table_id_key
 from ticdc_spark.spark.decode.log_schema import BUCKETS
 
@@ -42,3 +47,24 @@ def landing_plan(
         schemas=None if registry is None else dict(registry.known),
         names=landing_names(progress, exact_tables=exact),
     )
+
+
+def land(
+    plan: LandingPlan,
+    progress: Progress,
+    registry: Registered | None,
+    land_by: Callable[[LandingPlan], Sequence[ControlEvent]],
+) -> Spelled:
+    """Land a batch, and again where it brings what its rows need to land: schemas, or names of tables. Both are seldom.
+
+    Raises: RegistryFault; as ``land_by``
+    """
+    while True:
+        controls = land_by(plan)
+        if registry is not None and registry.learn(controls):
+            plan = msgspec.structs.replace(plan, schemas=dict(registry.known))
+            continue
+        spelled = spell(progress, controls, plan.names)
+        if spelled.landing is plan.names or is_landed(controls, plan.names, spelled.landing):
+            return spelled
+        plan = msgspec.structs.replace(plan, names=spelled.landing)

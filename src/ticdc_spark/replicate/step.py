@@ -17,7 +17,7 @@ from ticdc_spark.replicate.apply.batch import Batch
 from ticdc_spark.replicate.apply.timelines import TimelineResult, apply, settle
 from ticdc_spark.replicate.decide import Decided, Decider, touch_new
 from ticdc_spark.replicate.first_messages import refuse_other
-from ticdc_spark.replicate.landing import landing_plan
+from ticdc_spark.replicate.landing import land, landing_plan
 from ticdc_spark.replicate.modes.arrival import batch_ordinal
 from ticdc_spark.replicate.modes.base import LandedBatch, ModeName
 from ticdc_spark.replicate.modes.choose import MODES, of_job
@@ -35,7 +35,7 @@ from ticdc_spark.replicate.plan.offsets import (
 )
 from ticdc_spark.replicate.plan.reach import with_new_partitions, without_beginning
 from ticdc_spark.replicate.plan.source_check import check_plan, check_source, notes_of_batch
-from ticdc_spark.replicate.plan.spelling import Spelled, databases_after, is_landed, spell
+from ticdc_spark.replicate.plan.spelling import Spelled, databases_after
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.proof import doubted_tables, is_doubt_over, mark_doubted
 from ticdc_spark.replicate.report import BatchReport
@@ -246,17 +246,8 @@ class Steps:
         return may_advance(self.job, self.progress, bounded=self.bounded, mode_known=known, now=self.clock())
 
     def _land(self, number: int, starts: Offsets, end_offsets: Offsets, messages: int) -> Spelled:
-        """Land a batch; again where it brings what its rows need to land: schemas, or names of tables."""
         plan = landing_plan(self.job, self.protocol, self.mode, self.progress, number, self.registry)
-        while True:
-            controls = self._landed(plan, starts, end_offsets, messages)
-            if self.registry is not None and self.registry.learn(controls):  # seldom: a schema that is new
-                plan = msgspec.structs.replace(plan, schemas=dict(self.registry.known))
-                continue
-            spelled = spell(self.progress, controls, plan.names)
-            if spelled.landing is plan.names or is_landed(controls, spelled.landing):
-                return spelled
-            plan = msgspec.structs.replace(plan, names=spelled.landing)
+        return land(plan, self.progress, self.registry, lambda plan: self._landed(plan, starts, end_offsets, messages))
 
     def _landed(
         self, plan: LandingPlan, starts: Offsets, end_offsets: Offsets, messages: int

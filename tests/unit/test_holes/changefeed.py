@@ -37,8 +37,10 @@ class Changefeed:
         self.ts += SECOND
         return self.ts
 
-    def change(self, query: str, *, schema: str = SCHEMA, ts: int | None = None) -> SchemaChange:
-        """Run a DDL, and send nothing yet."""
+    def change(
+        self, query: str, *, schema: str = SCHEMA, ts: int | None = None, typed: str | None = None
+    ) -> SchemaChange:
+        """Run a DDL, and send nothing yet. ``typed``: the SQL of the message, with names in another case."""
         ts = self.tick() if ts is None else ts
         effect = apply_ddl(self.tables, schema, query)
         assert not effect.unsupported, effect.unsupported
@@ -59,7 +61,7 @@ class Changefeed:
         self.tables = after
         return SchemaChange(
             commit_ts=ts,
-            query=query,
+            query=typed or query,
             kind=_kind(query),
             schema=schema if table is None else table.schema,
             name="" if table is None else table.name,
@@ -67,9 +69,9 @@ class Changefeed:
             pre_table=pre_table,
         )
 
-    def sql(self, query: str, *, schema: str = SCHEMA) -> int:
+    def sql(self, query: str, *, schema: str = SCHEMA, typed: str | None = None) -> int:
         """Run a DDL and send it. Returns: its commit_ts"""
-        change = self.change(query, schema=schema)
+        change = self.change(query, schema=schema, typed=typed)
         self.send_ddl(change)
         return change.commit_ts
 

@@ -102,11 +102,13 @@ def spell(progress: Progress, controls: Sequence[ControlEvent], landing: Names) 
     return Spelled(msgspec.structs.replace(progress, ddls=queue), found, rows.names())
 
 
-def is_landed(controls: Iterable[ControlEvent], landing: Names) -> bool:
-    """Whether the rows of a batch have the names that they have to land by."""
-    known = KnownNames(landing)
-    names = {(event.schema, event.table) for event in controls if isinstance(event, RowsRead)}
-    return all(known.of_rows(name) == name for name in names)
+def is_landed(controls: Iterable[ControlEvent], before: Names, landing: Names) -> bool:
+    """Whether the rows of a batch have the names that they have to land by. ``before``: those by which they landed."""
+    old, known = KnownNames(before), KnownNames(landing)
+    rows = {(event.schema, event.table) for event in controls if isinstance(event, RowsRead)}
+    # Rows of a table that is new may have been taken for those of another one.
+    new = set(landing.live) - set(before.live)
+    return all(known.of_rows(name) == name for name in rows) and all(old.of_rows(name) == name for name in new)
 
 
 def not_known(progress: Progress, there: Collection[TableName]) -> list[TableName]:
