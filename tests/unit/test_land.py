@@ -12,6 +12,7 @@ import pytest
 from tests.unit.avro_examples import ROW, Registry, change
 from tests.unit.debezium_connect import change as change_of
 from tests.unit.debezium_connect import field
+from ticdc_spark.ddl.known_names import Names
 from ticdc_spark.model import Envelope, Message, Table, Watermark
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.avro import decode as avro
@@ -21,7 +22,7 @@ from ticdc_spark.protocols.open.encode import encoder as open_encoder
 from ticdc_spark.protocols.simple.decode import SimpleConfig
 from ticdc_spark.protocols.simple.decode import encoder as simple_encoder
 from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, RowCounts
-from ticdc_spark.spark.decode.envelopes import LandingPlan, land
+from ticdc_spark.spark.decode.envelopes import LandingPlan, bucket_of, land, table_id_key
 from ticdc_spark.workload import WorkloadConfig, dispatch, generate
 
 ENCODERS: dict[str, Encoder] = {"simple": simple_encoder(SimpleConfig()), "open": open_encoder(OpenConfig())}
@@ -116,6 +117,35 @@ def test_each_schema_block_is_returned_once_with_its_first_row() -> None:
     bare = msgspec.structs.replace(plan, block_keys=False)
     rows = landed_by(bare, [messages])
     assert {row["kind"] for row in rows} == {"row", "summary"} and {row["schema_key"] for row in rows} == {""}
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_rows_land_under_the_name_by_which_their_table_is_known(exact: bool) -> None:
+    message = Message(
+        topic="t",
+        partition=0,
+        offset=0,
+        key=None,
+        value=change_of("c", None, {"id": 1}, [field("id", "int32")]),
+    )
+    plan = LandingPlan(
+        protocol="debezium",
+        generation=1,
+        batch=1,
+        buckets=8,
+        table_replay_below={table_id_key("Inventory", "Items"): 1 << 62},
+        watermarks={},
+        block_keys=True,
+        names=Names(live=(("Inventory", "Items"),), exact_tables=exact),
+    )
+    rows = landed_by(plan, [[message]])
+    found = {row["kind"]: (row["schema"], row["table"]) for row in rows}
+    name = ("Inventory", "items" if exact else "Items")
+    assert found == {"late" if not exact else "row": name, "summary": name, SCHEMA_BLOCK: name}
+    slots = {row["slot"] for row in rows if row["kind"] in ("row", "late")}
+    assert slots == {bucket_of(*name, 8)}
+    unknown = landed_by(msgspec.structs.replace(plan, names=Names()), [[message]])
+    assert {(row["schema"], row["table"]) for row in unknown} == {("inventory", "items")}
 
 
 def test_as_many_rows_as_messages_hide_no_watermark() -> None:

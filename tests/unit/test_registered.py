@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from tests.unit.avro_examples import Registry
+from ticdc_spark.ddl.known_names import Names
 from ticdc_spark.model import Column, Index, RowChange, Table
 from ticdc_spark.mysql import handle_key, parse_type
 from ticdc_spark.protocols.avro.encode import AvroConfig
@@ -89,6 +90,12 @@ def test_avros_tables_are_named_by_their_schemas() -> None:
     registered, controls = landed("avro", table("c"))
     (known,) = registered.tables(controls)
     assert (known.schema, known.name, known.key) == ("a_db", "c", "2")
+
+
+def test_tables_have_the_names_by_which_their_rows_land() -> None:
+    registered, controls = landed("avro", table("c"))
+    (known,) = registered.tables(controls, Names(live=(("A_db", "C"),)))
+    assert (known.schema, known.name, known.table.schema, known.table.name) == ("A_db", "C", "A_db", "C")
 
 
 def test_deletes_among_watermarks_name_a_schema_of_keys() -> None:

@@ -1,0 +1,197 @@
+"""Which table a name means, by what is known: exactly, else without case; and the names in a statement."""
+
+from __future__ import annotations
+
+import pytest
+
+from ticdc_spark.ddl import change_tables, statement_of
+from ticdc_spark.ddl.known_names import KnownNames, Names
+from ticdc_spark.ddl.parse import parse
+from ticdc_spark.ddl.references import references, with_names
+from ticdc_spark.model import Column, ColumnType, SchemaChange, Table, TableName
+from ticdc_spark.replicate.plan.spelling import databases_after, landing_names, not_known, spell
+from ticdc_spark.replicate.state.progress import Progress, QueuedDdl, TableState
+from ticdc_spark.spark.decode.control import BootstrapRead, DdlRead
+
+
+def known(*live: str, gone: str = "", databases: str = "", exact: bool = False) -> KnownNames:
+    names = Names(
+        live=tuple(map(name, live)),
+        gone=tuple(map(name, gone.split())),
+        databases=tuple(databases.split()),
+        exact_tables=exact,
+    )
+    return KnownNames(names)
+
+
+def name(text: str) -> TableName:
+    schema, table = text.split(".")
+    return schema, table
+
+
+@pytest.mark.parametrize(
+    ("live", "gone", "asked", "meant"),
+    [
+        (["s.t"], "", "S.T", "s.t"),
+        (["s.t", "s.T"], "", "s.T", "s.T"),
+        (["s.t", "s.T"], "", "s.t", "s.t"),
+        (["s.t", "S.t"], "", "S.T", "S.t"),
+        (["s.T"], "s.t", "s.t", "s.T"),
+        ([], "s.t", "s.T", "s.t"),
+        (["s.u"], "", "S.t", "s.t"),
+        (["s.u", "S.u"], "", "S.t", "S.t"),
+        (["s.t"], "", "other.t", "other.t"),
+        ([], "", "S.t", "S.t"),
+    ],
+)
+def test_a_name_means_what_has_exactly_it_and_else_what_has_it_without_case(
+    live: list[str], gone: str, asked: str, meant: str
+) -> None:
+    assert known(*live, gone=gone).table(name(asked)) == name(meant)
+
+
+@pytest.mark.parametrize(
+    ("live", "gone", "freed", "asked", "comes"),
+    [
+        ([], "", "", "s.T", "s.T"),
+        (["s.t"], "", "", "s.T", "s.T"),
+        ([], "s.t", "", "s.T", "s.t"),
+        (["s.t"], "", "s.t", "s.T", "s.t"),
+        (["s.u"], "", "", "S.T", "s.T"),
+        (["s.T"], "s.t", "", "s.t", "s.t"),
+    ],
+)
+def test_a_table_comes_under_the_name_that_was_met_first_unless_another_one_has_it(
+    live: list[str], gone: str, freed: str, asked: str, comes: str
+) -> None:
+    assert known(*live, gone=gone).new(name(asked), set(map(name, freed.split()))) == name(comes)
+
+
+def test_where_rows_alone_tell_tables_apart_only_the_case_of_databases_does_not_count() -> None:
+    names = known("s.t", exact=True)
+    assert [names.of_rows(name(one)) for one in ("s.T", "S.t", "S.T")] == [("s", "T"), ("s", "t"), ("s", "T")]
+    assert names.table(("S", "T")) == ("s", "t"), "SQL is as somebody typed it"
+    assert known(gone="s.t", exact=True).new(("s", "T")) == ("s", "T")
+
+
+def test_two_databases_are_two_where_one_comes_while_the_other_is_there() -> None:
+    names = known("s.t", databases="s")
+    names.add_database(names.new_database("S"))
+    assert (names.table(("S", "t")), names.database("S"), names.database("s")) == (("S", "t"), "S", "s")
+    names.remove_database("S")
+    assert names.find(("s", "t")) == ("s", "t")
+    gone = known("s.t")
+    gone.remove_database("s")
+    assert (gone.new_database("S"), gone.new(("S", "T"))) == ("s", ("s", "t"))
+
+
+@pytest.mark.parametrize(
+    ("sql", "found"),
+    [
+        ("CREATE TABLE a.b LIKE c", "+a.b c"),
+        ("ALTER TABLE a RENAME TO b.c, ADD COLUMN a INT", "a +b.c"),
+        ("ALTER TABLE a EXCHANGE PARTITION p WITH TABLE b", "a b"),
+        ("RENAME TABLE a TO b, b TO c", "a +b b +c"),
+        ("DROP TABLE a, b.c", "a b.c"),
+        ("TRUNCATE a", "a"),
+        ("FLASHBACK TABLE a TO b", "a +b"),
+        ("CREATE DATABASE a", "+a."),
+        ("DROP DATABASE a", "a."),
+        ("CREATE VIEW v AS SELECT 1", ""),
+    ],
+)
+def test_the_names_in_a_statement_and_others_in_their_place(sql: str, found: str) -> None:
+    statement = parse(sql)
+    named = references(statement)
+    assert [
+        ("+" if one.is_new else "") + ".".join(part for part in one.name if part is not None) for one in named
+    ] == found.split()
+    numbered = [("s", f"t{at}") for at in range(len(named))]
+    again = references(with_names(statement, numbered))
+    if "DATABASE" in sql:
+        assert [one.name for one in again] == [("s", "")]
+    else:
+        assert [one.name for one in again] == numbered
+
+
+def ddl(query: str, ts: int, schema: str = "s", table: str = "", offset: int = 0) -> DdlRead:
+    change = SchemaChange(commit_ts=ts, query=query, kind="", schema=schema, name=table)
+    return DdlRead(topic="t", partition=0, offset=offset, seq=0, change=change)
+
+
+def spelled(progress: Progress, *events: DdlRead) -> list[SchemaChange]:
+    found = spell(progress, events, landing_names(progress)).controls
+    return [event.change for event in found if isinstance(event, DdlRead)]
+
+
+def test_a_ddl_sees_what_those_before_it_make_wherever_they_stand_in_the_batch() -> None:
+    progress = Progress(job="j", tables=(TableState(schema="s", name="a"),))
+    later, rename, made = spelled(
+        progress,
+        ddl("ALTER TABLE X ADD COLUMN c INT", 30),
+        ddl("RENAME TABLE A TO x", 20),
+        ddl("CREATE TABLE A LIKE x", 40),
+    )
+    assert change_tables(later) == ((("s", "x"),), (("s", "x"),))
+    assert change_tables(rename) == ((("s", "a"),), (("s", "x"),))
+    assert change_tables(made) == ((), (("s", "a"),)), "the name that was met first"
+
+
+def test_a_chain_of_renames_at_one_commit_ts_is_followed_by_its_names() -> None:
+    tables = (TableState(schema="s", name="a"), TableState(schema="s", name="b"))
+    one, two, three = spelled(
+        Progress(job="j", tables=tables),
+        ddl("RENAME TABLE x TO B", 20),
+        ddl("RENAME TABLE A TO X", 20),
+        ddl("RENAME TABLE B TO A", 20),
+    )
+    assert change_tables(one) == ((("s", "X"),), (("s", "b"),))
+    assert change_tables(two) == ((("s", "a"),), (("s", "X"),))
+    assert change_tables(three) == ((("s", "b"),), (("s", "a"),))
+
+
+def test_a_ddl_of_names_as_they_are_known_is_left_as_it_is() -> None:
+    event = ddl("ALTER TABLE `t` ADD COLUMN c INT", 20, table="t")
+    progress = Progress(job="j", tables=(TableState(schema="s", name="t"),))
+    assert spelled(progress, event) == [event.change]
+
+
+def test_the_sql_of_a_ddl_stays_as_it_was_typed() -> None:
+    progress = Progress(job="j", tables=(TableState(schema="s", name="t"),))
+    (change,) = spelled(progress, ddl("DROP DATABASE S", 20, schema=""))
+    assert (change.query, change.schema, statement_of(change)) == ("DROP DATABASE S", "", parse("DROP DATABASE s"))
+
+
+def test_a_table_of_which_a_message_tells_the_schema_gets_its_known_name() -> None:
+    columns = (Column(name="id", type=ColumnType(name="int")),)
+    table = Table(schema="S", name="T", columns=columns)
+    progress = Progress(job="j", tables=(TableState(schema="s", name="t"),))
+    read = BootstrapRead(topic="t", partition=0, offset=0, seq=0, table=table)
+    (found,) = spell(progress, [read], landing_names(progress)).controls
+    assert isinstance(found, BootstrapRead)
+    assert (found.table.schema, found.table.name, found.table.columns) == ("s", "t", columns)
+
+
+def test_a_queued_ddl_of_a_table_that_was_not_known_finds_it_later() -> None:
+    first = spell(Progress(job="j"), [ddl("RENAME TABLE A TO b", 50)], Names()).controls[0]
+    assert isinstance(first, DdlRead)
+    waits = QueuedDdl(change=first.change, topic="t", partition=0, offset=0)
+    progress = Progress(job="j", ddls=(waits,))
+    create = ddl("CREATE TABLE a (id INT PRIMARY KEY)", 40)
+    (queued,) = spell(progress, [create], landing_names(progress)).progress.ddls
+    assert change_tables(queued.change) == ((("s", "a"),), (("s", "b"),))
+
+
+def test_databases_are_remembered_until_they_are_dropped() -> None:
+    made, dropped = (
+        QueuedDdl(change=ddl(f"{verb} DATABASE S", ts, schema="").change, topic="t", partition=0, offset=0)
+        for verb, ts in (("CREATE", 10), ("DROP", 20))
+    )
+    assert databases_after(("a",), [made]) == ("a", "S")
+    assert databases_after(("a", "S"), [dropped]) == ("a",)
+
+
+def test_a_table_of_the_source_that_is_known_in_another_case_is_not_new() -> None:
+    progress = Progress(job="j", tables=(TableState(schema="s", name="t"), TableState(schema="s", name="a")))
+    there = [("S", "t"), ("s", "a"), ("s", "A"), ("s", "u")]
+    assert not_known(progress, there) == there[1:]
