@@ -9,7 +9,7 @@ from ticdc_spark.ddl.known_names import KnownNames, Names
 from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.references import references, with_names
 from ticdc_spark.model import Column, ColumnType, SchemaChange, Table, TableName
-from ticdc_spark.replicate.plan.spelling import databases_after, landing_names, not_known, spell
+from ticdc_spark.replicate.plan.spelling import by_source, databases_after, landing_names, spell
 from ticdc_spark.replicate.state.progress import Progress, QueuedDdl, TableState
 from ticdc_spark.spark.decode.control import BootstrapRead, DdlRead
 
@@ -191,7 +191,7 @@ def test_databases_are_remembered_until_they_are_dropped() -> None:
     assert databases_after(("a", "S"), [dropped]) == ("a",)
 
 
-def test_a_table_of_the_source_that_is_known_in_another_case_is_not_new() -> None:
+def test_a_table_that_the_source_lists_in_another_case_is_the_one_that_the_job_has() -> None:
     progress = Progress(job="j", tables=(TableState(schema="s", name="t"), TableState(schema="s", name="a")))
     there = [("S", "t"), ("s", "a"), ("s", "A"), ("s", "u")]
-    assert not_known(progress, there) == there[1:]
+    assert by_source(progress, there) == dict(zip(there, [("s", "t"), *there[1:]], strict=True))

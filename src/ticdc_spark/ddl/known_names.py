@@ -40,16 +40,13 @@ class KnownNames:
 
     def __init__(self, names: Names) -> None:
         self._exact = names.exact_tables
-        self._live: dict[TableName, None] = {}
-        self._gone: dict[TableName, None] = {}
-        self._same: dict[TableName, list[TableName]] = {}
-        self._databases: dict[str, None] = dict.fromkeys(names.databases)
-        self._past: dict[str, None] = dict.fromkeys(names.seen)
+        self._live: dict[TableName, None] = dict.fromkeys(names.live)
+        self._gone: dict[TableName, None] = dict.fromkeys(names.gone)
+        self._index: dict[TableName, list[TableName]] | None = None
+        """Names by the same without case; made when one is looked up that is not known exactly."""
+        self._databases: dict[str, None] = dict.fromkeys([*names.databases, *(schema for schema, _ in names.live)])
+        self._past: dict[str, None] = dict.fromkeys([*names.seen, *(schema for schema, _ in names.gone)])
         """Databases of which nothing else is known than their name."""
-        for name in names.gone:
-            self.note(name)
-        for name in names.live:
-            self.add(name)
 
     def names(self) -> Names:
         """What is known, for tasks."""
@@ -111,14 +108,14 @@ class KnownNames:
 
     def add(self, name: TableName) -> None:
         """A table is there."""
-        self._index(name)
+        self._put(name)
         self._gone.pop(name, None)
         self._live[name] = None
         self._databases[name[0]] = None
 
     def note(self, name: TableName) -> None:
         """A table was there, or may be: its name is known."""
-        self._index(name)
+        self._put(name)
         if name not in self._live:
             self._gone[name] = None
         self._past[name[0]] = None
@@ -126,8 +123,9 @@ class KnownNames:
     def remove(self, name: TableName) -> None:
         """A table is gone."""
         if name in self._live:
-            del self._live[name]
             self.note(name)
+            del self._live[name]
+            self._gone[name] = None
 
     def add_database(self, name: str) -> None:
         """A database is there."""
@@ -140,13 +138,16 @@ class KnownNames:
         self._databases.pop(name, None)
         self._past[name] = None
 
-    def _index(self, name: TableName) -> None:
-        same = self._same.setdefault(_folded(name), [])
-        if name not in same:
-            same.append(name)
+    def _put(self, name: TableName) -> None:
+        if self._index is not None and name not in self._live and name not in self._gone:
+            self._index.setdefault(_folded(name), []).append(name)
 
     def _alike(self, name: TableName) -> Sequence[TableName]:
-        return self._same.get(_folded(name), ())
+        if self._index is None:
+            self._index = {}
+            for one in {**self._live, **self._gone}:
+                self._index.setdefault(_folded(one), []).append(one)
+        return self._index.get(_folded(name), ())
 
 
 def is_same_name(one: TableName, other: TableName) -> bool:

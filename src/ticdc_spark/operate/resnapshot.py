@@ -10,6 +10,7 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.errors import UsageError
 from ticdc_spark.operate.resume import held
+from ticdc_spark.replicate.plan.spelling import by_source
 from ticdc_spark.replicate.state.progress import Progress, WantedLoad
 from ticdc_spark.replicate.state.store import ProgressStore, Store
 
@@ -35,7 +36,8 @@ def want(job: Job, store: ProgressStore, tables: Collection[str], reader: Snapsh
     progress = store.load()
     if progress is None:
         raise UsageError(f"{job.file}: the job has no progress in {job.state}: its tables are read when it first runs")
-    there = {f"{schema}.{name}": (schema, name) for schema, name in reader.tables()}
+    found = by_source(progress, reader.tables())
+    there = {".".join(one): name for named, name in found.items() for one in (named, name)}
     followed = table_filter(job.tables or ["*.*"])
     for text in tables:
         if text not in there:

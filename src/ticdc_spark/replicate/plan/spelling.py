@@ -57,15 +57,16 @@ def landing_names(progress: Progress, *, exact_tables: bool = False) -> Names:
     live |= {name: None for one in named if (name := (one.schema, one.name)) not in gone}
     noted: list[_HasName] = [*progress.unread, *progress.skipped, *progress.past, *progress.last_ddls]
     gone |= {name: None for one in noted if one.name and (name := (one.schema, one.name)) not in live}
-    known = KnownNames(
-        Names(
-            live=tuple(live),
-            gone=tuple(gone),
-            databases=progress.databases,
-            seen=tuple(dict.fromkeys(rows.schema for rows in progress.pending)),
-            exact_tables=exact_tables,
-        )
+    names = Names(
+        live=tuple(live),
+        gone=tuple(gone),
+        databases=progress.databases,
+        seen=tuple(dict.fromkeys(rows.schema for rows in progress.pending)),
+        exact_tables=exact_tables,
     )
+    if not progress.ddls:
+        return names
+    known = KnownNames(names)
     for ddl in progress.ddls:
         _bring(known, ddl.change)
     return known.names()
@@ -111,11 +112,11 @@ def is_landed(controls: Iterable[ControlEvent], before: Names, landing: Names) -
     return all(known.of_rows(name) == name for name in rows) and all(old.of_rows(name) == name for name in new)
 
 
-def not_known(progress: Progress, there: Collection[TableName]) -> list[TableName]:
-    """Of the tables that a source has, those that are not known in another case."""
+def by_source(progress: Progress, there: Collection[TableName]) -> dict[TableName, TableName]:
+    """The names by which a job knows the tables that a source has."""
     known, every = KnownNames(landing_names(progress)), set(there)
-    found = ((name, known.find(name)) for name in there)
-    return [name for name, one in found if one is None or one == name or one in every]
+    found = {name: known.find(name) for name in there}
+    return {name: name if one is None or one in every else one for name, one in found.items()}
 
 
 def _with(event: ControlEvent, **fields: object) -> ControlEvent:
@@ -322,4 +323,4 @@ def databases_after(databases: Sequence[str], applied: Sequence[QueuedDdl]) -> t
     return known.names().databases
 
 
-__all__ = ["Spelled", "databases_after", "is_landed", "landing_names", "not_known", "spell"]
+__all__ = ["Spelled", "by_source", "databases_after", "is_landed", "landing_names", "spell"]

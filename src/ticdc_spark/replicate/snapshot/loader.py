@@ -17,7 +17,7 @@ from ticdc_spark.model import Table, TableName
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.rows import vanished
-from ticdc_spark.replicate.plan.spelling import not_known
+from ticdc_spark.replicate.plan.spelling import by_source
 from ticdc_spark.replicate.snapshot.steps import begin, bring_in, give_up
 from ticdc_spark.replicate.snapshot.wanted import wanted_tables, with_new_tables, with_partial_tables, without
 from ticdc_spark.replicate.state.progress import Load, Progress, TableState, WantedLoad
@@ -70,8 +70,8 @@ class Loader:
     def _want(self, progress: Progress) -> Progress:
         if not self._listed:
             self._listed = True
-            new = not_known(progress, self.reader.tables())
-            progress = with_new_tables(progress, new, self.wants, self.reader.fixed or 0)
+            known = by_source(progress, self.reader.tables()).values()
+            progress = with_new_tables(progress, known, self.wants, self.reader.fixed or 0)
         return self.with_partial(progress)
 
     def with_partial(self, progress: Progress) -> Progress:
