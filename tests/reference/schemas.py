@@ -44,7 +44,7 @@ def effects(change: SchemaChange, tables: Tables, dropped: Mapping[Name, Table])
         return
     if isinstance(statement, DatabaseDdl):
         if statement.what == "drop":
-            schema = statement.name or change.schema
+            schema = _database(statement.name or change.schema, tables)
             yield from [Effect(before=name, after=None) for name in tables if name[0] == schema]
         return
     if change.table is None:
@@ -63,6 +63,18 @@ def effects(change: SchemaChange, tables: Tables, dropped: Mapping[Name, Table])
         yield Effect(before=before, after=after, table=change.table, old=old, renames=column_renames(change.query))
 
 
+def _database(name: str, tables: Tables) -> str:
+    """A database as its tables have it: SQL may name it in another case."""
+    schemas = sorted({schema for schema, _ in tables})
+    return name if name in schemas else next((one for one in schemas if one.lower() == name.lower()), name)
+
+
+def _as_sent(name: Name, change: SchemaChange) -> Name:
+    """A new name as rows have it: the message has it beside its SQL, which may write it in another case."""
+    schema = change.schema if change.schema.lower() == name[0].lower() else name[0]
+    return schema, change.name if change.name.lower() == name[1].lower() else name[1]
+
+
 def _effects_of_sql(change: SchemaChange, tables: Tables, dropped: Mapping[Name, Table]) -> Iterator[Effect]:
     """For a protocol that carries only SQL."""
     live = {name: table for name, (table, _) in tables.items()}
@@ -74,10 +86,12 @@ def _effects_of_sql(change: SchemaChange, tables: Tables, dropped: Mapping[Name,
     for name in effect.truncated:
         yield Effect(before=name, after=name, table=live[name], keep_rows=False)
     for table in effect.created:
-        yield Effect(before=None, after=(table.schema, table.name), table=table)
+        new = _as_sent((table.schema, table.name), change)
+        yield Effect(before=None, after=new, table=replace(table, schema=new[0], name=new[1]))
     # the message of a move into another schema names the new one, its SQL may name neither
     moves = {
-        old if old in live else next(name for name in live if name[1] == old[1]): new for old, new in effect.renamed
+        old if old in live else next(name for name in live if name[1] == old[1]): _as_sent(new, change)
+        for old, new in effect.renamed
     }
     altered = {(each.before.schema, each.before.name): each for each in effect.altered}
     for name in moves | altered:

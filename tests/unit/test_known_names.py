@@ -18,8 +18,8 @@ def known(*live: str, gone: str = "", databases: str = "", exact: bool = False) 
     names = Names(
         live=tuple(map(name, live)),
         gone=tuple(map(name, gone.split())),
-        databases=tuple(databases.split()),
-        exact_tables=exact,
+        databases=tuple(databases.split()) or tuple(dict.fromkeys(name(one)[0] for one in live)),
+        exact=exact,
     )
     return KnownNames(names)
 
@@ -67,9 +67,9 @@ def test_a_table_comes_under_the_name_that_was_met_first_unless_another_one_has_
     assert known(*live, gone=gone).new(name(asked), set(map(name, freed.split()))) == name(comes)
 
 
-def test_where_rows_alone_tell_tables_apart_only_the_case_of_databases_does_not_count() -> None:
+def test_where_rows_alone_tell_tables_apart_they_keep_their_names() -> None:
     names = known("s.t", exact=True)
-    assert [names.of_rows(name(one)) for one in ("s.T", "S.t", "S.T")] == [("s", "T"), ("s", "t"), ("s", "T")]
+    assert [names.of_rows(name(one)) for one in ("s.T", "S.t")] == [("s", "T"), ("S", "t")]
     assert names.table(("S", "T")) == ("s", "t"), "SQL is as somebody typed it"
     assert known(gone="s.t", exact=True).new(("s", "T")) == ("s", "T")
 
@@ -180,6 +180,21 @@ def test_a_queued_ddl_of_a_table_that_was_not_known_finds_it_later() -> None:
     create = ddl("CREATE TABLE a (id INT PRIMARY KEY)", 40)
     (queued,) = spell(progress, [create], landing_names(progress)).progress.ddls
     assert change_tables(queued.change) == ((("s", "a"),), (("s", "b"),))
+
+
+def test_a_database_whose_tables_were_read_before_it_has_their_name() -> None:
+    create = ddl("CREATE TABLE t (id INT PRIMARY KEY)", 40, table="t").change
+    progress = Progress(job="j", ddls=(QueuedDdl(change=create, topic="t", partition=0, offset=0),))
+    made, dropped = spelled(progress, ddl("CREATE DATABASE S", 10, schema=""), ddl("DROP DATABASE S", 50, schema=""))
+    assert [statement_of(made), statement_of(dropped)] == [parse("CREATE DATABASE s"), parse("DROP DATABASE s")]
+
+
+def test_rows_of_tables_that_are_not_known_are_of_one_database() -> None:
+    names = known("other.t")
+    for one in ("S.a", "s.b", "Other.c"):
+        names.see(name(one))
+    assert [names.of_rows(name(one)) for one in ("s.a", "S.b", "Other.c")] == [("S", "a"), ("S", "b"), ("other", "c")]
+    assert names.names().seen == ("S",)
 
 
 def test_databases_are_remembered_until_they_are_dropped() -> None:

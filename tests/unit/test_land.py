@@ -136,11 +136,11 @@ def test_rows_land_under_the_name_by_which_their_table_is_known(exact: bool) -> 
         table_replay_below={table_id_key("Inventory", "Items"): 1 << 62},
         watermarks={},
         block_keys=True,
-        names=Names(live=(("Inventory", "Items"),), exact_tables=exact),
+        names=Names(live=(("Inventory", "Items"),), exact=exact),
     )
     rows = landed_by(plan, [[message]])
     found = {row["kind"]: (row["schema"], row["table"]) for row in rows}
-    name = ("Inventory", "items" if exact else "Items")
+    name = ("inventory", "items") if exact else ("Inventory", "Items")
     assert found == {"late" if not exact else "row": name, "summary": name, SCHEMA_BLOCK: name}
     slots = {row["slot"] for row in rows if row["kind"] in ("row", "late")}
     assert slots == {bucket_of(*name, 8)}

@@ -24,11 +24,11 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
     gone: tuple[TableName, ...] = ()
     """Tables that were dropped, or renamed away."""
     databases: tuple[str, ...] = ()
-    """Databases that were created; those of ``live`` need not be among them."""
+    """Databases that are there: another one that comes beside them is another one."""
     seen: tuple[str, ...] = ()
-    """Databases of rows whose table is not known."""
-    exact_tables: bool = False
-    """Whether rows, and DDL, bring tables by the very names that the server has: these are two where they differ."""
+    """Databases of rows whose table is not known; those of ``live`` and ``gone`` need not be among them."""
+    exact: bool = False
+    """Whether rows, and what comes by DDL, have the names of a server that may tell case apart."""
 
 
 NO_NAMES = Names()
@@ -39,13 +39,15 @@ class KnownNames:
     """The names that are known, to look others up in; they follow DDL."""
 
     def __init__(self, names: Names) -> None:
-        self._exact = names.exact_tables
+        self._exact = names.exact
         self._live: dict[TableName, None] = dict.fromkeys(names.live)
         self._gone: dict[TableName, None] = dict.fromkeys(names.gone)
         self._index: dict[TableName, list[TableName]] | None = None
         """Names by the same without case; made when one is looked up that is not known exactly."""
-        self._databases: dict[str, None] = dict.fromkeys([*names.databases, *(schema for schema, _ in names.live)])
-        self._past: dict[str, None] = dict.fromkeys([*names.seen, *(schema for schema, _ in names.gone)])
+        self._databases: dict[str, None] = dict.fromkeys(names.databases)
+        self._past: dict[str, None] = dict.fromkeys(
+            [*names.seen, *(schema for schema, _ in (*names.live, *names.gone))]
+        )
         """Databases of which nothing else is known than their name."""
 
     def names(self) -> Names:
@@ -53,22 +55,21 @@ class KnownNames:
         seen = tuple(name for name in self._past if name not in self._databases)
         live, gone = tuple(self._live), tuple(self._gone)
         databases = tuple(self._databases)
-        return Names(live=live, gone=gone, databases=databases, seen=seen, exact_tables=self._exact)
+        return Names(live=live, gone=gone, databases=databases, seen=seen, exact=self._exact)
 
     def of_rows(self, name: TableName) -> TableName:
         """The table that rows are of, by the name that they have."""
-        return self.table(name, exact=self._exact)
+        return name if self._exact else self.table(name)
 
-    def table(self, name: TableName, *, exact: bool = False) -> TableName:
-        """The table that is meant by a name; one that is not known keeps it, in its database. ``exact``: only the case
-        of the database may differ."""
-        return self.find(name, exact=exact) or (self.database(name[0]), name[1])
+    def table(self, name: TableName) -> TableName:
+        """The table that is meant by a name; one that is not known keeps it, in its database."""
+        return self.find(name) or (self.database(name[0]), name[1])
 
-    def find(self, name: TableName, *, exact: bool = False) -> TableName | None:
+    def find(self, name: TableName) -> TableName | None:
         """The table that is meant by a name; ``None``: it is not known."""
         if name in self._live:
             return name
-        same = [one for one in self._alike(name) if not exact or one[1] == name[1]]
+        same = self._alike(name)
         if name[0] in self._databases:
             same = [one for one in same if one[0] == name[0]]
         there = [one for one in same if one in self._live]
@@ -84,8 +85,10 @@ class KnownNames:
 
     def new(self, name: TableName, freed: Collection[TableName] = ()) -> TableName:
         """The name under which a table comes. ``freed``: names that other tables give up at the same moment."""
+        if self._exact:
+            return name
         name = (self.database(name[0]), name[1])
-        if self._exact or name in self._live or name in self._gone:
+        if name in self._live or name in self._gone:
             return name
         same = [one for one in self._alike(name) if one[0] == name[0]]
         if any(one in self._live and one not in freed for one in same):
@@ -102,7 +105,7 @@ class KnownNames:
 
     def new_database(self, name: str) -> str:
         """The name under which a database comes."""
-        if name in self._databases or any(_is_same(one, name) for one in self._databases):
+        if self._exact or name in self._databases or any(_is_same(one, name) for one in self._databases):
             return name
         return self.database(name)
 
@@ -126,6 +129,11 @@ class KnownNames:
             self.note(name)
             del self._live[name]
             self._gone[name] = None
+
+    def see(self, name: TableName) -> None:
+        """Rows have a name: what is not known of it is known by its database from here on."""
+        if not self._exact and self.find(name) is None:
+            self._past[self.database(name[0])] = None
 
     def add_database(self, name: str) -> None:
         """A database is there."""

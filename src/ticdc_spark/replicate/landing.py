@@ -45,7 +45,7 @@ def landing_plan(
         block_keys=PROTOCOLS[protocol].traits.schema_blocks and mode != "watermark",
         native=native_of(job.source),
         schemas=None if registry is None else dict(registry.known),
-        names=landing_names(progress, exact_tables=exact),
+        names=landing_names(progress, exact=exact),
     )
 
 

@@ -49,7 +49,7 @@ class Spelled(NamedTuple):
     """The names by which its rows have to land: those that its DDL brings are among them."""
 
 
-def landing_names(progress: Progress, *, exact_tables: bool = False) -> Names:
+def landing_names(progress: Progress, *, exact: bool = False) -> Names:
     """The names that are known before a batch."""
     live = {(one.schema, one.name): None for one in progress.tables if not one.dropped}
     gone = {(one.schema, one.name): None for one in progress.tables if one.dropped}
@@ -57,12 +57,14 @@ def landing_names(progress: Progress, *, exact_tables: bool = False) -> Names:
     live |= {name: None for one in named if (name := (one.schema, one.name)) not in gone}
     noted: list[_HasName] = [*progress.unread, *progress.skipped, *progress.past, *progress.last_ddls]
     gone |= {name: None for one in noted if one.name and (name := (one.schema, one.name)) not in live}
+    # A schema may be of a later time than the CREATE DATABASE that is read behind it, so it does not count here.
+    databases = [*progress.databases, *(one.schema for one in progress.tables if not one.dropped)]
     names = Names(
         live=tuple(live),
         gone=tuple(gone),
-        databases=progress.databases,
+        databases=tuple(dict.fromkeys(databases)),
         seen=tuple(dict.fromkeys(rows.schema for rows in progress.pending)),
-        exact_tables=exact_tables,
+        exact=exact,
     )
     if not progress.ddls:
         return names
@@ -74,7 +76,9 @@ def landing_names(progress: Progress, *, exact_tables: bool = False) -> Names:
 
 def spell(progress: Progress, controls: Sequence[ControlEvent], landing: Names) -> Spelled:
     """Resolve the names of a batch. ``landing``: the names by which its rows landed."""
-    if not any(isinstance(event, _NAMING) for event in controls):
+    met = [event for event in controls if isinstance(event, RowsRead)]
+    unknown = {(event.schema, event.table) for event in met} - set(landing.live)
+    if not unknown and not any(isinstance(event, _NAMING) for event in controls):
         return Spelled(progress, list(controls), landing)
     changes = _spelled_ddls(progress, [event.change for event in controls if isinstance(event, DdlRead)], landing)
     queue = tuple(_queued(ddl, changes[identity(ddl.change)]) for ddl in progress.ddls)
@@ -84,6 +88,8 @@ def spell(progress: Progress, controls: Sequence[ControlEvent], landing: Names) 
             _bring(rows, change)
         else:
             _note(rows, change)
+    for one in sorted(met, key=lambda one: (one.summary.min_ts, one.schema, one.table)):
+        rows.see((one.schema, one.table))
     found: list[ControlEvent] = []
     for event in controls:
         match event:
@@ -163,8 +169,10 @@ def _spelled_ddls(progress: Progress, read: Sequence[SchemaChange], landing: Nam
     queued = set(found)
     for change in read:
         found.setdefault(identity(change), change)
-    before = msgspec.structs.replace(progress, ddls=())
-    known = KnownNames(landing_names(before, exact_tables=landing.exact_tables))
+    before = landing_names(msgspec.structs.replace(progress, ddls=()), exact=landing.exact)
+    # What waits keeps the database that it was read with, also where the CREATE DATABASE is read behind it.
+    waits = (ddl.change.schema for ddl in progress.ddls if ddl.change.schema)
+    known = KnownNames(msgspec.structs.replace(before, seen=(*before.seen, *waits)))
     groups: dict[int, list[_Identity]] = {}
     for key in found:
         groups.setdefault(key[0], []).append(key)
