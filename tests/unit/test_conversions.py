@@ -226,3 +226,10 @@ def test_every_value_is_converted_to_one_of_the_new_type_or_reported(at: int, ki
         return
     _, bad, _ = to_arrow(column(kind), LakeOptions())([result])
     assert not bad, (old, kind, value, bad)
+
+
+@pytest.mark.parametrize("kind", ["bigint", "date", "double", "decimal(5,2)"])
+def test_a_value_that_is_not_of_its_type_is_reported_in_our_words(kind: str) -> None:
+    source = column(kind)
+    _, bad, _ = to_arrow(source, LakeOptions())(["not-a-number"])
+    assert bad == {0: f"column `{source.source}`: 'not-a-number' is no {source.column.type.name}"}

@@ -191,12 +191,12 @@ def to_arrow(column: LakeColumn, options: LakeOptions) -> Callable[[Cells], Type
             try:
                 fast([cell])
                 kept.append(cell)
-            except (pa.ArrowException, KeyError, TypeError, ValueError, msgspec.DecodeError) as error:
+            except (pa.ArrowException, KeyError, TypeError, ValueError, msgspec.DecodeError):
                 kept.append(None)
                 if zero_is_null and isinstance(cell, str) and _is_impossible_date(cell):
                     nulled += 1
                 else:
-                    bad[index] = f"column `{column.source}`: {cell!r:.200} is no {column.column.type.name}: {error}"
+                    bad[index] = f"column `{column.source}`: {cell!r:.200} is no {column.column.type.name}"
         return fast(kept), bad, nulled
 
     def convert(cells: Cells) -> Typed:
