@@ -1,0 +1,97 @@
+"""A job as its state folder shows it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+
+from ticdc_spark.config.load import Identity
+from ticdc_spark.model import SchemaChange
+from ticdc_spark.operate.status import JobStatus, describe
+from ticdc_spark.replicate.state.lease_store import LeaseRecord, this_process
+from ticdc_spark.replicate.state.processes import Process
+from ticdc_spark.replicate.state.progress import (
+    Hold,
+    PartitionState,
+    PendingRows,
+    Progress,
+    QueuedDdl,
+    Status,
+    TableState,
+)
+
+NOW = 1_795_000_000.0
+TSO = int((NOW - 100) * 1000) << 18
+IDENTITY = Identity(Path("shop.toml"), "shop", Path("state"))
+
+PROGRESS = Progress(
+    job="shop",
+    batch=7,
+    applied=TSO,
+    partitions=(
+        PartitionState(topic="shop", partition=0, offset=10, watermark=TSO + (90_000 << 18)),
+        PartitionState(topic="shop", partition=1, offset=20, watermark=TSO + (40_000 << 18)),
+    ),
+    tables=(
+        TableState(schema="shop", name="orders", applied=TSO, clean=True, rows=5, snapshot_id=3),
+        TableState(schema="shop", name="a", applied=TSO, clean=True, diverged_since=TSO - 1),
+        TableState(schema="shop", name="b", quarantined="bad [json]"),
+        TableState(schema="shop", name="c", dropped=True),
+        TableState(schema="shop", name="d", dropped=True, kept=True),
+        TableState(schema="shop", name="e"),
+    ),
+    ddls=(
+        QueuedDdl(
+            change=SchemaChange(commit_ts=TSO + 1, query="ALTER TABLE orders ADD x INT", kind="ALTER"),
+            topic="shop",
+            partition=0,
+            offset=9,
+        ),
+    ),
+    pending=tuple(
+        PendingRows(
+            batch=7, schema="shop", name=name, schema_key="1", rows=4, min_ts=1, max_ts=2, topic="shop", partition=1
+        )
+        for name in ("orders", "orders", "new")
+    ),
+    hold=Hold(kind="partition", what="shop-1 is behind", since=NOW - 30),
+    rows=1234,
+    ddls_applied=2,
+    rejected=1,
+)
+
+
+def beat(state: str = "normal", **more: object) -> Status:
+    return msgspec.convert({"state": state, "at": NOW - 3, "started_at": NOW - 900, "pid": 12345, **more}, Status)
+
+
+def said(status: Status | None, lease: LeaseRecord | None = None) -> JobStatus:
+    return describe(IDENTITY, PROGRESS, status, lease, NOW)
+
+
+def lease(process: Process, released: bool = False) -> LeaseRecord:
+    owner = msgspec.structs.replace(this_process("shop"), process=process)
+    return LeaseRecord(owner=owner, epoch=1, heartbeat_at=NOW, ttl=30, released=released)
+
+
+def gone() -> Process:
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    return Process(child.pid, "1")
+
+
+WELL = msgspec.structs.replace(
+    PROGRESS, tables=PROGRESS.tables[:1], pending=(), ddls=(), hold=Hold(kind="none", what=""), rejected=0
+)
+"""A progress without trouble."""
+
+
+def write_job(folder: Path) -> Path:
+    """A job file whose catalog needs a secret that is not there."""
+    path = folder / "shop.toml"
+    path.write_text(
+        '[job]\nname = "shop"\nstate = "state"\n[source]\nkind = "kafka"\n'
+        '[sink]\nkind = "iceberg"\nwarehouse = "lake"\n"catalog.uri" = "${env:NO_SUCH_SECRET}"\n'
+    )
+    return path
