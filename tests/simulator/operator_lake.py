@@ -140,7 +140,8 @@ def foreign_table(world: World, move: Move, rand: Random) -> None:
         for uid in {live.uid, *world.named(live.name)}:
             world.excuses.unsettled.add(uid)
             world.excuses.weak[uid] = "a table that no job made was there"
-        row, required = _any_row(live, rand), ()
+        row = _any_row(live, rand)
+        required: tuple[str, ...] = ()
         if move.word == "required":
             required = tuple(name for name, value in row.items() if value is not None)
             world.draws["tables with NOT NULL columns to adopt"] += 1

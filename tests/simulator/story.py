@@ -13,7 +13,8 @@ from tests.simulator.moves import Move
 from tests.simulator.operator import excuse_skipped, perform
 from tests.simulator.seams import LabMaker
 from tests.simulator.setup import SCHEMA_TIMEOUT, Setup
-from tests.simulator.verdict import judge_files, judge_others, judge_stop, judge_tables
+from tests.simulator.verdict import judge_others, judge_stop, judge_tables
+from tests.simulator.verdict_more import judge_files
 from tests.simulator.world import Finding, Silent, World, unexpected
 from ticdc_spark.errors import UnsupportedDdl
 

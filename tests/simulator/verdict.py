@@ -9,14 +9,13 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-import msgspec
-
 from tests.simulator.database import Event, Live, Name, Uid
 from tests.simulator.faults import Fault
 from tests.simulator.letters import folded
 from tests.simulator.seams import JobView, LakeTable, TableView
 from tests.simulator.snapshots import is_under_way
 from tests.simulator.topics_gone import is_needless
+from tests.simulator.verdict_more import MARKS, in_any_letters, judge_twins, without_unheard_of
 from tests.simulator.world import Finding, World
 from ticdc_spark.errors import (
     EnvironmentFault,
@@ -40,7 +39,6 @@ _WAY_OUT = re.compile(
 )
 _SILENT = re.compile(r"s\d+")
 """Names of columns that come without a DDL."""
-_MARKS = ("diverged", "quarantined")
 _ADOPTED = "the lake had it before this job"
 
 
@@ -88,7 +86,7 @@ def judge_tables(world: World, view: JobView, *, final: bool) -> Finding | None:
             if finding is not None:
                 return finding
     kept = _judge_kept(world, view, lake) if final else None
-    return kept or _judge_extra(world, view, lake, truth, final=final) or _judge_twins(world, twins)
+    return kept or _judge_extra(world, view, lake, truth, final=final) or judge_twins(world, twins)
 
 
 def _judge(
@@ -120,28 +118,12 @@ def _judge(
             return None  # Perhaps nothing else of it was read so far.
         detail = f"{name} has {len(live.rows)} rows at {view.applied} and is not in the lake; {condition}"
         return Finding(kind="lost table", where=condition, detail=detail)
-    table = _without_unheard_of(world, view, live, table)
+    table = without_unheard_of(world, view, live, table)
     different = differences(live, table)
     if different is None or (not final and world.unfinished and _only_has_more_columns(live, table)):
         return None
     what, detail = different
     return Finding(kind="wrong data", where=f"{what}, {condition}", detail=f"{name} at {view.applied}: {detail}")
-
-
-def judge_files(world: World) -> Finding | None:
-    """What the job makes of files: it removes none that a table has, and none has NULL where no NULL can be."""
-    files = getattr(world.lab, "files", None)
-    if files is None:
-        return None
-    if files.lost:
-        return Finding(kind="files of a table are removed", where="a commit", detail=", ".join(files.lost[:3]))
-    view = world.lab.view()
-    for name, table in world.lab.lake.tables().items() if files.required else ():
-        seen = view.tables.get(name)
-        if table.made_up and seen is not None and seen.condition not in (*_MARKS, "dropped"):
-            detail = f"{name}: NULL in {', '.join(table.made_up)}, which hold none; {seen.detail}"
-            return Finding(kind="wrong data", where=f"a NULL reads as a value, {seen.condition}", detail=detail)
-    return None
 
 
 def judge_others(world: World) -> Finding | None:
@@ -187,7 +169,7 @@ def _judge_mark(world: World, uid: Uid, name: Name, seen: TableView | None) -> F
     cause = set(world.excuses.disturbances) - {"no schema file", "schema_file"}
     if cause or world.excuses.bad_messages or uid in world.excuses.may_mark:
         return None
-    if world.excuses.refused_ddl or seen is None or seen.condition not in _MARKS:
+    if world.excuses.refused_ddl or seen is None or seen.condition not in MARKS:
         return None
     return Finding(kind="marked without cause", where=seen.condition, detail=f"{name}: {seen.detail}")
 
@@ -258,33 +240,6 @@ def _judge_kept(world: World, view: JobView, lake: Mapping[Name, LakeTable]) -> 
     return None
 
 
-def in_any_letters(
-    view: JobView, lake: Mapping[Name, LakeTable]
-) -> tuple[JobView, Mapping[Name, LakeTable], dict[Name, TableView]]:
-    """Status and lake by names in small letters, and what the source cannot have: other tables whose names differ from
-    those by their letters alone."""
-    if all(name == folded(name) for names in (lake, view.tables) for name in names):
-        return view, lake, {}
-    seen, found, twins = dict[Name, TableView](), dict[Name, LakeTable](), dict[Name, TableView]()
-    for name, one in sorted(
-        view.tables.items(), key=lambda item: (item[1].condition == "dropped", item[0] not in lake)
-    ):
-        if seen.setdefault(folded(name), one) is not one and one.condition != "dropped" and name in lake:
-            twins[name] = one
-    for name, table in sorted(lake.items(), key=lambda item: item[0] not in view.tables):
-        if name not in twins:
-            found.setdefault(folded(name), table)
-    return msgspec.structs.replace(view, tables=seen), found, twins
-
-
-def _judge_twins(world: World, twins: Mapping[Name, TableView]) -> Finding | None:
-    """Two tables that differ by the letters of their names: the source has one of them at most."""
-    for name, seen in twins.items():
-        if seen.condition == "clean" and folded(name) not in world.excuses.foreign:
-            return Finding(kind="two tables of one name", where=seen.condition, detail=f"{name}: {seen.detail}")
-    return None
-
-
 def _is_skipped(world: World, event: Event) -> bool:
     change = event.change
     return change is not None and any(skip.matches(event.ts, change.query) for skip in world.job.skip_ddl)
@@ -317,7 +272,7 @@ def _is_behind(world: World, view: JobView, live: Live, *, final: bool) -> bool:
 
 def _is_marked(world: World, view: JobView, live: Live) -> bool:
     seen = view.tables.get(live.name)
-    if seen is not None and seen.condition in _MARKS:
+    if seen is not None and seen.condition in MARKS:
         return True
     if seen is not None and seen.condition in ("unverified", "kept") and live.uid in world.excuses.weak:
         return True
@@ -334,7 +289,7 @@ def _is_marked(world: World, view: JobView, live: Live) -> bool:
         return True  # also a table that is made anew under the name: the rows that were there stay, also when renamed
     # A mark may stand under a name that the table had when it was made.
     past = world.ticdc.sent[live.uid].names
-    return any(name in view.tables and view.tables[name].condition in _MARKS for name in past if name != live.name)
+    return any(name in view.tables and view.tables[name].condition in MARKS for name in past if name != live.name)
 
 
 def differences(live: Live, table: LakeTable) -> tuple[str, str] | None:
@@ -356,29 +311,6 @@ def differences(live: Live, table: LakeTable) -> tuple[str, str] | None:
     missing, extra = list((wanted - found).elements()), list((found - wanted).elements())
     what = "other rows" if missing and extra else "rows missing" if missing else "rows too many"
     return what, f"missing {missing[:3]}, too many {extra[:3]} of {len(live.rows)} ({', '.join(names)})"
-
-
-def _without_unheard_of(world: World, view: JobView, live: Live, table: LakeTable) -> LakeTable:
-    """A table without the columns of a DROP COLUMN that was not sent, as long as no row has come that lacks them."""
-    drops = world.database.hidden_drops.get(live.uid)
-    if not drops:
-        return table
-    gone = {name for ts, name in drops if ts <= view.applied and not _is_heard(world, live.uid, ts, view.applied)}
-    left = tuple(name for name in table.columns if name not in gone)
-    return LakeTable(columns=left, rows=table.rows, mark_ts=table.mark_ts)
-
-
-def _is_heard(world: World, uid: Uid, since: int, upto: int) -> bool:
-    """Whether a row of a table shows what columns it has, in the range of a commit_ts, and behind the last TRUNCATE, by
-    which a table counts as whole again."""
-    heard = False
-    for event in world.database.events:
-        if not since < event.ts <= upto:
-            continue
-        if event.change is not None and uid in event.uids and event.change.kind == "TRUNCATE":
-            heard = False
-        heard |= any(of == uid and row.after is not None for of, row in event.rows)
-    return heard
 
 
 def _only_has_more_columns(live: Live, table: LakeTable) -> bool:

@@ -1,0 +1,83 @@
+"""What the verdict looks at because of what ``draw_more`` draws: letters of names, files, columns that rows lack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from tests.simulator.database import Live, Name, Uid
+from tests.simulator.letters import folded
+from tests.simulator.seams import JobView, LakeTable, TableView
+from tests.simulator.world import Finding, World
+
+MARKS = ("diverged", "quarantined")
+
+
+def in_any_letters(
+    view: JobView, lake: Mapping[Name, LakeTable]
+) -> tuple[JobView, Mapping[Name, LakeTable], dict[Name, TableView]]:
+    """Status and lake by names in small letters, and what the source cannot have: other tables whose names differ from
+    those by their letters alone."""
+    if all(name == folded(name) for names in (lake, view.tables) for name in names):
+        return view, lake, {}
+    seen, found, twins = dict[Name, TableView](), dict[Name, LakeTable](), dict[Name, TableView]()
+    for name, one in sorted(
+        view.tables.items(), key=lambda item: (item[1].condition == "dropped", item[0] not in lake)
+    ):
+        if seen.setdefault(folded(name), one) is not one and one.condition != "dropped" and name in lake:
+            twins[name] = one
+    for name, table in sorted(lake.items(), key=lambda item: item[0] not in view.tables):
+        if name not in twins:
+            found.setdefault(folded(name), table)
+    return msgspec.structs.replace(view, tables=seen), found, twins
+
+
+def judge_twins(world: World, twins: Mapping[Name, TableView]) -> Finding | None:
+    """Two tables that differ by the letters of their names: the source has one of them at most."""
+    for name, seen in twins.items():
+        if seen.condition == "clean" and folded(name) not in world.excuses.foreign:
+            return Finding(kind="two tables of one name", where=seen.condition, detail=f"{name}: {seen.detail}")
+    return None
+
+
+def judge_files(world: World) -> Finding | None:
+    """What the job makes of files: it removes none that a table has, and none has NULL where no NULL can be."""
+    files = getattr(world.lab, "files", None)
+    if files is None:
+        return None
+    if files.lost:
+        return Finding(kind="files of a table are removed", where="a commit", detail=", ".join(files.lost[:3]))
+    view = world.lab.view()
+    for name, table in world.lab.lake.tables().items() if files.required else ():
+        seen = view.tables.get(name)
+        if table.made_up and seen is not None and seen.condition not in (*MARKS, "dropped"):
+            detail = f"{name}: NULL in {', '.join(table.made_up)}, which hold none; {seen.detail}"
+            return Finding(kind="wrong data", where=f"a NULL reads as a value, {seen.condition}", detail=detail)
+    return None
+
+
+def without_unheard_of(world: World, view: JobView, live: Live, table: LakeTable) -> LakeTable:
+    """A table without the columns of a DROP COLUMN that was not sent, as long as no row has come that lacks them."""
+    drops = world.database.hidden_drops.get(live.uid)
+    if not drops:
+        return table
+    gone = {name for ts, name in drops if ts <= view.applied and not _is_heard(world, live.uid, ts, view.applied)}
+    left = tuple(name for name in table.columns if name not in gone)
+    return LakeTable(columns=left, rows=table.rows, mark_ts=table.mark_ts)
+
+
+def _is_heard(world: World, uid: Uid, since: int, upto: int) -> bool:
+    """Whether a row of a table shows what columns it has, in the range of a commit_ts, and behind the last TRUNCATE, by
+    which a table counts as whole again."""
+    heard = False
+    for event in world.database.events:
+        if not since < event.ts <= upto:
+            continue
+        if event.change is not None and uid in event.uids and event.change.kind == "TRUNCATE":
+            heard = False
+        heard |= any(of == uid and row.after is not None for of, row in event.rows)
+    return heard
+
+
+__all__ = ["MARKS", "in_any_letters", "judge_files", "judge_twins", "without_unheard_of"]
