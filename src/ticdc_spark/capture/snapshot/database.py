@@ -259,13 +259,13 @@ class _Read:
         Raises: MessageError where it was not
         """
         schema, name = self.table.schema, self.table.name
-        wanted = self.wanted.identity
-        if wanted and table_identity(cursor, self.version, (schema, name)) != wanted:
-            raise MessageError(f"{MOVED}: another table has its name now, or it was emptied or rebuilt")
         cursor.execute(f"SHOW CREATE TABLE {quoted(schema)}.{quoted(name)}")
         if plain_create(str(cursor.fetchone()[1])) != self.create:
             raise MessageError(f"{MOVED}: it was altered")
         cursor.fetchall()
+        wanted = self.wanted.identity
+        if wanted and table_identity(cursor, self.version, (schema, name)) != wanted:
+            raise MessageError(f"{MOVED}: another table has its name now, or it was emptied or rebuilt")
 
     def _readers(self, connection: Any) -> dict[int, CellReader]:
         if self.tidb:

@@ -275,10 +275,10 @@ def _check(cursor: Any, found: Present, library: Any, version: str) -> None:
         if error.args and error.args[0] in GONE | ALTERED:
             raise SourceMoved(str(error.args[-1])) from error
         raise
-    if identity != found.identity:
-        raise SourceMoved("another table has its name now, or it was emptied or rebuilt")
     if plain_create(str(shown[1])) != found.create:
         raise SourceMoved("it was altered")
+    if identity != found.identity:
+        raise SourceMoved("another table has its name now, or it was emptied or rebuilt")
 
 
 def _present(create: str, name: TableName, identity: str, *, mariadb: bool) -> Present:
