@@ -5,7 +5,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -18,7 +19,8 @@ from ticdc_spark import errors
 from ticdc_spark.cli import _COMMANDS, main
 from ticdc_spark.cli.output.progress import LogLines, View, line
 from ticdc_spark.cli.output.text import count, duration, noun
-from ticdc_spark.cli.replicate import last_line, stoppable
+from ticdc_spark.cli.replicate import last_line
+from ticdc_spark.cli.signals import SAME_SIGNAL_SECONDS, stoppable
 from ticdc_spark.mysql.tso_time import LARGEST, lag, seconds, utc
 from ticdc_spark.replicate.report import BatchReport, Summary
 from ticdc_spark.replicate.state.progress import Hold, PendingRows, Progress, TableState
@@ -118,7 +120,7 @@ def test_until_ts_is_a_tso(ts: str) -> None:
 STOPPED = """
 import sys, threading, time
 from ticdc_spark.cli.output.logging import redacted_children, set_up
-from ticdc_spark.cli.replicate import stoppable
+from ticdc_spark.cli.signals import stoppable
 
 stop = threading.Event()
 
@@ -145,22 +147,46 @@ def test_the_first_signal_stops_after_the_step(number: signal.Signals) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_second_signal_stops_at_once(number: signal.Signals) -> None:
+def test_a_later_second_signal_stops_at_once(number: signal.Signals) -> None:
     with started("60") as running:
         running.send_signal(number)
-        time.sleep(0.3)
+        time.sleep(SAME_SIGNAL_SECONDS + 0.3)
         running.send_signal(number)
         out, err = running.communicate(timeout=20)
     assert (running.returncode, out) == (128 + number, "")
     assert f"{number.name} again: ending at once" in err
 
 
-def started(*arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", STOPPED, *arguments]
-    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert running.stdout is not None
-    assert running.stdout.readline() == "working\n"
-    return running
+@pytest.mark.parametrize("pause", [0.0, 0.01])
+def test_signals_within_a_second_are_one_request(pause: float) -> None:
+    with started("1") as running:
+        for number in [signal.SIGTERM, signal.SIGINT] * 10:
+            running.send_signal(number)
+            time.sleep(pause)
+        out, err = running.communicate(timeout=20)
+    assert (running.returncode, out) == (0, "clean\n5\n")
+    assert err.count("stopping after the current step") == 1
+    assert "Traceback" not in err
+
+
+def test_timeout_of_gnu_lets_the_step_end() -> None:
+    """It sends SIGTERM to the command and then to the command's group, so the command gets it twice."""
+    with started("0.3", before=("timeout", "600")) as running:
+        running.send_signal(signal.SIGTERM)
+        out, err = running.communicate(timeout=20)
+    assert (running.returncode, out) == (0, "clean\n5\n"), err
+
+
+@contextmanager
+def started(*arguments: str, before: tuple[str, ...] = ()) -> Iterator[subprocess.Popen[str]]:
+    command = [*before, sys.executable, "-c", STOPPED, *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        try:
+            assert running.stdout is not None
+            assert running.stdout.readline() == "working\n"
+            yield running
+        finally:
+            running.kill()
 
 
 def test_what_the_work_raises_is_raised() -> None:

@@ -14,7 +14,7 @@ import click
 
 from ticdc_spark.cli.output.logging import console, redacted_children
 from ticdc_spark.cli.output.text import count, duration, noun
-from ticdc_spark.cli.replicate import stoppable
+from ticdc_spark.cli.signals import stoppable
 from ticdc_spark.config.secrets import redact
 from ticdc_spark.errors import UsageError
 from ticdc_spark.mysql import tso_time
@@ -72,8 +72,8 @@ def command(
     """Send the changes of a database, or of another topic, to Kafka as TiCDC does.
 
     FILE.toml is TiCDC's changefeed file. Goes on until the source ends or target-ts is reached, or until SIGINT
-    (Ctrl-C) or SIGTERM, after which what was taken is still sent; a second one ends it at once. Either way nothing is
-    lost: started again, it goes on where it was, and may repeat what was not stored as sent.
+    (Ctrl-C) or SIGTERM, after which what was taken is still sent; one more, a second or more later, ends it at once.
+    Either way nothing is lost: started again, it goes on where it was, and may repeat what was not stored as sent.
     """
     from ticdc_spark.changefeed.config.load import load_changefeed
 

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from ticdc_spark.cli.options.source import client_option, place
 from ticdc_spark.cli.output.logging import console
+from ticdc_spark.cli.signals import is_same_signal
 from ticdc_spark.errors import SourceFault
 from ticdc_spark.model import Offsets
 from ticdc_spark.topics.kafka_reader import Place, TopicReader
@@ -117,13 +118,17 @@ def _ids(kafka: TopicReader, topics: Sequence[str], folder: Path, held: Offsets)
 
 @contextmanager
 def _signals() -> Iterator[list[int]]:
-    """Collect SIGINT and SIGTERM, so that the open segments are finished; a second one ends at once."""
+    """Collect SIGINT and SIGTERM, so that the open segments are finished; one that comes later ends at once."""
     caught: list[int] = []
+    began = 0.0
 
     def note(number: int, frame: FrameType | None) -> None:
-        if caught:
+        nonlocal began
+        if not caught:
+            began = time.monotonic()
+            caught.append(number)
+        elif not is_same_signal(began, time.monotonic()):
             raise SystemExit(128 + number)
-        caught.append(number)
 
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -1,28 +1,21 @@
 """``ticdc-spark replicate``."""
 
 import logging
-import os
-import signal
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
-from typing import TypeVar
 
 import click
 
-from ticdc_spark.cli.output.logging import console, redacted_children
+from ticdc_spark.cli.output.logging import redacted_children
 from ticdc_spark.cli.output.progress import shown
 from ticdc_spark.cli.output.text import duration, noun
+from ticdc_spark.cli.signals import stoppable
 from ticdc_spark.config.load import load_job
 from ticdc_spark.config.secrets import redact
 from ticdc_spark.mysql import tso_time
 from ticdc_spark.replicate.report import NOT_ALL_APPLIED, Summary
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 
 @click.command("replicate")
@@ -37,8 +30,8 @@ T = TypeVar("T")
 def command(job_file: Path, once: bool, until_ts: int | None) -> None:
     """Replicate a changefeed's messages into lake tables.
 
-    Goes on until SIGINT (Ctrl-C) or SIGTERM, which end it after the current step; a second one ends it at once. Either
-    way nothing is lost: started again, it goes on where it was.
+    Goes on until SIGINT (Ctrl-C) or SIGTERM, which end it after the current step; one more, a second or more later,
+    ends it at once. Either way nothing is lost: started again, it goes on where it was.
     """
     job = load_job(job_file)
     # Only now: Spark takes a second to import, and a wrong job file should be reported at once.
@@ -65,37 +58,3 @@ def last_line(summary: Summary) -> str:
         f"{noun(summary.batches, 'batch', 'batches')}, {duration(summary.seconds)}; "
         f"{tables} at {at} {progress.applied} ({tso_time.utc(progress.applied)}){held}"
     )
-
-
-def stoppable(work: Callable[[], T], stop: threading.Event) -> T:
-    """Run ``work``; the first SIGINT or SIGTERM sets ``stop``, the second ends the process.
-
-    The work has a thread of its own: Spark would put its own handler for SIGINT into the main one, and the main one
-    can answer a signal at once, whatever the JVM is doing.
-    """
-    with ThreadPoolExecutor(1, "loop") as pool, _signals(stop):
-        return pool.submit(work).result()
-
-
-@contextmanager
-def _signals(stop: threading.Event) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        name = signal.Signals(number).name
-        if stop.is_set():
-            console.show_cursor()
-            log.warning("%s again: ending at once; the next start goes on from the last commit", name)
-            # Not sys.exit: threads that wait for the JVM would keep the process. The JVM ends when our pipe to it does.
-            os._exit(128 + number)
-        stop.set()
-        log.warning("%s: stopping after the current step; once more ends it at once", name)
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
