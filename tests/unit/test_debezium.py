@@ -145,8 +145,8 @@ def test_bad_messages_are_rejected(payload: Any) -> None:
 
 
 def test_a_type_that_debezium_cannot_carry() -> None:
-    with pytest.raises(MessageError, match="geometry"):
-        DECODER.row_reader(table(g="geometry"), ReadOptions())
+    with pytest.raises(MessageError, match="uuid"):
+        DECODER.row_reader(table(g="uuid"), ReadOptions())
 
 
 @given(st.binary(max_size=60), st.integers(min_value=0, max_value=200), st.integers(min_value=0, max_value=40))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from ticdc_spark.protocols.base import Columns, ReadOptions, decode
 from ticdc_spark.protocols.debezium.decode import DECODER, DebeziumDecoder, NativeModes
 from ticdc_spark.protocols.debezium.native import DECIMAL
 from ticdc_spark.protocols.debezium.tables import table_of_row
+from ticdc_spark.spark.types import LakeOptions, lake_type
 
 MS = SOURCE["ts_ms"]
 TIME = "io.debezium.time."
@@ -290,7 +292,7 @@ def test_a_table_known_only_by_its_rows() -> None:
     "fields",
     [
         [],
-        [field("g", "struct", "io.debezium.data.geometry.Geometry")],
+        [field("g", "struct", "io.debezium.data.Unknown")],
         [field("c", "bytes", DECIMAL, scale="1000000000")],
         [field("c", "bytes", "io.debezium.data.Bits", length="1000000000")],
         [field("c", "bytes", "io.debezium.data.Bits", length="many")],
@@ -301,6 +303,34 @@ def test_blocks_that_give_no_table(fields: list[dict[str, Any]]) -> None:
     raw = envelope({"source": SOURCE, "op": "c", "after": {}}, fields)
     with pytest.raises(MessageError):
         table_of_row("inventory", "items", None, raw)
+
+
+WKB_POINT = bytes.fromhex("0101000000000000000000f03f0000000000000040")
+"""POINT(1 2), little endian."""
+GEOMETRIES = [
+    ({"wkb": b64encode(WKB_POINT).decode(), "srid": 4326}, (4326).to_bytes(4, "little") + WKB_POINT),
+    ({"wkb": b64encode(WKB_POINT).decode(), "srid": None, "x": 1.0, "y": 2.0}, bytes(4) + WKB_POINT),
+    ({"x": 1.0, "y": 2.0}, bytes(4) + WKB_POINT),
+    (None, None),
+]
+
+
+@pytest.mark.parametrize(("sent", "expected"), GEOMETRIES)
+@pytest.mark.parametrize("kind", ["Point", "Geometry"])
+def test_a_geometry_is_its_bytes_as_mysql_keeps_them(kind: str, sent: Any, expected: bytes | None) -> None:
+    fields = [field("id", "int32"), field("c", "struct", f"io.debezium.data.geometry.{kind}")]
+    raw = change("c", None, {"id": 1, "c": sent}, fields)
+    for known in (table_of_row("inventory", "items", None, raw), table(id="int", c=kind.lower())):
+        found = read(DECODER, raw, known)
+        assert isinstance(found, RowChange), found
+        assert found.after == {"id": "1", "c": expected}
+        assert lake_type(known.columns[1].type, LakeOptions()).iceberg == "binary"
+
+
+@pytest.mark.parametrize("sent", [{}, {"x": 1.0}, {"wkb": "*"}, {"wkb": "", "srid": -1}, "POINT(1 2)"])
+def test_a_geometry_without_its_bytes_is_a_bad_row(sent: Any) -> None:
+    with pytest.raises(MessageError):
+        value("point", None, sent)
 
 
 def test_a_row_without_a_block_gives_no_table() -> None:

@@ -36,6 +36,8 @@ def test_one_watermark_is_enough(name: str, encoder: object) -> None:
         (b"\x00\x00\x00\x00\x01\x02", None, "avro"),
         (None, b'\x01{"query":""}', "avro"),
         (None, b"\x02" + bytes(8), "avro"),
+        ((1).to_bytes(8), b"", "open"),
+        ((1).to_bytes(8), None, "open"),
         (b"{}", b'{"before":null,"after":{},"source":{},"op":"c"}', "debezium"),
         (b"{}", b'{"source":{},"databaseName":"d","ddl":"DROP TABLE t","tableChanges":[]}', "debezium"),
         (b"{}", b'{"payload":{"after":{"a":"\xff"}}}', "debezium"),
@@ -53,7 +55,6 @@ def test_what_each_protocol_is_known_by(key: bytes | None, value: bytes | None, 
         ([(None, None)], "none of 1 messages"),
         ([(b'{"id":1}', None)], "none of 1 messages"),
         ([(None, b"<xml/>")], "begins with b'<xml/>'"),
-        ([(None, b'{"id":1}')], "none of 1"),
         ([(None, b"[1]"), (b"k", b"v")], "none of 2"),
         ([(None, b'{"isDdl":true}'), (None, b"\x16\x02")], r"canal-json \(message 0\), simple \(message 1\)"),
     ],
@@ -64,6 +65,47 @@ def test_what_is_not_decidable_has_a_reason_and_what_to_do(
     with pytest.raises(UsageError, match=words) as raised:
         detect(messages)
     assert "name it here" in str(raised.value)
+
+
+MAXWELL = b'{"database":"shop","table":"t","type":"insert","ts":1477053217,"xid":1,"commit":true,"data":{"id":1}}'
+MAXWELL_DDL = b'{"type":"table-create","database":"shop","table":"t","def":{},"ts":1477053217000,"sql":"CREATE"}'
+GOLDENGATE = b'{"table":"S.T","op_type":"I","op_ts":"2020-01-01 00:00:00.000000","current_ts":"","pos":"1","after":{}}'
+DMS = b'{"data":{"id":1},"metadata":{"timestamp":"2020-01-01T00:00:00Z","record-type":"data","operation":"insert"}}'
+DMS_CONTROL = b'{"metadata":{"timestamp":"2020-01-01T00:00:00Z","record-type":"control","operation":"create-table"}}'
+DTS_AVRO = b"\x02\x8c\x02\x00\x04\x28readerThroughoutTime\x141605765984\x14pk_uk_info"
+SHAREPLEX = b'{"meta":{"time":"2020-01-01T00:00:00Z","op":"ins","scn":"1","table":"s.t"},"data":{"id":"1"}}'
+UNWRAPPED = b'{"id":1,"__op":"c","__deleted":"false"}'
+OTHERS = [
+    (MAXWELL, "Maxwell"),
+    (MAXWELL_DDL, "Maxwell"),
+    (GOLDENGATE, "OGG"),
+    (DMS, "AWS DMS"),
+    (DMS_CONTROL, "AWS DMS"),
+    (DTS_AVRO, "DTS"),
+    (SHAREPLEX, "DTS"),
+    (UNWRAPPED, "flattened"),
+]
+
+
+@pytest.mark.parametrize(("value", "name"), [*OTHERS, (b'{"id":1}', "plain JSON")])
+def test_messages_of_other_programs_are_refused_by_name(value: bytes, name: str) -> None:
+    with pytest.raises(UsageError, match="look like") as raised:
+        detect([(None, value)])
+    assert name in str(raised.value) and "allowed: messages of" in str(raised.value)
+
+
+@pytest.mark.parametrize(("value", "name"), OTHERS)
+def test_a_wrong_name_of_the_protocol_is_answered_with_the_program(value: bytes, name: str) -> None:
+    for expected in ("simple", "canal-json", "open", "debezium", "avro"):
+        described = describe_other([(None, value)], expected)
+        assert described is not None and name in described
+
+
+def test_plain_json_is_described_where_there_is_nothing_else() -> None:
+    plain: tuple[bytes | None, bytes | None] = (None, b'{"id":1}')
+    assert describe_other([plain], "simple") is None, "one may be a bad message"
+    described = describe_other([plain] * 16, "simple")
+    assert described is not None and "plain JSON" in described
 
 
 SIMPLE = (None, b'{"version":1,"type":"INSERT"}')

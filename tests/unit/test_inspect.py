@@ -163,6 +163,26 @@ def test_without_ddl_a_row_shows_its_columns(tmp_path: Path) -> None:
         assert insert["after"] == {**SHOWN, "e": "2", "s": "3"}
 
 
+def test_a_row_whose_schema_nothing_shows_comes_with_its_values_as_sent(tmp_path: Path) -> None:
+    source = {"ts_ms": MS, "db": "shop", "table": "t"}
+    row = {"source": source, "op": "u", "before": {"id": 1, "n": None}, "after": {"id": 1, "n": "a b", "j": [1.50]}}
+    path = write_json(tmp_path / "topic.jsonl", lines([Encoded(None, json.dumps(row).encode())]))
+    (line,) = shown(inspect("--json", path))
+    assert (line["kind"], line["schema"], line["table"]) == ("rejected", "shop", "t")
+    assert (line["before"], line["after"]) == ({"id": "1", "n": None}, {"id": "1", "n": "a b", "j": "[1.5]"})
+    text = inspect(path).stdout
+    assert "no schema block; as sent, before: id=1 n=NULL; as sent, after: id=1 n='a b' j=[1.5]" in text
+
+
+def test_a_message_of_another_program_is_rejected_with_its_name(tmp_path: Path) -> None:
+    maxwell = Encoded(None, b'{"database":"shop","table":"t","type":"insert","ts":1,"data":{"id":1}}')
+    for sent in (maxwell, Encoded(None, b'{"id":1}')):
+        path = write_json(tmp_path / "topic.jsonl", lines([sent]))
+        result = inspect("--protocol", "canal-json", path)
+        assert result.exit_code == 0
+        assert f"this looks like {'Maxwell' if sent is maxwell else 'plain JSON'}" in result.stderr
+
+
 def test_rows_of_simple_wait_for_their_schema(tmp_path: Path) -> None:
     path = write_json(tmp_path / "topic.jsonl", lines(topic(SIMPLE, late=True)))
     assert [line["kind"] for line in shown(inspect("--json", path))] == [

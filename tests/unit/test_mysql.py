@@ -20,6 +20,7 @@ def binary(name: str, **fields: object) -> ColumnType:
     [
         ("decimal(10,2) unsigned zerofill", binary("decimal", length=10, decimal=2, unsigned=True, zerofill=True)),
         ("NUMERIC", binary("decimal", length=10, decimal=0)),
+        ("SERIAL", binary("bigint", length=20, unsigned=True)),
         ("dec( 5 )", binary("decimal", length=5, decimal=0)),
         ("int", binary("int", length=11)),
         ("INTEGER UNSIGNED", binary("int", length=10, unsigned=True)),

@@ -168,7 +168,7 @@ def frame_with_length(length: int) -> bytes:
         (b"", b"x", "has a key"),
         (b"\0" * 7, b"", "8 bytes of version"),
         (struct.pack(">Q", 2), b"", "version is 0x2"),
-        (struct.pack(">Q", 1), b"", "without events"),
+        (struct.pack(">Q", 1), struct.pack(">Q", 2) + b"{}", "0 keys and 1 values"),
         (frame_with_length(3), b"", "length of 3 bytes where 2 are left"),
         (frame_with_length(2**63), b"", "where 2 are left"),
         (frame_with_length(2) + b"\0\0", b"", "8 bytes of length"),
@@ -179,6 +179,11 @@ def frame_with_length(length: int) -> bytes:
 def test_a_broken_frame_is_one_reject(key: bytes | None, value: bytes, reason: str) -> None:
     (event,) = DECODER.open_message(key, value)
     assert isinstance(event, Rejected) and reason in event.reason
+
+
+@pytest.mark.parametrize("value", [b"", None])
+def test_the_version_alone_is_an_empty_batch(value: bytes | None) -> None:
+    assert [*DECODER.open_message(struct.pack(">Q", 1), value)] == []
 
 
 def test_a_huge_length_takes_no_memory() -> None:

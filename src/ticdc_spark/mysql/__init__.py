@@ -15,6 +15,7 @@ from ticdc_spark.mysql.times import (
 from ticdc_spark.mysql.types import (
     BYTES_TYPES,
     INTEGER_BITS,
+    SPATIAL_TYPES,
     TEXT_TYPES,
     TIME_TYPES,
     default_length,
@@ -45,6 +46,7 @@ __all__ = [
     "HIDDEN_NAMES",
     "INTEGER_BITS",
     "NO_CONSTANT",
+    "SPATIAL_TYPES",
     "TEXT_TYPES",
     "TIME_TYPES",
     "Ambiguous",

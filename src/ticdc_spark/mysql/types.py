@@ -12,6 +12,20 @@ from ticdc_spark.model import ColumnType, Table
 
 BYTES_TYPES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 TEXT_TYPES = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "var_string"})
+SPATIAL_TYPES = frozenset(
+    {
+        "geometry",
+        "point",
+        "linestring",
+        "polygon",
+        "multipoint",
+        "multilinestring",
+        "multipolygon",
+        "geometrycollection",
+        "geomcollection",
+    }
+)
+"""Values are ``bytes`` as MySQL keeps them: four bytes of SRID, little endian, then WKB."""
 INTEGER_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 TIME_TYPES = frozenset({"datetime", "timestamp", "time"})
 """Types with fractional seconds."""
@@ -101,8 +115,11 @@ def parse_type(text: str, *, backslash_escapes: bool = False) -> ColumnType:
     length: int | None = None
     decimal: int | None = None
     elements: tuple[str, ...] = ()
+    is_serial = False
     if name in ("bool", "boolean"):
         name, length = "tinyint", 1
+    elif name == "serial":
+        name, is_serial = "bigint", True
     elif name in ("enum", "set"):
         elements, at = _members(text, at, backslash_escapes)
     elif arguments := _ARGUMENTS.match(text, at):
@@ -118,7 +135,7 @@ def parse_type(text: str, *, backslash_escapes: bool = False) -> ColumnType:
     if name in TIME_TYPES:
         decimal = length or 0
         length = None
-    unsigned = "unsigned" in flags or "zerofill" in flags or name in ("bit", "year")
+    unsigned = is_serial or "unsigned" in flags or "zerofill" in flags or name in ("bit", "year")
     bare = ColumnType(
         name=name,
         length=length,

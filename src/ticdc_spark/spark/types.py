@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Column, ColumnType, Table, Value
+from ticdc_spark.mysql import SPATIAL_TYPES
 from ticdc_spark.names import escape_all
 
 Cells: TypeAlias = list[Value]
@@ -89,7 +90,7 @@ _FIXED: dict[str, LakeType] = {
     "time": _STRING,
     "vector": LakeType("array<float>", "list", "floats"),
     "null": _STRING,
-    "geometry": _BINARY,
+    **dict.fromkeys(SPATIAL_TYPES, _BINARY),
 }
 _TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
 _BYTES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")

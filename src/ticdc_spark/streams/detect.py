@@ -14,6 +14,7 @@ import msgspec
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Message
 from ticdc_spark.protocols import PROTOCOLS
+from ticdc_spark.streams.other_producers import PLAIN_JSON, other_producer
 from ticdc_spark.wire.compression import unpack
 
 ENOUGH = 16
@@ -26,15 +27,21 @@ _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 def detect(messages: Sequence[tuple[bytes | None, bytes | None]], option: str = "protocol") -> str:
     """The name of the protocol of some messages (key, value), as in ``PROTOCOLS``; ``option`` would name it.
 
-    Raises: UsageError if none of them shows it, or if they are of several protocols.
+    Raises: UsageError if none of them shows it, if they are of several protocols, or of a program that is not read.
     """
     found: dict[str, int] = {}
+    others: dict[str, int] = {}
     for at, (key, value) in enumerate(messages):
         name = _detect(key, value)
         if name is not None:
             found.setdefault(name, at)
+        elif other := _other(value):
+            others.setdefault(other, at)
     if len(found) == 1:
         return next(iter(found))
+    if not found and others:
+        which = " and ".join(f"{name} (message {at})" for name, at in others.items())
+        raise UsageError(f"{option}: the messages look like {which}; allowed: messages of {', '.join(PROTOCOLS)}")
     if not found:
         seen = next((f"; the first value begins with {value[:8]!r}" for _, value in messages if value), "")
         what = f"none of {len(messages)} messages shows it{seen}" if messages else "there are no messages"
@@ -64,15 +71,32 @@ def describe_other(messages: Iterable[tuple[bytes | None, bytes | None]], expect
     """``these look like simple``, of messages (key, value) that could not be read as ``expected``; never raises.
 
     ``None`` if they show nothing, or if one of them looks as expected: then it is no wrong name but a bad message.
+    Plain JSON must be all there is, and more than a few messages: one alone may be a bad message, too.
     """
     found: dict[str, None] = {}
+    count = 0
     for key, value in messages:
+        count += 1
         name = _detect(key, value)
         if name == expected:
             return None
-        if name is not None and not (value is None and _share_registry(name, expected)):
+        if name is None:
+            name = _other(value)
+        elif value is None and _share_registry(name, expected):
+            continue
+        if name is not None:
             found[name] = None
+    if PLAIN_JSON in found and (count < ENOUGH or len(found) > 1):
+        del found[PLAIN_JSON]
     return f"these look like {' and '.join(found)}" if found else None
+
+
+def looks_like(key: bytes | None, value: bytes | None, expected: str) -> str | None:
+    """``simple`` or ``Maxwell``, of a message that could not be read as ``expected``; ``None`` if it shows nothing."""
+    name = _detect(key, value)
+    if name is not None and PROTOCOLS[name].traits.registry and PROTOCOLS[expected].traits.registry:
+        return None  # framed alike
+    return None if name == expected else name or _other(value)
 
 
 def _share_registry(name: str, expected: str) -> bool:
@@ -90,6 +114,10 @@ def _detect(key: bytes | None, value: bytes | None) -> str | None:
     return next((name for name, protocol in PROTOCOLS.items() if protocol.is_json(value, fields)), None)
 
 
+def _other(value: bytes | None) -> str | None:
+    return other_producer(value, _fields(value)) if value else None
+
+
 def _fields(value: bytes) -> Collection[str]:
     """The fields of a JSON object, which may be compressed; none where it is no such thing."""
     try:
@@ -98,4 +126,4 @@ def _fields(value: bytes) -> Collection[str]:
         return ()
 
 
-__all__ = ["ENOUGH", "describe_other", "detect", "detected"]
+__all__ = ["ENOUGH", "describe_other", "detect", "detected", "looks_like"]

@@ -18,6 +18,9 @@ Cell: TypeAlias = str | dict[str, str] | None
 """Text, ``{"base64": …}`` for bytes, or NULL."""
 
 
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
 class EventLine(msgspec.Struct, frozen=True, kw_only=True):
     """An event as ``inspect --json`` prints it. Every field is always there; ``null``: the event has none."""
 
@@ -34,7 +37,8 @@ class EventLine(msgspec.Struct, frozen=True, kw_only=True):
     table: str | None = None
     before: dict[str, Cell] | None = None
     """Columns to values as a person expects them: ENUM and SET by name where their members are known (else their
-    number), BIT as a number, TIMESTAMP in UTC, text that is not UTF-8 as bytes."""
+    number), BIT as a number, TIMESTAMP in UTC, text that is not UTF-8 as bytes. Of a rejected row: what JSON has, as
+    it was sent."""
     after: dict[str, Cell] | None = None
     partial: bool | None = None
     """Of a row: whether its images hold only some columns."""
@@ -80,6 +84,8 @@ def event_line(found: Found) -> EventLine:
                 commit_ts=row.commit_ts or None if row else None,
                 schema=row.schema if row else None,
                 table=row.table if row else None,
+                before=_as_sent(row.before) if row else None,
+                after=_as_sent(row.after) if row else None,
                 partial=row.partial if row else None,
                 reason=reason,
                 **known,  # type: ignore[arg-type]
@@ -92,6 +98,25 @@ def _types(table: Table) -> dict[str, ColumnType]:
 
 def _image(types: Mapping[str, ColumnType], row: Row | None) -> dict[str, Cell] | None:
     return None if row is None else {name: _cell(types[name], value) for name, value in row.items()}
+
+
+def _as_sent(image: bytes | None) -> dict[str, Cell] | None:
+    """The values of a row that could not be read: text, or JSON as it was sent; ``None`` if they are no JSON object."""
+    if image is None:
+        return None
+    # an image may have a line before its JSON that tells how it is read
+    body = image if image[:1] == b"{" else image.partition(b"\n")[2]
+    try:
+        fields = _FIELDS.decode(body)
+        return {name: _sent(bytes(raw)) for name, raw in fields.items()}
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _sent(raw: bytes) -> Cell:
+    if raw == b"null":
+        return None
+    return msgspec.json.decode(raw, type=str) if raw[:1] == b'"' else raw.decode()
 
 
 def _cell(column_type: ColumnType, value: Value) -> Cell:

@@ -40,6 +40,7 @@ from ticdc_spark.protocols import protocol
 from ticdc_spark.protocols.base import Decoder, ReadOptions, RowReader, Schemas, row_change
 from ticdc_spark.protocols.checksums import Verify, verifier
 from ticdc_spark.streams.claim_check import Fetch, resolve
+from ticdc_spark.streams.detect import looks_like
 from ticdc_spark.streams.handle_keys import Lookup, complete
 from ticdc_spark.streams.sql_tables import SqlTables
 
@@ -112,6 +113,8 @@ class EventReader:
             return
         if isinstance(event, SchemaChange) and self._follows:
             self._current.follow(event, self._of_ddl(message))
+        if isinstance(event, Rejected) and (other := looks_like(message.key, message.value, self._decoder.name)):
+            event = Rejected(f"{event.reason}; this looks like {other}")
         yield Found(message, seq, event)
         if isinstance(event, SchemaChange):
             yield from self._ddl(event)

@@ -12,7 +12,7 @@ from ticdc_spark.clients.mysql import quoted
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Column, ColumnType, Table
-from ticdc_spark.mysql import default_length
+from ticdc_spark.mysql import SPATIAL_TYPES, default_length
 
 SYSTEM_SCHEMAS = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
 """Never captured."""
@@ -21,8 +21,6 @@ WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') AND table_schema NOT IN %
 _VERSIONED = re.compile(r"\bWITH SYSTEM VERSIONING\b")
 _GONE = {1146, 1049}
 
-_SPATIAL = frozenset({"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon"})
-_SPATIAL |= {"geometrycollection", "geomcollection"}
 _TEXTS = {"uuid": ("char", 36), "inet6": ("varchar", 39), "inet4": ("varchar", 15)}
 _LONGTEXT = ColumnType(name="longtext", length=4294967295, charset="utf8mb4", collate="utf8mb4_bin")
 _LONGBLOB = ColumnType(name="longblob", length=4294967295, charset="binary", collate="binary")
@@ -75,7 +73,7 @@ def _presented(column: Column, mariadb: bool) -> Column:
     if name in _TEXTS:
         text, length = _TEXTS[name]
         kind = ColumnType(name=text, length=length, charset="ascii", collate="ascii_bin")
-    elif name in _SPATIAL:
+    elif name in SPATIAL_TYPES:
         kind = _LONGBLOB
     elif name == "json" and mariadb:
         kind = _LONGTEXT

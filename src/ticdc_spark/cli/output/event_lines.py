@@ -21,7 +21,9 @@ def plain(line: EventLine) -> str:
 
 def _what(line: EventLine) -> str:
     if line.reason is not None:
-        return line.reason
+        images = [("before", line.before), ("after", line.after)]
+        sent = [f"{name}: {_cells(image)}" for name, image in images if image is not None]
+        return "; as sent, ".join([line.reason, *sent])
     if line.query is not None:
         return _one_line(line.query)
     if line.kind == "watermark":
@@ -36,6 +38,10 @@ def _what(line: EventLine) -> str:
         for name, cell in cells.items()
     ]
     return " ".join([*shown, *(["(partial)"] if line.partial else [])])
+
+
+def _cells(cells: dict[str, Cell]) -> str:
+    return " ".join(f"{name}={_show(cell)}" for name, cell in cells.items())
 
 
 def _show(cell: Cell) -> str:

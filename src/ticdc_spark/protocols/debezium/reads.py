@@ -7,12 +7,15 @@ wire has lost stays lost: see ``docs/protocol-limits.md``. Source: ``debezium`` 
 from __future__ import annotations
 
 import re
+import struct
 from binascii import Error as BadBase64
 from binascii import a2b_base64
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from decimal import Context, Decimal
 from functools import lru_cache
+
+import msgspec
 
 from ticdc_spark import mysql
 from ticdc_spark.errors import MessageError
@@ -35,6 +38,8 @@ _WIDE = Context(prec=100)
 _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d(?:\.\d{1,9})?)Z", re.ASCII)
 _DIGITS = re.compile(r"(?:\d{4})+", re.ASCII)
 _MEMBERS_KEPT = 4096
+_POINT = struct.Struct("<IBIdd")
+"""SRID; of WKB the byte order and the type, which are little endian and a point; x and y."""
 
 
 def read_integer(column_type: ColumnType) -> Cell:
@@ -263,6 +268,32 @@ def read_set(column_type: ColumnType) -> Cell:
 def read_text(column_type: ColumnType) -> Cell:
     """Text, or bytes in base64."""
     return Cell(str | None, unbase64 if mysql.is_bytes(column_type) else None)
+
+
+class WireGeometry(msgspec.Struct, gc=False):
+    """``io.debezium.data.geometry.Geometry`` and ``Point``."""
+
+    wkb: str | None = None
+    srid: int | None = None
+    x: float | None = None
+    """A point's; older connectors send it without ``wkb``."""
+    y: float | None = None
+
+
+def read_geometry(_: ColumnType) -> Cell:
+    """A struct; its bytes are as MySQL keeps a geometry: four bytes of SRID, little endian, then WKB."""
+
+    def read(sent: WireGeometry) -> Value:
+        srid = sent.srid or 0
+        if not 0 <= srid < 1 << 32:
+            raise MessageError(f"field `srid` is {srid}; allowed: 0 … 2^32 - 1")
+        if sent.wkb is not None:
+            return srid.to_bytes(4, "little") + unbase64(sent.wkb)
+        if sent.x is None or sent.y is None:
+            raise MessageError("a geometry without field `wkb`")
+        return _POINT.pack(srid, 1, 1, sent.x, sent.y)
+
+    return Cell(WireGeometry | None, read)
 
 
 def read_plain(_: ColumnType) -> Cell:

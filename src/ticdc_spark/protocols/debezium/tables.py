@@ -66,6 +66,7 @@ _SEMANTIC = {
     "io.debezium.data.TiDBVectorFloat32": "vector",
 }
 _MEMBERS = {"io.debezium.data.Enum": "enum", "io.debezium.data.EnumSet": "set"}
+_GEOMETRY = "io.debezium.data.geometry."
 _BITS = "io.debezium.data.Bits"
 _COMMA = re.compile(r"(?<!\\),")
 _BINARY_DIGITS = re.compile("[01]+")
@@ -135,6 +136,8 @@ def _type(field: WireField) -> ColumnType:
     if field.name == DECIMAL:
         precision = parameters.get(_PRECISION) or parameters.get("precision") or _MAX_PRECISION
         return parse_type(f"decimal({precision},{parameters.get('scale', 0)})")
+    if (field.name or "").startswith(_GEOMETRY):
+        return parse_type("geometry")
     if field.name == _BITS:
         return parse_type(f"bit({parameters.get('length', 64)})")
     if field.name in _SEMANTIC and not field.tidb_type:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import ColumnType
+from ticdc_spark.mysql import SPATIAL_TYPES
 from ticdc_spark.protocols.debezium import reads, values
 from ticdc_spark.protocols.debezium.values import Connects, Write, plain
 from ticdc_spark.protocols.shared.json_rows import Cell
@@ -84,8 +85,10 @@ def codec_for(column_type: ColumnType) -> TypeCodec:
 
 
 def cell(column_type: ColumnType) -> Cell:
-    """What a column of this type holds.
+    """What a column of this type holds. Geometries come from Debezium's own connectors only, and are only read.
 
     Raises: MessageError for a type that Debezium cannot carry.
     """
+    if column_type.name in SPATIAL_TYPES:
+        return reads.read_geometry(column_type)
     return codec_for(column_type).read(column_type)

@@ -38,7 +38,10 @@ class OpenProtocol(WireProtocol["OpenConfig"]):
         return encoder(config)
 
     def is_framed(self, key: bytes | None, value: bytes | None) -> bool:
-        return key is not None and key[:8] == _VERSION and key[_AT_KEY : _AT_KEY + 1] == b"{"
+        if key is None or key[:8] != _VERSION:
+            return False
+        is_empty_batch = len(key) == len(_VERSION) and not value
+        return is_empty_batch or key[_AT_KEY : _AT_KEY + 1] == b"{"
 
     def row_tables(self, schemas: Schemas | None = None) -> TableOfRow | None:
         """All but the members of ENUM and SET, and whether there are other columns."""

@@ -1,7 +1,8 @@
 """The Open protocol: messages to events. The other direction is ``open.encode``.
 
-A message carries one or several events, each with a JSON key (what and when) and a JSON value (the images). No message
-carries a table's schema: the schema key is ``""``, the schema that was valid at commit_ts.
+A message carries events, each with a JSON key (what and when) and a JSON value (the images); a message of the version
+alone is an empty batch. No message carries a table's schema: the schema key is ``""``, the schema that was valid at
+commit_ts.
 
 - ``{"u"}`` alone is an insert, or an update of a changefeed without old values: ``upsert``.
 - ``{"u", "p"}`` is an update. Where "p" holds only changed columns (only-output-updated-columns), the before image is
@@ -77,6 +78,8 @@ class OpenDecoder:
             keys, values = split_keys(key), split_values(value)
         except MessageError as error:
             return (Rejected(str(error)),)
+        if not keys and not value:
+            return ()
         if len(keys) != len(values):
             return (Rejected(f"an Open message with {len(keys)} keys and {len(values)} values"),)
         return [_event(*pair) for pair in zip(keys, values, strict=True)]

@@ -19,19 +19,16 @@ LENGTH_BYTES = _LENGTH.size
 
 
 def split_keys(key: bytes) -> list[bytes]:
-    """The events' keys of a Kafka key.
+    """The events' keys of a Kafka key; none of an empty batch, which is the version alone.
 
-    Raises: MessageError for another version, a length beyond the end, or no event.
+    Raises: MessageError for another version, or a length beyond the end.
     """
     if len(key) < HEAD_BYTES:
         raise MessageError(f"an Open key begins with 8 bytes of version; this one has {len(key)} bytes")
     (version,) = _LENGTH.unpack_from(key)
     if version != VERSION:
         raise MessageError(f"Open protocol version is {version:#x}; this version reads {VERSION}")
-    keys = _split(key, HEAD_BYTES, "key")
-    if not keys:
-        raise MessageError("an Open key without events")
-    return keys
+    return _split(key, HEAD_BYTES, "key")
 
 
 def split_values(value: bytes | None) -> list[bytes]:

@@ -32,7 +32,7 @@ from ticdc_spark.replicate.state.store import Store
 from ticdc_spark.sinks.registry import sink_kind
 from ticdc_spark.spark.session.session import check_java, coordinates
 from ticdc_spark.spark.sources.open import parts as source_parts
-from ticdc_spark.streams.detect import ENOUGH, detect
+from ticdc_spark.streams.detect import ENOUGH, describe_other, detect
 from ticdc_spark.topics.client_options import SECURITY, librdkafka_options
 from ticdc_spark.topics.kafka_reader import TopicReader
 from ticdc_spark.topics.messages import recorded_messages
@@ -191,6 +191,8 @@ def _protocol(job: Job, messages: list[Message]) -> str:
     except UsageError:
         if named is None:
             raise
+        if described := describe_other(pairs, named):
+            raise UsageError(f"{job.file}: [source] protocol is {named}, and {described}") from None
         return f"{named}, by the job file; the first messages do not show it"
     if named is None or looks_like == named:
         return f"{looks_like}, by the first messages"
