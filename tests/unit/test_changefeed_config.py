@@ -11,7 +11,10 @@ from ticdc_spark.changefeed.clients import producing
 from ticdc_spark.changefeed.config.key import CODEC, DISPATCHERS, KAFKA, LARGE, OURS
 from ticdc_spark.changefeed.config.load import load_changefeed
 from ticdc_spark.changefeed.config.settings import BootstrapCadence, Filter, Tls
+from ticdc_spark.changefeed.dispatch.router import Router
+from ticdc_spark.changefeed.filter.events import compile_event_rules
 from ticdc_spark.config.secrets import forget
+from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import UsageError
 from ticdc_spark.protocols.encoder_options import target_encoder
 
@@ -245,9 +248,69 @@ def test_rules_that_let_no_table_in_are_warned_of(tmp_path: Path) -> None:
 
 
 def test_files_of_older_versions(tmp_path: Path) -> None:
-    assert load(tmp_path, {**SIMPLE, "enable-old-value": True}).warnings == ()
-    with pytest.raises(UsageError, match="enable-old-value: found false; not supported"):
-        load(tmp_path, {**SIMPLE, "enable-old-value": False})
+    for value in (True, False):
+        (warning,) = load(tmp_path, {**SIMPLE, "enable-old-value": value}).warnings
+        assert warning.startswith("enable-old-value: has no effect here: old rows are always read")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sync-point-interval = '1s'",
+        "sync-point-interval = '5 minutes'",
+        "sync-point-retention = '30m'",
+        "memory-quota = -1",
+        "changefeed-error-stuck-duration = '1m'",
+        "performance-mode = 'fast'",
+        "event-collector-batch-count = 9000",
+        "[mounter]\nworker-num = -16",
+        "[integrity]\ncorruption-handle-level = 'ignore'",
+        "[sink]\nencoder-concurrency = -1",
+        "[sink]\nadvance-timeout-in-sec = -150",
+        "[sink.kafka-config]\nkafka-version = 'newest'",
+    ],
+)
+def test_a_key_without_effect_is_not_refused_for_its_value(tmp_path: Path, text: str) -> None:
+    (warning,) = load_text(tmp_path, text, sink_uri(protocol="simple")).warnings
+    name = text.rpartition("\n")[2].partition(" ")[0]
+    assert f"{name}: has no effect here" in warning
+
+
+def test_max_retry_is_not_refused_for_its_value() -> None:
+    (warning,) = load_changefeed(None, sink_uri(protocol="simple", max_retry=-1)).warnings
+    assert "max-retry: has no effect here" in warning
+
+
+def test_no_rules_are_all_tables_as_in_ticdc(tmp_path: Path) -> None:
+    feed = load(tmp_path, {**SIMPLE, "filter.rules": []})
+    assert (feed.filter.rules, feed.warnings) == (("*.*",), ())
+
+
+@pytest.mark.parametrize("matcher", ["", "matcher = [], "])
+def test_an_entry_without_rules_takes_no_table_as_in_ticdc(tmp_path: Path, matcher: str) -> None:
+    text = f"""[[filter.event-filters]]
+{matcher.replace(", ", chr(10))}ignore-event = ["insert"]
+[sink]
+dispatchers = [{{{matcher}topic = "x"}}]
+column-selectors = [{{{matcher}columns = ["*", "!a"]}}]
+"""
+    feed = load_text(tmp_path, text, sink_uri(protocol="simple"))
+    assert [warning for warning in feed.warnings if "takes no table" in warning] == list(feed.warnings)
+    assert len(feed.warnings) == 3
+    table = parse_create("CREATE TABLE t (id INT PRIMARY KEY, a INT)", "shop", "escape")
+    route = Router(feed).route(table)
+    assert (route.topic, [*route.columns]) == ("topic", ["id", "a"])
+    (rule,) = compile_event_rules(feed.filter.event_filters, case_sensitive=False)
+    assert not rule.matcher.accepts("shop", "t")
+
+
+@pytest.mark.parametrize("found", ["lzma", "LZ5"])
+def test_an_unknown_compression_is_none_with_a_warning_as_in_ticdc(tmp_path: Path, found: str) -> None:
+    feed = load(tmp_path, {**SIMPLE, "sink.kafka-config.compression": found})
+    assert feed.kafka.compression == "none"
+    assert f"{found!r} is not known" in feed.warnings[0] and "known: none, gzip" in feed.warnings[0]
+    upper = load(tmp_path, {**SIMPLE, "sink.kafka-config.compression": "LZ4"})
+    assert (upper.kafka.compression, upper.warnings) == ("lz4", ())
 
 
 @pytest.mark.parametrize("timeout", ["1ns", "10s", "100h"])

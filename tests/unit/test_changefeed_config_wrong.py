@@ -18,7 +18,23 @@ DISPATCHERS = "sink.dispatchers[]."
 FILES = [
     # the file as a whole
     ("a = ", "not valid TOML"),
-    ("memory-quota = 1\nmemory-quota = 2", "not valid TOML"),
+    ("memory-quota = 1\nmemory-quota = 2", "not valid TOML: `memory-quota` is given twice, in lines 1 and 2"),
+    (
+        "[sink]\ndispatchers = [{matcher = ['a.*']}]\n\n[[sink.dispatchers]]\nmatcher = ['b.*']",
+        "`sink.dispatchers` is given twice, in lines 2 and 4; allowed: once",
+    ),
+    (
+        "[[sink.dispatchers]]\nmatcher = ['b.*']\n[sink]\ndispatchers = [{matcher = ['a.*']}]",
+        "`sink.dispatchers` is given twice, in lines 1 and 4; allowed: once",
+    ),
+    (
+        "[sink]\ndispatchers = [{matcher = ['a.*']}]\n\ndispatchers = [\n  {matcher = ['b.*']},\n]",
+        "`sink.dispatchers` is given twice, in lines 2 and 4; allowed: once",
+    ),
+    ("[sink]\nencoder-concurrency = 1\n[sink]", "`sink` is given twice, in lines 1 and 3"),
+    ("[sink]\nprotocol = “simple”", "line 2 has the typographic quote “; allowed: \" and '"),
+    ("[filter]\nrules = [\n 'a.*',\n ‘b.*’]", "line 4 has the typographic quote ‘"),
+    ('[sink]\nprotocol = "simple”', "line 2 has the typographic quote ”"),
     ("a = " + "[" * 5000, "cannot be read"),
     ("memory-quota = " + "9" * 5000, "cannot be read"),
     ("sink = 3", "[sink]"),
@@ -34,26 +50,17 @@ FILES = [
     # types and values
     ("case-sensitive = 'yes'", "case-sensitive: found 'yes'; allowed: true, false"),
     ("case-sensitive = 1", "case-sensitive"),
-    ("memory-quota = -1", "memory-quota"),
-    ("sync-point-interval = '5s'", "sync-point-interval"),
-    ("sync-point-retention = '30m'", "sync-point-retention"),
-    ("sync-point-interval = '5 minutes'", "sync-point-interval"),
-    ("changefeed-error-stuck-duration = '1m'", "changefeed-error-stuck-duration"),
-    ("performance-mode = 'fast'", "performance-mode"),
-    ("event-collector-batch-count = 9000", "event-collector-batch-count"),
     ("enable-sync-point = true", "enable-sync-point: found true; not supported"),
     ("bdr-mode = true", "bdr-mode: found true; not supported"),
     ("enable-active-active = true", "enable-active-active"),
     ("[mounter]\nworker-num = '16'", "[mounter] worker-num"),
     ("[scheduler]\nregion-threshold = 1.5", "[scheduler] region-threshold"),
     ("[integrity]\nintegrity-check-level = 'some'", "[integrity] integrity-check-level"),
-    ("[integrity]\ncorruption-handle-level = 'ignore'", "[integrity] corruption-handle-level"),
     ("[sink]\nprotocol = 'avroo'", "[sink] protocol: found 'avroo'; allowed:"),
     ("[sink]\nprotocol = 'canal'", "canal is not supported here"),
     ("[sink]\nprotocol = 3", "[sink] protocol"),
     ("[sink]\ntransaction-atomicity = 'table'", "[sink] transaction-atomicity"),
     ("[sink]\nschema-registry = 'registry'", "[sink] schema-registry"),
-    ("[sink]\nencoder-concurrency = -1", "[sink] encoder-concurrency"),
     ("[sink]\nsend-bootstrap-in-msg-count = -1", "[sink] send-bootstrap-in-msg-count"),
     ("[sink]\nsend-bootstrap-interval-in-sec = '2m'", "[sink] send-bootstrap-interval-in-sec"),
     ("[sink.debezium]\ninclude-start-ts = true", "[sink.debezium] include-start-ts"),
@@ -63,8 +70,6 @@ FILES = [
     ("[sink.kafka-config]\nmax-message-bytes = 0", "[sink.kafka-config] max-message-bytes"),
     ("[sink.kafka-config]\nrequired-acks = 2", "required-acks: found 2; allowed: -1, 0, 1"),
     ("[sink.kafka-config]\nrequired-acks = 'all'", "required-acks"),
-    ("[sink.kafka-config]\ncompression = 'lzma'", "[sink.kafka-config] compression"),
-    ("[sink.kafka-config]\nkafka-version = 'newest'", "[sink.kafka-config] kafka-version"),
     ("[sink.kafka-config]\nkafka-client-id = 'a b'", "[sink.kafka-config] kafka-client-id"),
     ("[sink.kafka-config]\ndial-timeout = '0s'", "[sink.kafka-config] dial-timeout"),
     ("[sink.kafka-config]\nread-timeout = 10", "[sink.kafka-config] read-timeout"),
@@ -108,20 +113,17 @@ FILES = [
         "ftpp",
     ),
     # filters, dispatchers, selectors
-    ("[filter]\nrules = []", "[filter] rules: found []"),
     ("[filter]\nrules = 'a.b'", "[filter] rules"),
     ("[filter]\nrules = ['a']", "[filter] rules: rule 'a'"),
     ("[filter]\nrules = ['@missing.txt']", "[filter] rules"),
     ("[filter]\nignore-txn-start-ts = [-1]", "[filter] ignore-txn-start-ts"),
     ("[filter]\nevent-filters = 3", "[[filter.event-filters]]"),
-    ("[[filter.event-filters]]\nignore-event = ['insert']", "[[filter.event-filters]] 1 matcher: missing"),
     (
         "filter.event-filters = [{matcher = ['a.b']}, {matcher = ['a.b'], ignore-event = ['inserts']}]",
         "[[filter.event-filters]] 2 ignore-event: found 'inserts', which is no event; did you mean `insert`?",
     ),
     ("[[filter.event-filters]]\nmatcher = ['a.b']\nignore-sql = ['(']", "[[filter.event-filters]] 1 ignore-sql"),
     ("[[filter.event-filters]]\nmatcher = ['a.b']\nignore-insert-value-expr = 3", "ignore-insert-value-expr"),
-    ("[sink]\ndispatchers = [{topic = 'x'}]", "[[sink.dispatchers]] 1 matcher: missing"),
     (
         "[sink]\ndispatchers = [{matcher = ['a.b'], partition = 'ts', dispatcher = 'ts'}]",
         "[[sink.dispatchers]] 1 dispatcher: `dispatcher` and `partition`",
@@ -136,7 +138,6 @@ FILES = [
     ("[sink]\ndispatchers = [{mather = ['a.b']}]", "[[sink.dispatchers]] 1: unknown key `mather`"),
     ("[sink]\ncolumn-selectors = [{matcher = ['a.b']}]", "[[sink.column-selectors]] 1 columns: missing"),
     ("[sink]\ncolumn-selectors = [{matcher = ['a.b'], columns = ['a b']}]", "[[sink.column-selectors]] 1 columns"),
-    ("[sink]\ncolumn-selectors = [{columns = ['*']}]", "[[sink.column-selectors]] 1 matcher: missing"),
     ("[sink]\ncolumn-selectors = ['a.b']", "[[sink.column-selectors]]"),
     # our own section
     ("[ticdc-spark]\nchangefeed-id = 'a--b'", "[ticdc-spark] changefeed-id"),
@@ -182,10 +183,8 @@ URIS = [
     ("kafka://a:1/t?protocol=simple&partition-num=99999999999999999999", "sink URI partition-num"),
     ("kafka://a:1/t?protocol=simple&partition_num=3", "unknown key `partition_num`; did you mean `partition-num`?"),
     ("kafka://a:1/t?protocol=simple&auto-create-topic=yes", "sink URI auto-create-topic"),
-    ("kafka://a:1/t?protocol=simple&compression=lz5", "sink URI compression: found 'lz5'"),
     ("kafka://a:1/t?protocol=simple&compression=%zz", "sink URI compression: found '%zz'; allowed: URL-encoded"),
     ("kafka://a:1/t?protocol=simple&kafka-client-id=%ff", "sink URI kafka-client-id"),
-    ("kafka://a:1/t?protocol=simple&max-retry=-1", "sink URI max-retry"),
     ("kafka://a:1/t?protocol=simple&dial-timeout=10", "sink URI dial-timeout: found '10'"),
     ("kafka://a:1/t?protocol=simple&encoder-concurrency=3", "[sink] encoder-concurrency"),
     ("kafka://a:1/t?protocol=simple&sasl-oauth-client-id=x", "[sink.kafka-config] sasl-oauth-client-id"),
@@ -275,9 +274,17 @@ def test_there_are_many() -> None:
 
 def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
     text = 'bdr-mode = true\n[sink]\nprotocl = "x"\n[sink.kafka-config]\npartition-num = 0\n[filter]\nrules = ["a"]\n'
-    found = refused(tmp_path, text, "kafka://a/t?protocol=simpel&compression=x")
+    found = refused(tmp_path, text, "kafka://a/t?protocol=simpel&partition-num=x")
     assert found.splitlines()[0].endswith("feed.toml: 7 mistakes")
-    for key in ("bdr-mode", "`protocl`", "partition-num", "[filter] rules", "host", "URI protocol", "URI compression"):
+    for key in (
+        "bdr-mode",
+        "`protocl`",
+        "partition-num",
+        "[filter] rules",
+        "host",
+        "URI protocol",
+        "URI partition-num",
+    ):
         assert key in found
 
 

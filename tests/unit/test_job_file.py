@@ -383,7 +383,7 @@ def test_what_is_no_toml_is_refused_with_its_place(folder: Path) -> None:
     path.write_text("[job]\nname = shop\n")
     with pytest.raises(UsageError, match=r"job\.toml: not valid TOML: .*line 2"):
         load_job(path)
-    path.write_text('[sink]\ncatalog = "a"\ncatalog.uri = "b"\n')
+    path.write_text('[source]\nuri = "a"\n[sink]\ncatalog = "a"\ncatalog.uri = "b"\n')
     with pytest.raises(UsageError, match="must be quoted"):
         load_job(path)
     path.write_bytes(b"\xff")

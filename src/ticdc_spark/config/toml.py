@@ -8,7 +8,7 @@ import difflib
 import re
 import tomllib
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -77,6 +77,9 @@ def read_size(value: object) -> int:
     return size
 
 
+_TYPOGRAPHIC = "[“”„‟«»‘’‚‛]"
+_KEY = re.compile(r"""\s*([\w."'-]+)\s*=""")
+_HEADER = re.compile(r"""\s*\[{1,2}\s*([\w."'-]+)\s*\]{1,2}\s*(?:#.*)?""")
 Duration: TypeAlias = Annotated[float, Reads(read_duration, 'a duration such as "500ms", "1s", "10m", "2h", "7d"')]
 Size: TypeAlias = Annotated[int, Reads(read_size, 'a size above 0 such as "256MiB", "1GB" or a number of bytes')]
 
@@ -108,8 +111,10 @@ class Mistakes:
 
 def read_toml(path: Path, what: str = "job file") -> dict[str, Any]:
     """Parse a TOML file; ``what`` it is. Raises: UsageError that names the file and the place."""
+    text = ""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        return tomllib.loads(text)
     except FileNotFoundError as error:
         raise UsageError(f"{path}: no such {what}") from error
     except OSError as error:
@@ -117,12 +122,38 @@ def read_toml(path: Path, what: str = "job file") -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: the {what} is not UTF-8 text (byte {error.start})") from error
     except tomllib.TOMLDecodeError as error:
-        hint = ""
-        if "overwrite" in str(error):
-            hint = '; a key that is also the start of another must be quoted: "catalog.uri" = …'
-        raise UsageError(f"{path}: not valid TOML: {error}{hint}") from error
+        raise UsageError(f"{path}: not valid TOML: {_toml_reason(text, str(error))}") from error
     except (ValueError, RecursionError) as error:  # what tomllib does not foresee: huge numbers, deep arrays
         raise UsageError(f"{path}: the {what} cannot be read: {error}") from error
+
+
+def _toml_reason(text: str, reason: str) -> str:
+    """What is wrong at the place that the parser names, in words of the file where that can be seen."""
+    lines = text.splitlines()
+    place = re.search(r"at line (\d+)", reason)
+    number = min(int(place[1]) if place else len(lines), len(lines))
+    if number and (quote := re.search(_TYPOGRAPHIC, lines[number - 1])):
+        return f"line {number} has the typographic quote {quote[0]}; allowed: \" and '"
+    if not any(word in reason for word in ("overwrite", "twice", "immutable")):
+        return reason
+    names = _names(lines[:number])  # the parser names the last line of a value
+    same = [at for at, name in names if name == names[-1][1]]
+    if len(same) < 2:
+        return f'{reason}; a key that is also the start of another must be quoted: "catalog.uri" = …'
+    allowed = "once, with all entries of a list together"
+    return f"`{names[-1][1]}` is given twice, in lines {same[-2]} and {same[-1]}; allowed: {allowed}"
+
+
+def _names(lines: Sequence[str]) -> list[tuple[int, str]]:
+    """Lines, from 1, that begin a section or a key's value, with the whole name."""
+    found, section = [], ""
+    for at, line in enumerate(lines, 1):
+        if header := _HEADER.fullmatch(line):
+            section = f"{header[1]}."
+            found.append((at, header[1]))
+        elif key := _KEY.match(line):
+            found.append((at, section + key[1]))
+    return found
 
 
 def flatten(raw: Raw, prefix: str = "") -> dict[str, object]:

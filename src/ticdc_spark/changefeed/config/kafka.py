@@ -3,14 +3,15 @@
 import re
 import socket
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from ticdc_spark.changefeed.config.given import Given
 from ticdc_spark.changefeed.config.key import KAFKA
 from ticdc_spark.changefeed.config.keys import KEYS
-from ticdc_spark.changefeed.config.settings import KafkaTarget, Sasl, Tls
+from ticdc_spark.changefeed.config.settings import Compression, KafkaTarget, Sasl, Tls
 from ticdc_spark.changefeed.config.sink_uri import SinkUri
 from ticdc_spark.config.paths import absolute
+from ticdc_spark.config.toml import nearest
 
 _FILES = ("ca", "cert", "key")
 _OAUTH = ("sasl-oauth-client-id", "sasl-oauth-client-secret", "sasl-oauth-token-url")
@@ -31,7 +32,7 @@ def read_kafka(given: Given, uri: SinkUri, changefeed: str) -> KafkaTarget:
         replication_factor=get("replication-factor"),
         max_message_bytes=get("max-message-bytes"),
         required_acks=get("required-acks"),
-        compression=get("compression"),
+        compression=_compression(given),
         auto_create_topic=get("auto-create-topic"),
         client_id=get("kafka-client-id") or _client_id(changefeed),
         dial_timeout=get("dial-timeout"),
@@ -40,6 +41,16 @@ def read_kafka(given: Given, uri: SinkUri, changefeed: str) -> KafkaTarget:
         tls=_tls(given, uri.scheme),
         sasl=_sasl(given),
     )
+
+
+def _compression(given: Given) -> Compression:
+    name = f"{KAFKA}.compression"
+    found = str(given.get(name))
+    known: dict[str, Compression] = {word: word for word in get_args(Compression)}
+    if found.lower() not in known:
+        near = nearest(found, known)
+        given.warn(name, f'{found!r} is not known and taken for "none", as in TiCDC; known: {", ".join(known)}{near}')
+    return known.get(found.lower(), "none")
 
 
 def _client_id(changefeed: str) -> str:

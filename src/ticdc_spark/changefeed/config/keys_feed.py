@@ -37,7 +37,7 @@ FEED_KEYS = (
         "Whether upper and lower case differ in filter rules, dispatchers and selectors.",
     ),
     _not(
-        "refused",
+        "ignored",
         "old rows are always read; `output-old-value` and the like leave them out",
         FEED,
         "enable-old-value",

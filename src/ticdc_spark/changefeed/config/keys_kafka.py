@@ -92,7 +92,12 @@ KAFKA_KEYS = (
         -1,
         "Who must have a message: -1 all replicas in sync, 1 the leader, 0 nobody.",
     ),
-    _key("compression", words("none gzip snappy lz4 zstd"), "none", "Of what the producer sends."),
+    _key(
+        "compression",
+        text(),
+        "none",
+        "Of what the producer sends: `none`, `gzip`, `snappy`, `lz4` or `zstd`; anything else is `none`.",
+    ),
     _key(
         "auto-create-topic",
         boolean(),

@@ -22,6 +22,12 @@ class Kind(msgspec.Struct, frozen=True):
     allowed: str
     parse: Callable[[str], object] = str
     """From the text of a URI to a value as TOML has it. Raises ValueError."""
+    toml: type = str
+    """What a value is in TOML."""
+
+    def is_of_type(self, value: object) -> bool:
+        """Whether a value of TOML has the right type, whatever it is."""
+        return isinstance(value, self.toml) and isinstance(value, bool) == (self.toml is bool)
 
 
 _TRUE, _FALSE = {"1", "t", "T", "true", "TRUE", "True"}, {"0", "f", "F", "false", "FALSE", "False"}
@@ -44,7 +50,7 @@ def boolean() -> Kind:
             raise ValueError
         return text in _TRUE
 
-    return Kind(read, "true, false", parse)
+    return Kind(read, "true, false", parse, bool)
 
 
 def integer(low: int = 0, high: int = 2**31 - 1) -> Kind:
@@ -56,7 +62,7 @@ def integer(low: int = 0, high: int = 2**31 - 1) -> Kind:
         return value
 
     most = {2**31 - 1: "2^31-1", 2**63 - 1: "2^63-1", 2**64 - 1: "2^64-1"}.get(high, str(high))
-    return Kind(read, f"an integer from {low} to {most}", _parse_integer)
+    return Kind(read, f"an integer from {low} to {most}", _parse_integer, int)
 
 
 def one_of(*numbers: int) -> Kind:
@@ -67,7 +73,7 @@ def one_of(*numbers: int) -> Kind:
             raise ValueError
         return value
 
-    return Kind(read, ", ".join(map(str, numbers)), _parse_integer)
+    return Kind(read, ", ".join(map(str, numbers)), _parse_integer, int)
 
 
 def number() -> Kind:
@@ -78,7 +84,7 @@ def number() -> Kind:
             raise ValueError
         return float(value)
 
-    return Kind(read, "a number", float)
+    return Kind(read, "a number", float, float)
 
 
 def words(allowed: str, *, upper: bool = False) -> Kind:
@@ -119,7 +125,7 @@ def texts() -> Kind:
             raise ValueError
         return tuple(value)
 
-    return Kind(read, "a list of strings, none of them empty", _parse_nothing)
+    return Kind(read, "a list of strings, none of them empty", _parse_nothing, list)
 
 
 def timestamps() -> Kind:
@@ -130,7 +136,7 @@ def timestamps() -> Kind:
             raise ValueError
         return tuple(value)
 
-    return Kind(read, "a list of integers that are not negative", _parse_nothing)
+    return Kind(read, "a list of integers that are not negative", _parse_nothing, list)
 
 
 def duration(low: float = 0.0, least: str = "") -> Kind:
@@ -227,7 +233,7 @@ def table() -> Kind:
             raise ValueError
         return value
 
-    return Kind(read, "a table", _parse_nothing)
+    return Kind(read, "a table", _parse_nothing, dict)
 
 
 def spark_options() -> Kind:
@@ -244,7 +250,7 @@ def spark_options() -> Kind:
             found[name] = str(option).lower() if isinstance(option, bool) else str(option)
         return found
 
-    return Kind(read, "a table of options whose names begin with `spark.`", _parse_nothing)
+    return Kind(read, "a table of options whose names begin with `spark.`", _parse_nothing, dict)
 
 
 def _flat(options: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, object]]:

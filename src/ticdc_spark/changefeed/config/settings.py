@@ -5,12 +5,13 @@ Durations are seconds, sizes are bytes.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import msgspec
 
 from ticdc_spark.config.secrets import SECRET, redact
 
+Compression: TypeAlias = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 DEFAULT_PARTITIONS = 3
 """Of a topic that is created, where ``partition-num`` is not set."""
 MAX_MESSAGE_BYTES = 10_485_760
@@ -52,7 +53,7 @@ class KafkaTarget(msgspec.Struct, frozen=True, kw_only=True):
     replication_factor: int = 1
     max_message_bytes: int = MAX_MESSAGE_BYTES
     required_acks: Literal[-1, 0, 1] = -1
-    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
+    compression: Compression = "none"
     auto_create_topic: bool = True
     client_id: str
     dial_timeout: float = 10.0
@@ -174,6 +175,7 @@ __all__ = [
     "BootstrapCadence",
     "Changefeed",
     "ColumnSelector",
+    "Compression",
     "DispatchRule",
     "EventFilter",
     "Filter",

@@ -22,9 +22,7 @@ PARTITIONS = ("default", "table", "index-value", "columns", "ts")
 
 def read_filter(given: Given) -> Filter:
     """``[filter]`` and its event filters."""
-    if not given.get("filter.rules"):
-        given.mistake("filter.rules", 'found []; allowed: a list of filter rules such as "*.*", "!test.*"')
-    rules = _rules(given, given, "filter.rules")
+    rules = _rules(given, given, "filter.rules") or Filter().rules  # [] is everything, as in TiCDC
     if rules and all(rule.strip().startswith("!") for rule in rules):
         given.warn("filter.rules", 'no rule lets a table in, so nothing is sent; begin with "*.*"')
     if given.get("filter.ignore-txn-start-ts"):
@@ -121,7 +119,8 @@ def _selector(given: Given, entry: Entry) -> ColumnSelector:
 def _matcher(given: Given, entry: Entry, section: str) -> tuple[str, ...]:
     name = f"{section}.matcher"
     if not entry.get(name):
-        given.mistakes.add(entry.place(name), 'missing; allowed: a list of filter rules such as "*.*", "test.t?"')
+        where = entry.place(name)
+        given.warnings.append(f'{where}: missing, so the entry takes no table, as in TiCDC; add rules such as "*.*"')
     return _rules(given, entry, name)
 
 
