@@ -7,13 +7,17 @@ from pathlib import Path
 def replace_file(path: Path, data: bytes) -> None:
     """Write a file under another name and give it its own: whoever reads it finds the old one or the new one.
 
-    Raises: OSError
+    Raises: OSError with the path
     """
     draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    with draft.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with draft.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        error.filename = error.filename or str(path)  # a write that fails does not name its file
+        raise
     draft.replace(path)
     folder = os.open(path.parent, os.O_RDONLY)
     try:

@@ -342,6 +342,13 @@ def test_a_reset_with_the_same_work_after_it_is_noticed(server: Server) -> None:
         captured(server, state)
 
 
+def test_a_certificate_that_nobody_vouches_for_names_the_keys_of_tls(server: Server) -> None:
+    """MariaDB makes itself a certificate at its start."""
+    with pytest.raises(SourceFault, match=r"certificate.*ssl-ca=PATH in source-uri.*ssl-verify=false"):
+        BinlogCapture(f"{server.uri}/?tls=true").begin()
+    assert BinlogCapture(f"{server.uri}/?tls=true&ssl-verify=false").begin().position
+
+
 def test_a_lost_connection_is_made_again(server: Server, caplog: pytest.LogCaptureFixture) -> None:
     server.execute("CREATE TABLE d.t (id INT PRIMARY KEY)")
     source = BinlogCapture(server.uri)

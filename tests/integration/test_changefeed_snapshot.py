@@ -305,9 +305,8 @@ def test_a_table_is_read_while_the_others_go_on(
     try:
         with running(file) as started:
             asked = subprocess.run(
-                [*COMMAND, str(file), "--snapshot-table", "d.t1", "--snapshot-table", "d.none"],
-                capture_output=True, text=True, check=False,
-            )  # fmt: skip
+                [*COMMAND, str(file), "--snapshot-table", "d.t1"], capture_output=True, text=True, check=False
+            )
             assert asked.returncode == 0, asked.stderr
             wait(lambda: total(state) > 0 and is_read(state), started, file)
             before = read_stored(state)
@@ -317,7 +316,6 @@ def test_a_table_is_read_while_the_others_go_on(
         work.over.set()
         work.join()
     finish(file, server)
-    assert "`d`.`none`: the rows that it has are not sent: there is no such table" in log_of(file)
     assert_tables(server, contents(broker, topic_name), ["t1"])
     check_order(broker, topic_name, "simple", killed=True)
 
@@ -331,6 +329,23 @@ def test_requests_that_cannot_be_met_are_refused(server: Server, broker: Broker,
     ):
         done = subprocess.run([*COMMAND, str(file), *arguments], capture_output=True, text=True, check=False)
         assert done.returncode == 2 and why in done.stderr, done.stderr
+
+
+def test_a_table_that_the_source_does_not_have_is_not_asked_for(
+    server: Server, broker: Broker, topic_name: str, tmp_path: Path
+) -> None:
+    fill(server, 1, 10)
+    file, state = write_feed(tmp_path, server, broker, topic_name), tmp_path / "feed.state"
+    with running(file) as started:
+        wait(lambda: (now := read_stored(state)) is not None and not now.unread, started, file)
+        started.terminate()
+        assert started.wait(30) == 0, log_of(file)[-3000:]
+    for names, code in ((["d.t0"], 0), (["d.t0", "d.none", "d.nothing"], 2)):
+        more = [part for name in names for part in ("--snapshot-table", name)]
+        done = subprocess.run([*COMMAND, str(file), *more], capture_output=True, text=True, check=False)
+        assert done.returncode == code, done.stderr
+    assert "--snapshot-table d.none, d.nothing: the source has no such table" in done.stderr
+    assert len([*state.glob("read-*.json")]) == 1
 
 
 @pytest.mark.slow

@@ -276,6 +276,12 @@ def test_a_key_without_effect_is_not_refused_for_its_value(tmp_path: Path, text:
     assert f"{name}: has no effect here" in warning
 
 
+def test_warnings_do_not_speak_of_spark_which_may_not_run(tmp_path: Path) -> None:
+    text = "memory-quota = 1\n[mounter]\nworker-num = 4\n[sink]\nencoder-concurrency = 8\n"
+    warnings = load_text(tmp_path, text, sink_uri(protocol="simple")).warnings
+    assert len(warnings) == 2 and not any("Spark" in warning for warning in warnings)
+
+
 def test_max_retry_is_not_refused_for_its_value() -> None:
     (warning,) = load_changefeed(None, sink_uri(protocol="simple", max_retry=-1)).warnings
     assert "max-retry: has no effect here" in warning

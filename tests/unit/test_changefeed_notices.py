@@ -42,6 +42,14 @@ def test_nothing_is_left_out_where_tables_without_a_key_are_sent(tmp_path: Path)
     assert not [*notices(feed(tmp_path, "force-replicate = true"), [table("t", "a INT")], all_known=True)]
 
 
+def test_tables_that_the_rules_exclude_are_not_warned_of(tmp_path: Path) -> None:
+    keyless = [table("log", "line INT"), table("tmp", "line INT")]
+    feed_ = feed(tmp_path, '[filter]\nrules = ["shop.*", "!shop.tmp"]\n')
+    (found,) = notices(feed_, keyless, all_known=True)
+    assert "shop.log" in found and "tmp" not in found
+    assert not [*notices(feed(tmp_path, '[filter]\nrules = ["*.*", "!shop.*"]\n'), keyless, all_known=False)]
+
+
 def test_a_rule_that_lets_in_no_table_is_named(tmp_path: Path) -> None:
     rules = '[filter]\nrules = ["shop.*", "shopp.*", "!shop.tmp", "# shop", "shop.order"]\n'
     found = [*notices(feed(tmp_path, rules), [table("orders")], all_known=True)]

@@ -15,6 +15,11 @@ from pyspark.errors import PySparkException
 
 from tests.unit.simple_examples import USER
 from tests.unit.test_log_files import IDS, PLAN, messages
+from ticdc_spark.capture.base import CaptureState
+from ticdc_spark.capture.binlog import group
+from ticdc_spark.capture.binlog.position import Place
+from ticdc_spark.capture.binlog.wire.events import Gtid
+from ticdc_spark.changefeed.progress import StateFolder
 from ticdc_spark.cli import main
 from ticdc_spark.errors import EnvironmentFault, SinkFault
 from ticdc_spark.mysql import handle_key
@@ -94,6 +99,24 @@ def test_the_state_folder_names_its_file(tmp_path: Path) -> None:
     with files_up_to(10), pytest.raises(EnvironmentFault, match=r"progress\.json cannot be written: .*File too large"):
         Store(tmp_path).save(Progress(job="shop"))
     assert Store(tmp_path).load() is None
+
+
+def test_rows_of_a_large_transaction_name_the_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(group, "SPILL_BYTES", 0)
+    made = group.Group(start=Place("binlog.000001", 4), gtid=Gtid("0-1-1", standalone=False, timestamp_us=0), size=1)
+    rows = group.Rows(None, "insert", bytes(20_000), "binlog.000001:4")  # type: ignore[arg-type]
+    wanted = rf"temporary folder {tmp_path}: File too large.*TMPDIR"
+    with files_up_to(10), pytest.raises(EnvironmentFault, match=wanted):
+        made.add(rows)
+
+
+def test_a_changefeed_s_state_folder_is_named(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path, changefeed="shop", target="t", protocol="simple", source="s")
+    with files_up_to(10), pytest.raises(EnvironmentFault, match=rf"state folder {tmp_path}: File too large"), folder:
+        pass
+    with folder, files_up_to(10), pytest.raises(EnvironmentFault, match=rf"state folder {tmp_path}: File too large"):
+        folder.save(CaptureState(position="p", commit_ts=1, tables=()), {}, 0)
 
 
 def test_a_fault_that_a_worker_met_is_one_line() -> None:

@@ -10,6 +10,7 @@ from ticdc_spark.capture.stream import StreamCapture
 from ticdc_spark.changefeed.config.settings import Changefeed
 from ticdc_spark.changefeed.dispatch.partitions import dispatch_columns
 from ticdc_spark.changefeed.dispatch.router import Route, Router
+from ticdc_spark.changefeed.encoders import ask_registry
 from ticdc_spark.changefeed.notices import notices
 from ticdc_spark.changefeed.snapshot.plan import why_never
 from ticdc_spark.changefeed.topics import Topics
@@ -49,6 +50,8 @@ def lines(changefeed: Changefeed, capture: Capture, present: PresentTables | Non
         of = f" of {facts.real_partitions}" if facts.partitions < facts.real_partitions else ""
         limit = facts.max_message_bytes
         yield f"  topic {topic}: {made}{facts.partitions}{of} partitions, messages up to {limit} bytes"
+    if (registry := ask_registry(changefeed)) is not None:
+        yield f"  schema registry {registry}: it answers"
     yield "watermarks: " + ("each second, to every partition" if changefeed.watermarks else "none")
 
 

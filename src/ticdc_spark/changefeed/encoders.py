@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from typing import TypeAlias
 
@@ -11,12 +11,15 @@ import msgspec
 
 from ticdc_spark.changefeed.actions import Cadence
 from ticdc_spark.changefeed.config.settings import Changefeed
-from ticdc_spark.clients.registry_file import open_registry
+from ticdc_spark.clients.registry_file import PREFIX, open_registry
+from ticdc_spark.config.secrets import redact
+from ticdc_spark.errors import MessageError
 from ticdc_spark.protocols import protocol
 from ticdc_spark.protocols.base import Encoder, Registry
 from ticdc_spark.protocols.encoder_options import target_encoder
 
 TopicOf: TypeAlias = Callable[[str, str], str]
+_SOME_ID = 1
 EncoderFor: TypeAlias = Callable[[int], Encoder]
 """From a limit of a message's size in bytes to the encoder that keeps it."""
 
@@ -42,6 +45,20 @@ def opened_registry(changefeed: Changefeed) -> Iterator[Registry | None]:
         yield opened
 
 
+def ask_registry(changefeed: Changefeed) -> str | None:
+    """See that the registry answers, as TiCDC does when a changefeed is created; its address without a password.
+
+    ``None``: the protocol has none, or it is a file. Raises: RegistryFault; UsageError for its URL or options.
+    """
+    where = changefeed.schema_registry if protocol(changefeed.protocol).traits.registry else None
+    if where is None or where.startswith(PREFIX):
+        return None
+    with closing(open_registry(where, changefeed.schema_registry_options)) as registry:
+        with suppress(KeyError, MessageError):
+            registry[_SOME_ID]  # whether it has a schema does not matter
+        return redact(where)
+
+
 @contextmanager
 def encoders(changefeed: Changefeed, topic: TopicOf) -> Iterator[EncoderFor]:
     """What makes the encoders of a changefeed, with its registry open.
@@ -63,4 +80,4 @@ def encoder(changefeed: Changefeed, registry: Registry | None, topic: TopicOf, l
     return target_encoder(changefeed.protocol, options, registry, topic)
 
 
-__all__ = ["EncoderFor", "cadence", "encoder", "encoders", "opened_registry"]
+__all__ = ["EncoderFor", "ask_registry", "cadence", "encoder", "encoders", "opened_registry"]

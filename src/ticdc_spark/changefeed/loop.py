@@ -18,7 +18,7 @@ from ticdc_spark.changefeed.backlog.batch import FileBatch, Prepared
 from ticdc_spark.changefeed.backlog.sender import BatchSender
 from ticdc_spark.changefeed.backlog.source import BacklogCapture
 from ticdc_spark.changefeed.config.settings import Changefeed
-from ticdc_spark.changefeed.encoders import cadence, encoders
+from ticdc_spark.changefeed.encoders import ask_registry, cadence, encoders
 from ticdc_spark.changefeed.feed import Element, End, Feed, Source
 from ticdc_spark.changefeed.notices import notices
 from ticdc_spark.changefeed.outbox import Outbox
@@ -66,6 +66,7 @@ def run(
     with StateFolder(
         state, changefeed=changefeed.id, target=target, protocol=changefeed.protocol, source=source
     ) as folder:
+        ask_registry(changefeed)
         failures, first = 0, True
         if backlog is not None and not backlog.take_over(folder.path, stop.is_set):
             stored = folder.load()

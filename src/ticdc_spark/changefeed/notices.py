@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ticdc_spark.changefeed.config.settings import Changefeed
-from ticdc_spark.changefeed.filter.tables import has_valid_index
+from ticdc_spark.changefeed.filter.tables import table_rules
 from ticdc_spark.config.matcher import compile_matcher
 from ticdc_spark.model import Table
 
@@ -16,10 +16,12 @@ _NAMED = 8
 def notices(changefeed: Changefeed, tables: Sequence[Table], *, all_known: bool) -> Iterator[str]:
     """Sentences about tables that are left out for want of a key, and rules of ``filter.rules`` that let in none.
 
-    ``tables``: those of the source that the rules accept. ``all_known``: the source has no others; of a stream, whose
-    tables are known only once they come, rules are not judged.
+    ``tables``: those of the source, also those that the rules do not accept. ``all_known``: the source has no others;
+    of a stream, whose tables are known only once they come, rules are not judged.
     """
-    keyless = [] if changefeed.force_replicate else [table for table in tables if not has_valid_index(table)]
+    rules = table_rules(changefeed)
+    followed = [table for table in tables if not rules.why_not_named(table.schema, table.name)]
+    keyless = [table for table in followed if rules.why_ineligible(table)]
     if keyless:
         yield (
             f"left out, as they have no primary key and no unique index over NOT NULL columns: {_names(keyless)}; "

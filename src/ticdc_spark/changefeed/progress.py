@@ -14,8 +14,9 @@ import os
 import socket
 import time
 from collections.abc import Mapping
+from io import BufferedRandom
 from pathlib import Path
-from typing import IO, Self, TypeVar
+from typing import Self, TypeVar
 
 import msgspec
 
@@ -72,7 +73,7 @@ class StateFolder:
     def __init__(self, path: Path, *, changefeed: str, target: str, protocol: str, source: str) -> None:
         self.path = path
         self._changefeed, self._target, self._protocol, self._source = changefeed, target, protocol, source
-        self._lock: IO[bytes] | None = None
+        self._lock: BufferedRandom | None = None
         self._tables: tuple[Table, ...] | None = None
         self._schemas = ""
         self._number = 0
@@ -95,9 +96,13 @@ class StateFolder:
             who = f"process {owner.pid} on {owner.host}" if owner is not None else "another process"
             raise LeaseHeld(f"changefeed {self._changefeed!r} is run by {who} (state folder {self.path})") from error
         owner = Owner(changefeed=self._changefeed, host=socket.gethostname(), pid=os.getpid(), since=time.time())
-        lock.truncate(0)
-        lock.write(msgspec.json.encode(owner))
-        lock.flush()
+        try:
+            lock.truncate(0)
+            lock.write(msgspec.json.encode(owner))
+            lock.flush()
+        except OSError as error:
+            lock.raw.close()  # what is in its buffer is not written again
+            raise EnvironmentFault(f"state folder {self.path}: {error.strerror or error}") from error
         self._lock = lock
         return self
 

@@ -20,6 +20,8 @@ _CLIENT.addFilter(lambda record: _CLIENT.isEnabledFor(logging.DEBUG))
 _SPARE = 128
 """Bytes of ``max.message.bytes`` that TiCDC leaves for what the broker adds."""
 _WAIT = 30.0
+_SAY_AFTER = 2.0
+"""Seconds after which it is said that Kafka has not answered."""
 T = TypeVar("T")
 
 
@@ -193,6 +195,9 @@ class Topics:
         return {key: entry.value for key, entry in entries.items()}
 
     def _asked(self, question: Callable[[], T]) -> T:
+        slow = threading.Timer(_SAY_AFTER, _LOG.warning, ("waiting for Kafka at %s", self._where))
+        slow.daemon = True
+        slow.start()
         try:
             return question()
         except self._error as error:
@@ -200,6 +205,8 @@ class Topics:
             reason = error.args[0].str() if hasattr(error.args[0], "str") else str(error)
             heard = f": {self._heard or 'does this listener want TLS, or a login?'}"
             raise SinkFault(f"Kafka at {self._where}: {reason}{heard}") from error
+        finally:
+            slow.cancel()
 
     def _hear(self, error: Any) -> None:
         if error.code() != self._down:  # which has no cause in it

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ticdc_spark.changefeed.progress import Stored
     from ticdc_spark.changefeed.report import Report, Show
     from ticdc_spark.changefeed.snapshot.reads import TableReads
+    from ticdc_spark.model import TableName
 
 log = logging.getLogger(__name__)
 _LINE_SECONDS = 5.0
@@ -75,16 +76,19 @@ def command(
     (Ctrl-C) or SIGTERM, after which what was taken is still sent; one more, a second or more later, ends it at once.
     Either way nothing is lost: started again, it goes on where it was, and may repeat what was not stored as sent.
     """
-    from ticdc_spark.changefeed.config.load import load_changefeed
+    from ticdc_spark.changefeed.config.load import load_changefeed, load_identity
 
     overrides = {"source": source, "state": str(state.absolute()) if state else None, "snapshot": snapshot}
+    identity = load_identity(changefeed_file, sink_uri, overrides)
+    folder = identity.state or (identity.file.parent if identity.file else Path.cwd()) / f"{identity.id}.state"
+    if show_status:
+        if not (identity.file or identity.state or sink_uri):
+            raise UsageError("--status: name the changefeed by FILE.toml, --state or --sink-uri")
+        _status(identity.id, folder)
+        return
     changefeed = load_changefeed(changefeed_file, sink_uri, overrides)
     for warning in changefeed.warnings:
         log.warning("%s", warning)
-    folder = changefeed.state or _default_state(changefeed)
-    if show_status:
-        _status(changefeed, folder)
-        return
     if read_tables:
         _request(changefeed, folder, read_tables)
         return
@@ -114,12 +118,6 @@ def command(
             stop,
         )
     log.info("%s", _last_line(report))
-
-
-def _default_state(changefeed: Changefeed) -> Path:
-    """Beside the changefeed's file, or in the working directory."""
-    folder = Path(changefeed.file).parent if changefeed.file else Path.cwd()
-    return folder / f"{changefeed.id}.state"
 
 
 @contextmanager
@@ -214,7 +212,6 @@ def _last_line(report: Report) -> str:
 
 def _request(changefeed: Changefeed, folder: Path, names: Sequence[str]) -> None:
     from ticdc_spark.capture.open import has_tables
-    from ticdc_spark.capture.snapshot.present import ServerTables
     from ticdc_spark.changefeed.filter.tables import table_rules
     from ticdc_spark.changefeed.progress import read_stored
     from ticdc_spark.changefeed.snapshot.requests import request_tables
@@ -234,25 +231,35 @@ def _request(changefeed: Changefeed, folder: Path, names: Sequence[str]) -> None
             raise UsageError(f"--snapshot-table {name}: {why}")
         wanted.append((schema, table))
     if changefeed.source is not None:
-        with closing(ServerTables(changefeed.source)) as present:
-            present.check()
+        _check_tables(changefeed.source, wanted)
     request_tables(folder, wanted)
     for name in names:
         click.echo(f"{name} will be read by the changefeed, at once if it is running")
 
 
-def _status(changefeed: Changefeed, folder: Path) -> None:
+def _check_tables(source: str, names: Sequence[TableName]) -> None:
+    """Raises: UsageError for tables that the source does not have, or for a missing grant; SourceFault"""
+    from ticdc_spark.capture.snapshot.present import ServerTables
+
+    with closing(ServerTables(source)) as present:
+        present.check()
+        missing = [".".join(name) for name in names if present.look(name) is None]
+    if missing:
+        raise UsageError(f"--snapshot-table {', '.join(missing)}: the source has no such table")
+
+
+def _status(name: str, folder: Path) -> None:
     from ticdc_spark.changefeed.progress import is_owned, read_owner, read_stored
 
     stored = read_stored(folder)
     if stored is None:
-        click.echo(f"changefeed {changefeed.id}: nothing stored in {folder}; it has not run")
+        click.echo(f"changefeed {name}: nothing stored in {folder}; it has not run")
         return
     owner = read_owner(folder)
     running = is_owned(folder)
     who = f"running, process {owner.pid} on {owner.host}" if running and owner else "not running"
     lag = duration(tso_time.lag(stored.commit_ts, time.time()))
-    for name, value in (
+    for what, value in (
         ("changefeed", stored.changefeed),
         ("state", who),
         ("sent up to", f"{stored.commit_ts} ({tso_time.utc(stored.commit_ts)}), lag {lag}"),
@@ -263,7 +270,7 @@ def _status(changefeed: Changefeed, folder: Path) -> None:
         ("position", stored.position if len(stored.position) < 300 else stored.position[:300] + "…"),
     ):
         if value:
-            click.echo(redact(f"{name:<12} {value}"))
+            click.echo(redact(f"{what:<12} {value}"))
 
 
 def _unread(stored: Stored) -> str:

@@ -97,7 +97,17 @@ def fault(server: ServerUri, code: int, text: str) -> SourceFault | SourceChange
         )
     if code in _DENIED:
         return UsageError(f"{server.where} denies {server.user!r} what reading its binlog needs: {text}")
-    return SourceFault(f"{server.where}: {text}")
+    return SourceFault(f"{server.where}: {text}{_tls_hint(server, text)}")
+
+
+def _tls_hint(server: ServerUri, text: str) -> str:
+    """What helps where TLS fails: the keys of the source's URI."""
+    if not server.tls or not any(word in text for word in ("SSL", "TLS", "certificate")):
+        return ""
+    return (
+        ". Name the file of the authority that signed the server's certificate with ssl-ca=PATH in source-uri, "
+        "or take any certificate with ssl-verify=false"
+    )
 
 
 class Backoff:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import tempfile
 import weakref
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import BinaryIO, NamedTuple
 
 from ticdc_spark.capture.binlog.position import Place
 from ticdc_spark.capture.binlog.values.rows import RowReader
 from ticdc_spark.capture.binlog.wire.events import Gtid
-from ticdc_spark.errors import MessageError, RejectedMessage
+from ticdc_spark.errors import EnvironmentFault, MessageError, RejectedMessage, os_reason
 from ticdc_spark.model import RowChange
 
 SPILL_BYTES = 32 << 20
@@ -30,6 +31,19 @@ class Rows(NamedTuple):
     offset: int = 0
     """In the file."""
     size: int = 0
+
+
+@contextmanager
+def _temporary_folder() -> Iterator[None]:
+    """What the operating system refuses there, as a fault of the folder and not of the server's connection."""
+    try:
+        yield
+    except OSError as error:
+        folder = tempfile.gettempdir()
+        raise EnvironmentFault(
+            f"the rows of a large transaction cannot be kept in the temporary folder {folder}: {os_reason(error)}; "
+            "give it room, or name another one with TMPDIR"
+        ) from error
 
 
 @dataclass
@@ -59,13 +73,14 @@ class Group:
     """With the rows that do not stay in memory."""
 
     def add(self, rows: Rows) -> None:
-        """Another row event."""
+        """Another row event. Raises: EnvironmentFault that names the temporary folder"""
         if self.size > SPILL_BYTES:
-            if self.file is None:
-                self.file = tempfile.TemporaryFile(prefix="ticdc-spark-binlog-")  # noqa: SIM115
-                weakref.finalize(self, self.file.close)
-            offset = self.file.seek(0, 2)
-            self.file.write(rows.data)
+            with _temporary_folder():
+                if self.file is None:
+                    self.file = tempfile.TemporaryFile(prefix="ticdc-spark-binlog-")  # noqa: SIM115
+                    weakref.finalize(self, self.file.close)
+                offset = self.file.seek(0, 2)
+                self.file.write(rows.data)
             rows = rows._replace(data=b"", offset=offset, size=len(rows.data))
         self.rows.append(rows)
 
@@ -91,8 +106,9 @@ class StoredChanges(Collection[RowChange]):
         for rows in self._group.rows:
             data = rows.data
             if file is not None and not data:
-                file.seek(rows.offset)
-                data = file.read(rows.size)
+                with _temporary_folder():
+                    file.seek(rows.offset)
+                    data = file.read(rows.size)
             try:
                 yield from rows.reader.changes(rows.op, data, self._commit_ts)
             except MessageError as error:

@@ -14,7 +14,7 @@ from ticdc_spark.changefeed.config.kinds import (
 
 _SPLIT = "it splits tables of TiKV into regions"
 _DATABASE = "it is for databases as sinks"
-_SPARK = "Spark has its own settings of memory and tasks"
+_RESOURCES = "memory and threads are set for the process, not for the changefeed"
 _BDR = "it needs TiDB's source id of each transaction"
 _PROCESS = "it steers the processes of TiCDC"
 
@@ -61,7 +61,7 @@ FEED_KEYS = (
         False,
         "Create the changefeed though it leaves tables out.",
     ),
-    _not("ignored", _SPARK, FEED, "memory-quota", integer(0, 2**64 - 1), 1073741824, "Bytes of memory."),
+    _not("ignored", _RESOURCES, FEED, "memory-quota", integer(0, 2**64 - 1), 1073741824, "Bytes of memory."),
     _not(
         "ignored",
         "there is no TiKV whose old versions could be collected",
@@ -108,7 +108,7 @@ FEED_KEYS = (
     _not("ignored", _BDR, FEED, "active-active-sync-stats-interval", text(), "1m", "Of their statistics."),
     _not("ignored", _PROCESS, FEED, "event-collector-batch-count", integer(0, 8192), None, "Events of one batch."),
     _not("ignored", _PROCESS, FEED, "event-collector-batch-bytes", integer(0, 2**63 - 1), None, "Bytes of one batch."),
-    _not("ignored", _SPARK, "mounter", "worker-num", integer(0), 16, "Threads that decode rows."),
+    _not("ignored", _RESOURCES, "mounter", "worker-num", integer(0), 16, "Threads that decode rows."),
     _not("ignored", _SPLIT, "scheduler", "enable-table-across-nodes", boolean(), False, "Split large tables."),
     _not("ignored", _SPLIT, "scheduler", "region-threshold", integer(0, 2**63 - 1), 10000, "Regions of a large table."),
     _not(

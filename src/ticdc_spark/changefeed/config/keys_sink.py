@@ -233,7 +233,13 @@ SINK_KEYS = (
         None,
         "Columns that are sent: patterns, `!` before those that are not; the last that matches decides.",
     ),
-    _unused("encoder-concurrency", integer(0), 32, "Threads that encode.", "Spark's tasks encode"),
+    _unused(
+        "encoder-concurrency",
+        integer(0),
+        32,
+        "Threads that encode.",
+        "the process that reads also encodes, or tasks do",
+    ),
     _unused("enable-kafka-sink-v2", boolean(), False, "Use another Kafka client.", "there is one Kafka client here"),
     _unused(
         "advance-timeout-in-sec", integer(0), 150, "When the sink counts as stuck.", "no table waits on a TiKV region"

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from ticdc_spark.changefeed.config.encoding import check_encoder, read_encoder, sends_watermarks
 from ticdc_spark.changefeed.config.given import Given
 from ticdc_spark.changefeed.config.kafka import read_kafka
@@ -48,6 +50,36 @@ def load_changefeed(
     mistakes.stop_if_any()
     assert changefeed is not None, "a protocol that could not be read is a mistake"
     return changefeed
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """What finds a changefeed's progress."""
+
+    id: str
+    file: Path | None = None
+    state: Path | None = None
+    """Folder of the progress, where one is named; absolute."""
+
+
+def load_identity(
+    file: Path | str | None, sink_uri: str | None = None, overrides: Mapping[str, object] = _NONE
+) -> Identity:
+    """Read who a changefeed is; what else its file has is not looked at, and no sink URI is needed.
+
+    Raises: UsageError for a file that cannot be read, and for ``changefeed-id`` and ``state`` that are wrong.
+    """
+    path = None if file is None else Path(os.path.abspath(file))
+    mistakes = Mistakes(path or Path("command line"))
+    given = Given(mistakes, path.parent if path else Path.cwd())
+    ours = read_toml(path, "changefeed file").get(OURS) if path is not None else None
+    if isinstance(ours, Mapping):
+        given.read_file({OURS: {name: value for name, value in ours.items() if name in ("changefeed-id", "state")}})
+    given.read_overrides({"state": overrides.get("state")})
+    uri = SinkUri() if path is not None or not sink_uri else parse_sink_uri(sink_uri, given.folder, mistakes)
+    name, state = _name(given, path, uri), given.get(f"{OURS}.state")
+    mistakes.stop_if_any()
+    where = None if state is None else absolute(given.folder / "any", str(state))
+    return Identity(id=name, file=path, state=where)
 
 
 def _uri(given: Given, sink_uri: str | None) -> SinkUri:
@@ -146,4 +178,4 @@ def _bootstrap(given: Given) -> BootstrapCadence:
     )
 
 
-__all__ = ["load_changefeed"]
+__all__ = ["Identity", "load_changefeed", "load_identity"]

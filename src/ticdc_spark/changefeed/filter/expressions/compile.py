@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator
 from itertools import zip_longest
 
 import sqlglot
-from sqlglot import TokenType, exp
+from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 
-from ticdc_spark.changefeed.filter.expressions.nodes import Evaluate, Unsupported
+from ticdc_spark.changefeed.filter.expressions.nodes import Evaluate, Unsupported, UnsupportedFunction
 from ticdc_spark.changefeed.filter.expressions.trees import Compiler
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Table
@@ -23,7 +24,8 @@ from ticdc_spark.model import Table
 _LEAVES = (TokenType.NUMBER, TokenType.STRING, TokenType.VAR, TokenType.IDENTIFIER)
 _WORDS = frozenset(("BOTH", "LEADING", "TRAILING", "SIGNED", "UNSIGNED", "UNKNOWN", "ESCAPE", "DIV", "MOD"))
 """Words of SQL that the tokenizer takes for names."""
-_CLASS = re.compile(r"for <class '[\w.]*\.(\w+)'>")
+_CLASS = re.compile(r" (?:in \w+(?=\. Line)|for <class '[\w.]*'>)")
+"""What the parser calls a function."""
 
 
 def compile_condition(sql: str, table: Table, *, time_zone: str, where: str) -> Evaluate:
@@ -32,12 +34,17 @@ def compile_condition(sql: str, table: Table, *, time_zone: str, where: str) -> 
     ``where`` is how errors begin. Raises: UsageError for SQL that cannot be read, a column that the table does not
     have, a function or kind of value that is not supported, and an expression that is no condition.
     """
+    compiler = Compiler(table, time_zone)
     try:
-        node = Compiler(table, time_zone).node(parse_expression(sql))
+        node = compiler.node(parse_expression(sql))
         if node.kind not in ("int", "null"):
             raise Unsupported(f"a {node.kind} value as a condition (only 1 counts as true: compare it with something)")
     except (Unsupported, UsageError) as error:
-        reason = str(error) if isinstance(error, UsageError) else f"{error} is not supported"
+        if isinstance(error, UnsupportedFunction):
+            written = _written_call(sql, lambda call: compiler.node(parse_expression(call)), UnsupportedFunction)
+            reason = f"{f'function {written}' if written else error.function}{error.detail} is not supported"
+        else:
+            reason = str(error) if isinstance(error, UsageError) else f"{error} is not supported"
         raise UsageError(f"{where} {sql!r} for `{table.schema}`.`{table.name}`: {reason}") from error
     except RecursionError as error:
         raise UsageError(f"{where}: the expression is nested too deep") from error
@@ -52,8 +59,9 @@ def parse_expression(sql: str) -> exp.Expression:
     try:
         statements = sqlglot.parse(f"SELECT {sql}", read="mysql")
     except SqlglotError as error:
-        reason = _CLASS.sub(r"in \1", str(error).splitlines()[0])
-        raise UsageError(f"it cannot be read: {reason}") from error
+        written = _written_call(sql, lambda call: sqlglot.parse(f"SELECT {call}", read="mysql"), SqlglotError)
+        reason = _CLASS.sub("", str(error).splitlines()[0]).strip()
+        raise UsageError(f"it cannot be read: {f'function {written}: ' if written else ''}{reason}") from error
     statement = statements[0] if len(statements) == 1 else None
     if not isinstance(statement, exp.Select):
         raise UsageError("it must be one expression")
@@ -63,6 +71,40 @@ def parse_expression(sql: str) -> exp.Expression:
     found: exp.Expression = statement.expressions[0]
     _refuse_losses(sql, found)
     return found
+
+
+def _written_call(sql: str, read: Callable[[str], object], fault: type[Exception]) -> str:
+    """The function of the innermost call that alone is such a fault, as it is written; ``""``: there is none.
+
+    The parser has one name for functions that do the same, so its trees do not tell what was written.
+    """
+    for name, call in sorted(_calls(sql), key=lambda one: len(one[1])):
+        try:
+            read(call)
+        except fault:
+            return name
+        except (Unsupported, UsageError, SqlglotError):
+            continue
+    return ""
+
+
+def _calls(sql: str) -> Iterator[tuple[str, str]]:
+    """Every ``NAME(…)`` in an expression: its name and its text."""
+    try:
+        tokens = Dialect.get_or_raise("mysql").tokenize(sql)
+    except SqlglotError:
+        return
+    open_calls: list[Token | None] = []
+    for before, token in zip_longest([None, *tokens], tokens):
+        if token is None:
+            return
+        if token.token_type is TokenType.L_PAREN:
+            is_call = before is not None and before.text.isidentifier()
+            open_calls.append(before if is_call else None)
+        elif token.token_type is TokenType.R_PAREN and open_calls:
+            name = open_calls.pop()
+            if name is not None:
+                yield name.text.upper(), sql[name.start : token.end + 1]
 
 
 def _refuse_losses(sql: str, tree: exp.Expression) -> None:

@@ -7,7 +7,15 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from ticdc_spark.changefeed.filter.expressions.convert import MIDNIGHT
-from ticdc_spark.changefeed.filter.expressions.nodes import Node, Unsupported, as_integer, as_moment, joined, mapped
+from ticdc_spark.changefeed.filter.expressions.nodes import (
+    Node,
+    Unsupported,
+    UnsupportedFunction,
+    as_integer,
+    as_moment,
+    joined,
+    mapped,
+)
 
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 _MICROS = {"MICROSECOND": 1, "SECOND": 10**6, "MINUTE": 60 * 10**6, "HOUR": 3600 * 10**6}
@@ -113,7 +121,7 @@ def _clock(name: str, node: Node) -> Node:
     if node.kind == "time":
         return mapped(node, "int", lambda micros: part(abs(micros)))
     if node.kind not in ("datetime", "date", "null"):
-        raise Unsupported(f"{name.upper()} of a {node.kind} value (CAST it AS DATETIME or TIME)")
+        raise UnsupportedFunction(f"function {name.upper()}", f" of a {node.kind} value (CAST it AS DATETIME or TIME)")
     return mapped(as_moment(node), "int", lambda value: part(_micros(value)))
 
 

@@ -49,6 +49,14 @@ class Unsupported(Exception):
     """Something that cannot be evaluated here; the message says what."""
 
 
+class UnsupportedFunction(Unsupported):
+    """A function that cannot be evaluated, by the parser's name for it, and what of it cannot."""
+
+    def __init__(self, function: str, detail: str = "") -> None:
+        super().__init__(function + detail)
+        self.function, self.detail = function, detail
+
+
 def literal(kind: Kind, value: Any, **more: Any) -> Node:
     """A constant."""
     return Node(kind=kind, of=lambda _row: value, literal=True, **more)

@@ -12,7 +12,7 @@ from ticdc_spark.changefeed.filter.expressions.conditions import shared_collatio
 from ticdc_spark.changefeed.filter.expressions.nodes import (
     Kind,
     Node,
-    Unsupported,
+    UnsupportedFunction,
     as_bytes,
     as_integer,
     as_text,
@@ -31,7 +31,7 @@ def text_function(name: str, args: list[Node]) -> Node | None:
         return None
     low, high, build = _FUNCTIONS[name]
     if not low <= len(args) <= high:
-        raise Unsupported(f"{name.upper()} with {len(args)} arguments")
+        raise UnsupportedFunction(f"function {name.upper()}", f" with {len(args)} arguments")
     return build(args)
 
 

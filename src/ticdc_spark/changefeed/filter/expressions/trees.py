@@ -14,6 +14,7 @@ from ticdc_spark.changefeed.filter.expressions.json_paths import extracted, unqu
 from ticdc_spark.changefeed.filter.expressions.nodes import (
     Node,
     Unsupported,
+    UnsupportedFunction,
     as_text,
     literal,
     mapped,
@@ -109,14 +110,16 @@ class Compiler:
         elif isinstance(tree, exp.Func):
             name, trees = tree.sql_name().lower(), _arguments(tree)
             name = _NAMES.get(type(tree).__name__.lower(), _NAMES.get(name, name))
+        elif isinstance(tree, exp.Query | exp.Star):
+            raise Unsupported(tree.sql("mysql"))
         else:
-            raise Unsupported(f"{type(tree).__name__} ({tree.sql('mysql')})")
+            raise UnsupportedFunction(f"function {type(tree).__name__} ({tree.sql('mysql')})")
         return self.call(_ALIASES.get(name, name.replace("day_of_", "dayof")), trees)
 
     def call(self, name: str, trees: list[exp.Expression]) -> Node:
         """A function by its name in SQL. Raises: Unsupported that names it."""
         if name not in _KNOWN:
-            raise Unsupported(f"function {name.upper()}")
+            raise UnsupportedFunction(f"function {name.upper()}")
         args = self.nodes(trees)
         if name == "json_unquote" and len(args) == 1:
             return unquoted(args[0])
@@ -124,7 +127,7 @@ class Compiler:
             found = functions(name, args)
             if found is not None:
                 return found
-        raise Unsupported(f"function {name.upper()} with {len(args)} arguments")
+        raise UnsupportedFunction(f"function {name.upper()}", f" with {len(args)} arguments")
 
     def column(self, tree: exp.Expression) -> Node:
         """A column, which may be qualified by its table."""
@@ -220,7 +223,7 @@ def _arguments(tree: exp.Expression) -> list[exp.Expression]:
         elif isinstance(value, exp.Expression):
             found.append(value)
         elif value and name not in _BENIGN:
-            raise Unsupported(f"{tree.sql('mysql')}: {name}")
+            raise UnsupportedFunction(f"function {type(tree).__name__}", f" ({name})")
     return found
 
 
