@@ -33,7 +33,7 @@ def tables_to_read(job: Job, keys: SnapshotKeys) -> str:
                 without.append(f"`{name[0]}`.`{name[1]}`")
     finally:
         reader.close()
-    if without:
+    if without and job.no_key == "stop":
         raise no_key(_some(without), "[snapshot] or [job]")
     if not names:
         return "the source has no table that `tables` under [snapshot] and [job] let in"
@@ -52,8 +52,10 @@ def known_tables(job: Job, messages: Sequence[Message]) -> str:
     wanted = table_filter(job.tables)
     tables = {name: table for name, table in known.items() if wanted(*name)}
     without = [f"`{schema}`.`{name}`" for (schema, name), table in sorted(tables.items()) if not handle_key(table)]
-    if without:
+    if without and job.no_key == "stop":
         raise no_key(_some(without), "[job]")
+    if without:
+        return f"{len(tables):,} known so far; no-key leaves out the rows of {_some(without)}"
     return f"{len(tables):,} known so far, each with a key" if tables else "the first messages describe none"
 
 
