@@ -154,6 +154,7 @@ spark.sql("SELECT java_method('java.lang.Thread', 'sleep', 600000L)").collect()
         jvm = int(driver.stdout.readline())
         time.sleep(2)
         assert driver.poll() is None
+        assert os.getpgid(jvm) != os.getpgid(driver.pid), "GNU timeout sends its signal to the whole process group"
         driver.send_signal(signal.SIGKILL)
     deadline = time.monotonic() + 30
     while Path(f"/proc/{jvm}").exists() and Path(f"/proc/{jvm}/stat").read_text().split()[2] != "Z":

@@ -16,7 +16,8 @@ from typing import Literal, TypeAlias
 
 import pyspark
 from py4j.protocol import Py4JError
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from ticdc_spark.errors import EnvironmentFault, UsageError
@@ -86,17 +87,12 @@ def open_session(app_name: str, options: Mapping[str, str], packages: Sequence[s
         os.environ["PYSPARK_PYTHON"] = sys.executable
     with as_file(files("ticdc_spark.spark.session") / "log4j2.properties") as logging:
         if not _has_jvm():
-            check_java()
-            settings.update(_jar_settings(settings, packages, local))
-            if ships:
-                settings.update(shipped(settings))
-            quiet = f"-Dlog4j2.configurationFile={logging.as_uri()}"
-            java_options = settings.get("spark.driver.extraJavaOptions", "")
-            settings["spark.driver.extraJavaOptions"] = f"{quiet} {java_options}".strip()
+            settings |= _settings_of_jvm(settings, packages, logging, ships=ships)
         builder = SparkSession.builder.appName(app_name)
         for name, value in settings.items():
             builder = builder.config(name, value)
         try:
+            _launch_jvm(settings)
             spark = builder.getOrCreate()
         except pyspark.errors.PySparkException as error:
             raise EnvironmentFault(f"Spark did not start: {error}") from error
@@ -109,6 +105,30 @@ def open_session(app_name: str, options: Mapping[str, str], packages: Sequence[s
     if not joins and not runs_here(spark):
         try_task(spark)
     return spark
+
+
+def _settings_of_jvm(
+    settings: Mapping[str, str], packages: Sequence[str], logging: Path, *, ships: bool
+) -> dict[str, str]:
+    """What a JVM that is started now needs besides. Raises: UsageError, EnvironmentFault"""
+    check_java()
+    found = _jar_settings(settings, packages, settings["spark.master"].startswith("local"))
+    if ships:
+        found |= shipped(settings)
+    options = settings.get("spark.driver.extraJavaOptions", "")
+    quiet = f"-Dlog4j2.configurationFile={logging.as_uri()}"
+    return found | {"spark.driver.extraJavaOptions": f"{quiet} {options}".strip()}
+
+
+def _launch_jvm(settings: Mapping[str, str]) -> None:
+    """Start the JVM, unless there is one, in a session of its own: a signal to our process group, as GNU timeout sends
+    it, leaves it alone. It ends when this process does, as its pipe breaks.
+    """
+    if _has_jvm():
+        return
+    conf = SparkConf(loadDefaults=False).setAll([*settings.items()])
+    gateway = launch_gateway(conf, {"start_new_session": True})  # type: ignore[no-untyped-call]
+    SparkContext._gateway, SparkContext._jvm = gateway, gateway.jvm
 
 
 def stop_session(spark: SparkSession) -> None:
