@@ -51,8 +51,8 @@ MARKS = (
     Mutation(
         "rows are appended though old ones may be there",
         (
-            Edit(f"{_APPLY}.rows:apply_rows", "is_new = state.clean and not redo", "is_new = not redo"),
-            Edit(f"{_APPLY}.rows:apply_rows", "changes.new_keys and now.clean", "changes.new_keys"),
+            Edit(f"{_APPLY}.rows:_merge", "is_new = state.clean and not", "is_new = not"),
+            Edit(f"{_APPLY}.rows:_merge", "changes.new_keys and now.clean", "changes.new_keys"),
         ),
         ("mangle", "continue"),
         found_by=f"{_RARE}::test_a_key_whose_delete_was_rejected_is_not_appended_a_second_time",

@@ -140,7 +140,7 @@ DDL = (
     one(
         "DDLs are identified by their commitTs alone",
         f"{_PLAN}.timeline:identity",
-        "change.commit_ts, change.schema, change.name, change.query",
+        "change.commit_ts, change.schema.lower(), change.name.lower(), change.query",
         'change.commit_ts, "", "", ""',
     ),
     one(
@@ -328,7 +328,7 @@ ROWS = (
     one(
         "rows that cannot be read are left out in silence",
         f"{_APPLY}.rejects:apply_readable",
-        "diverged_since=diverged, diverged_why=reason, clean=False",
+        "diverged_since=first, diverged_why=reason, clean=False",
         "clean=True",
         "corrupt",
     ),

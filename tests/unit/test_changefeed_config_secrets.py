@@ -85,9 +85,9 @@ def test_what_is_in_base64_is_a_secret_too(tmp_path: Path) -> None:
     values = {
         "sink.protocol": "simple",
         f"{KAFKA}.sasl-oauth-client-secret": encoded,
-        f"{KAFKA}.compression": "the decoded one",
+        f"{KAFKA}.large-message-handle.large-message-handle-compression": "the decoded one",
     }
     with pytest.raises(UsageError) as error:
         load(tmp_path, values)
-    assert "compression" in str(error.value)
+    assert "large-message-handle-compression" in str(error.value)
     assert encoded not in str(error.value) and "the decoded one" not in str(error.value)

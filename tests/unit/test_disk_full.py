@@ -104,7 +104,9 @@ def test_the_state_folder_names_its_file(tmp_path: Path) -> None:
 def test_rows_of_a_large_transaction_name_the_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(group, "SPILL_BYTES", 0)
-    made = group.Group(start=Place("binlog.000001", 4), gtid=Gtid("0-1-1", standalone=False, timestamp_us=0), size=1)
+    made = group.Group(
+        start=Place("binlog.000001", 4), gtid=Gtid("0-1-1", standalone=False, timestamp_us=0), where="", size=1
+    )
     rows = group.Rows(None, "insert", bytes(20_000), "binlog.000001:4")  # type: ignore[arg-type]
     wanted = rf"temporary folder {tmp_path}: File too large.*TMPDIR"
     with files_up_to(10), pytest.raises(EnvironmentFault, match=wanted):

@@ -47,7 +47,7 @@ def job_file(folder: Path, more: str, sink: str = "") -> Path:
     file = folder / "job.toml"
     file.write_text(
         f'[job]\nname = "shop"\n{more}\n[source]\nkind = "files"\npath = "topic"\nprotocol = "simple"\n'
-        f'[sink]\nkind = "iceberg"\nwarehouse = "s3://bucket/lake"\n{sink}\n'
+        f'[sink]\nkind = "iceberg"\nwarehouse = "s3://bucket/lake"\n"catalog.type" = "glue"\n{sink}\n'
     )
     return file
 

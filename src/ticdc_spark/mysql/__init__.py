@@ -1,7 +1,7 @@
 """MySQL's types, the normal form of their values, column defaults, and times (zones, TSOs)."""
 
 from ticdc_spark.mysql.defaults import NO_CONSTANT, Default, NoConstant, default_value, implicit_value
-from ticdc_spark.mysql.hidden import HIDDEN_COLUMNS, HIDDEN_NAMES, with_hidden_columns
+from ticdc_spark.mysql.hidden import HIDDEN_COLUMNS, HIDDEN_NAMES, keep_hidden_columns, with_hidden_columns
 from ticdc_spark.mysql.times import (
     Ambiguous,
     canonical_datetime,
@@ -70,6 +70,7 @@ __all__ = [
     "is_integer",
     "is_text",
     "is_utc",
+    "keep_hidden_columns",
     "local_timestamp",
     "no_key",
     "parse_type",

@@ -21,3 +21,9 @@ def with_hidden_columns(table: Table, names: Collection[str]) -> Table:
     there = {column.name for column in table.columns}
     added = tuple(column for column in HIDDEN_COLUMNS if column.name in names and column.name not in there)
     return replace(table, columns=(*table.columns, *added)) if added else table
+
+
+def keep_hidden_columns(table: Table, before: Table | None) -> Table:
+    """A table after a DDL with the hidden columns that it had before: no DDL names them, so none drops them."""
+    columns = () if before is None else before.columns
+    return with_hidden_columns(table, {column.name for column in columns} & HIDDEN_NAMES)

@@ -139,15 +139,14 @@ class Steps:
         notes = notes_of_batch(self.source, self.progress, end_offsets)
         with Timer(self.seconds, "land"):
             spelled = self._land(number, starts, end_offsets, messages)
-        controls = spelled.controls
         failpoints.point("land")
-        refuse_other(self.job, self.source, self.progress, starts, end_offsets, controls, self.protocol)
+        refuse_other(self.job, self.source, self.progress, starts, end_offsets, spelled.controls, self.protocol)
         looked_at, latest_offsets = self.clock(), self.source.end_offsets()
         beat("advance", number)
         with Timer(self.seconds, "advance"):
             landed = LandedBatch(
                 number=number,
-                controls=controls,
+                controls=spelled.controls,
                 end_offsets=end_offsets,
                 latest_offsets=latest_offsets,
                 names=spelled.landing,

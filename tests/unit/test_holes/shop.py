@@ -106,7 +106,7 @@ class Shop(Changefeed):
             )
             for name, table in self.tables.items()
         }
-        database = cast(Database, SimpleNamespace(now=live, events=[SimpleNamespace(ts=self.ts)]))
+        database = cast(Database, SimpleNamespace(now=live, events=[SimpleNamespace(ts=self.ts)], meanwhile=None))
         return DatabaseView(database, "now", 0) if self.setup.snapshot else None
 
     def resnapshot(self, table: str) -> None:

@@ -13,7 +13,7 @@ from ticdc_spark import failpoints
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import SchemaChange, Table, TableName
-from ticdc_spark.mysql import HIDDEN_NAMES, with_hidden_columns
+from ticdc_spark.mysql import keep_hidden_columns
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import OLD_VALUES, stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.commits import commits_of, with_columns_before
@@ -343,13 +343,6 @@ def _create_missing(
     failpoints.point("ddl")
 
 
-def _with_hidden_columns_of(state: TableState, act: Alter) -> Alter:
-    """No DDL names TiDB's hidden columns, so that none drops them."""
-    columns = () if state.table is None else state.table.columns
-    hidden = {column.name for column in columns} & HIDDEN_NAMES
-    return msgspec.structs.replace(act, table=with_hidden_columns(act.table, hidden))
-
-
 def alter(
     work: TimelineWork, act: Alter, mark: Mark, ts: int, pre_table: Table | None = None, *, inferred: bool = False
 ) -> None:
@@ -373,7 +366,7 @@ def alter(
             work.put(msgspec.structs.replace(state, table=act.table, applied=ts, ddl_ts=ts))
         return
     assert state is not None, "a table of the lake has a state"
-    act = _with_hidden_columns_of(state, act)
+    act = msgspec.structs.replace(act, table=keep_hidden_columns(act.table, state.table))
     if work.mark(new) >= (at, mark[1] + DDL_STEPS):
         return  # It has been through this and more.
     if state.ddl_ts == at and state.ddl_step >= step and state.table == act.table:

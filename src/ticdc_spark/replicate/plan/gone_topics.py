@@ -33,9 +33,8 @@ def without_topics(progress: Progress, topics: Collection[str]) -> Progress:
         for name, of in _topics_of_live(progress).items()
         if of & left
     }
-    known = {(table.schema, table.name) for table in progress.tables}
     for name, needs in stay.items():
-        if name in known and progress.mode != "arrival":
+        if progress.mode != "arrival":
             catching_up.setdefault(name, CatchUp(schema=name[0], name=name[1], needs=needs))
     return msgspec.structs.replace(
         progress,
