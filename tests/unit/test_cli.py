@@ -200,7 +200,7 @@ def test_what_the_work_raises_is_raised() -> None:
 
 
 def test_a_report_is_one_line() -> None:
-    report = BatchReport(progress=PROGRESS, messages=10, left=5, changes=2000, seconds=2.0)
+    report = BatchReport(progress=PROGRESS, messages=10, left=5, full=True, changes=2000, seconds=2.0)
     assert line(report, seconds(TSO) + 90) == (
         f"batch 3: 10 messages, 2,000 changes applied, 1,000 changes/s, resolved ts {TSO} ({utc(TSO)}), lag 1 min 30 s,"
         " 20 tables, 9 changes waiting, 5 messages to read, about 1.0 s left, "

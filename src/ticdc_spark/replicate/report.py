@@ -22,7 +22,7 @@ class BatchReport(msgspec.Struct, frozen=True, kw_only=True):
     full: bool = False
     """More was there than one batch takes."""
     looked_at: float = 0.0
-    """When the source was asked what is ``left``, seconds since the epoch."""
+    """When the batch was planned, seconds since the epoch. Unless it is ``full``, it read all that was there then."""
     changes: int = 0
     """Row changes that the batch applied."""
     seconds: float = 0.0

@@ -141,7 +141,7 @@ class Steps:
             spelled = self._land(number, starts, end_offsets, messages)
         failpoints.point("land")
         refuse_other(self.job, self.source, self.progress, starts, end_offsets, spelled.controls, self.protocol)
-        looked_at, latest_offsets = self.clock(), self.source.end_offsets()
+        latest_offsets = self.source.end_offsets()
         beat("advance", number)
         with Timer(self.seconds, "advance"):
             landed = LandedBatch(

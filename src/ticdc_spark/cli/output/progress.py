@@ -67,7 +67,7 @@ def line(report: BatchReport, now: float) -> str:
     parts.append(noun(sum(not table.dropped for table in progress.tables), "table"))
     if progress.pending:
         parts.append(waiting(progress))
-    if report.left:
+    if report.full:
         parts.append(_to_read(report))
     if progress.hold.kind != "none":
         parts.append(f"held back by {progress.hold.what}")

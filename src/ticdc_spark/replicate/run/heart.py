@@ -88,9 +88,10 @@ class Heart:
 
     def note(self, report: BatchReport, rate: float | None) -> None:
         """Note how far the source is read; it is stored with the next beat. ``rate``: messages a second."""
-        read = self.status.read_at if report.left else report.looked_at
+        # What came while the batch ran is for the next one, and no backlog.
+        read, left = (self.status.read_at, report.left) if report.full else (report.looked_at, 0)
         with self._lock:
-            self.status = msgspec.structs.replace(self.status, read_at=read, left=report.left, rate=rate)
+            self.status = msgspec.structs.replace(self.status, read_at=read, left=left, rate=rate)
 
     def trouble(self, fault: EnvironmentFault) -> None:
         """Note what keeps the job from going on for now; it tries again."""
