@@ -286,5 +286,5 @@ def test_a_job_whose_tasks_cannot_read_goes_on_by_the_source_of_spark(
         '[sink]\nkind = "iceberg"\nwarehouse = "lake"\n'
     )
     with caplog.at_level("WARNING"):
-        assert loop.run(load_job(tmp_path / "job.toml"), once=True).rows == 3
+        assert loop.run(load_job(tmp_path / "job.toml"), once=True).changes == 3
     assert "that read the topic themselves failed" in caplog.text and "needs the Kafka client" in caplog.text

@@ -86,7 +86,7 @@ def test_the_server_of_the_tests_honours_conditions(store: S3Server, tmp_path: P
     file = tmp_path / "job.toml"
     file.write_text(
         f'[job]\nname = "job"\n{state}\n[source]\nkind = "files"\npath = "topic"\nprotocol = "simple"\n'
-        f'[sink]\nkind = "iceberg"\nwarehouse = "s3://{BUCKET}/conditions"\n{options}\n'
+        f'[sink]\nkind = "iceberg"\nwarehouse = "s3://{BUCKET}/conditions"\n"catalog.type" = "glue"\n{options}\n'
     )
     job = load_job(file)
     first = lease_store(job.sink.warehouse, job.sink.catalog, job.name, job.state)

@@ -23,7 +23,7 @@ from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Change, Column, Row, RowChange, Table, Watermark
 from ticdc_spark.mysql import parse_type
 from ticdc_spark.sinks.iceberg.files.partitions import PartitionField, PartitionSpec, split, to_spec
-from ticdc_spark.sinks.iceberg.java import JavaNames, to_fields
+from ticdc_spark.sinks.iceberg.java import JavaNames, to_schema
 
 KINDS = {"n": "bigint", "s": "varchar(20)", "d": "date", "at": "datetime(6)", "ts": "timestamp", "x": "decimal(9,2)",
          "b": "varbinary(9)"}  # fmt: skip
@@ -232,7 +232,7 @@ def test_partitions_are_those_that_iceberg_computes(spark: SparkSession, folder:
     session.createDataFrame(rows).writeTo("lake.s.t").append()
     iceberg: Any = JavaNames(spark._jvm.org.apache.iceberg)  # type: ignore[union-attr]
     java = iceberg.spark.Spark3Util.loadIcebergTable(session._jsparkSession, "lake.s.t")
-    names = {field.id: (field.name, field.type) for field in to_fields(iceberg, java.schema())}
+    names = {field.id: (field.name, field.type) for field in to_schema(iceberg, java.schema()).fields}
     spec = to_spec(str(iceberg.PartitionSpecParser.toJson(java.spec())), names)
     assert spec is not None
     by_file = {}

@@ -91,9 +91,9 @@ def _constant(column_type: ColumnType, default: str | bytes | int, literal: bool
     if (name.endswith(("text", "blob")) and not literal) or name in ("json", "vector") or _LOST in text:
         return NO_CONSTANT  # the first can only have an expression
     if is_bytes(column_type):
-        return _bytes(column_type, text)
+        return _bytes(column_type, text, literal)
     if is_text(column_type):
-        return _text(column_type, text)
+        return _text(column_type, text, literal)
     if name == "time":
         return _clock(text, fsp(column_type))
     if name in _ZERO_TIMES:
@@ -103,16 +103,16 @@ def _constant(column_type: ColumnType, default: str | bytes | int, literal: bool
     return _number(column_type, text)
 
 
-def _bytes(column_type: ColumnType, text: str) -> Default:
+def _bytes(column_type: ColumnType, text: str, literal: bool) -> Default:
     size, value = column_type.length, text.encode()
-    if size is not None and len(value) > size:
+    if size is not None and len(value) > size and not literal:  # blocks and schemas have no lengths
         return NO_CONSTANT
     return value.ljust(size or 0, b"\0") if column_type.name == "binary" else value
 
 
-def _text(column_type: ColumnType, text: str) -> Default:
+def _text(column_type: ColumnType, text: str, literal: bool) -> Default:
     name, size = column_type.name, column_type.length
-    if name in ("char", "varchar") and size is not None and len(text) > size:
+    if name in ("char", "varchar") and size is not None and len(text) > size and not literal:
         return NO_CONSTANT
     if name not in ("char", "varchar") and text.endswith(" "):
         return NO_CONSTANT  # one type for all texts: of a CHAR the spaces go
