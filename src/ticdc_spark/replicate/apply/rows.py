@@ -93,6 +93,7 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
     try:
         applied = _merge(work, state, group)
     except HiddenColumns as found:
+        work.put(state)  # what it was prepared to, its mark among it
         applied = _merge(work, add_hidden_columns(work, name, found.names, above), group)
     failpoints.point("merge")
     work.count(name, upto, None if late or redo else applied.rows)
