@@ -53,10 +53,12 @@ _ZERO_TIMES = {
 def default_value(column: Column, *, literal: bool = False) -> Default:
     """The canonical value that ADD COLUMN gives to rows that were there before.
 
-    ``NO_CONSTANT`` stands for CURRENT_TIMESTAMP, expressions (recognised where the text is no value of the type),
-    defaults that JSON has spoilt (U+FFFD), and those that a server refuses or that servers read differently: a time
-    with more digits than its column is rounded by some and cut off by others. A TIMESTAMP default is taken as UTC, as
-    Simple sends it. NOT NULL without a default gives MySQL's implicit value.
+    ``NO_CONSTANT`` means that the value is not known: of CURRENT_TIMESTAMP, of an expression (a text that is no
+    value of the type), and of a default that JSON has spoilt (U+FFFD). It also means a default that a server
+    refuses, or that servers read differently. Some round a time with more digits than its column has, and some cut
+    it off.
+    A TIMESTAMP default is taken as UTC, as Simple sends it. NOT NULL without a default gives MySQL's implicit
+    value.
 
     ``literal``: the default comes from the schemas of a registry or from Debezium's blocks. A TEXT or BLOB then has a
     constant default, where SQL can only have an expression: these have one type for all texts and one for all bytes,
