@@ -36,8 +36,10 @@ from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.protocols.base import Decoder, Encoded
 from ticdc_spark.protocols.encoder_options import target_encoder
-from ticdc_spark.spark.decode.envelopes import LOG_SCHEMA, LandingPlan, land
-from ticdc_spark.spark.decode.rows import ReadPlan, read_rows, rows_ddl
+from ticdc_spark.spark.decode.envelopes import LandingPlan, land
+from ticdc_spark.spark.decode.log_schema import LOG_SCHEMA
+from ticdc_spark.spark.decode.rows import read_rows, rows_ddl
+from ticdc_spark.spark.decode.versions import ReadPlan
 from ticdc_spark.spark.encode.messages import CHANGE_COLUMNS, TypedImages
 from ticdc_spark.spark.encode.plan import encoded, plan_encoding
 from ticdc_spark.spark.session.session import open_session

@@ -31,10 +31,11 @@ from ticdc_spark.replicate import loop
 from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog
 from ticdc_spark.sinks.iceberg.kind import EXTENSIONS
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
-from ticdc_spark.spark.decode.envelopes import LOG_DDL, LandingPlan, land
+from ticdc_spark.spark.decode.envelopes import LandingPlan, land
 from ticdc_spark.spark.decode.log_files import LogScan
-from ticdc_spark.spark.decode.log_schema import BUCKETS
-from ticdc_spark.spark.decode.rows import ReadPlan, read_rows, rows_ddl
+from ticdc_spark.spark.decode.log_schema import BUCKETS, LOG_DDL
+from ticdc_spark.spark.decode.rows import read_rows, rows_ddl
+from ticdc_spark.spark.decode.versions import ReadPlan
 from ticdc_spark.spark.session.session import coordinates, cores, open_session
 from ticdc_spark.spark.sources.files import RecordedTopicSource
 from ticdc_spark.spark.types import LakeOptions

@@ -31,6 +31,3 @@ def servers(*options: str, folder: Path | None = None) -> Iterator[Servers]:
             yield Servers(server, broker, Path(name))
         finally:
             broker.kill()
-
-
-__all__ = ["Servers", "servers"]

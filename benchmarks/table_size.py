@@ -26,7 +26,7 @@ from benchmarks.measure import Measured
 from benchmarks.topic import link_topic
 from ticdc_spark.config.load import load_job
 from ticdc_spark.model import Change, Row, RowChange, Watermark
-from ticdc_spark.protocols.simple.decode import SimpleConfig, encoder
+from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 from ticdc_spark.replicate import loop
 from ticdc_spark.sinks.iceberg.kind import EXTENSIONS
 from ticdc_spark.spark.session.session import coordinates, cores, open_session

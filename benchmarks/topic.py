@@ -13,7 +13,7 @@ import msgspec
 
 from benchmarks.accounts import Accounts, AccountsConfig
 from ticdc_spark.model import Table
-from ticdc_spark.protocols.simple.decode import SimpleConfig, encoder
+from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 from ticdc_spark.workload import WorkloadConfig, dispatch, generate, write_topic
 
 

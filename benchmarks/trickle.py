@@ -30,7 +30,7 @@ from benchmarks.measure import processor_seconds, resident_of
 from ticdc_spark.config.load import load_job
 from ticdc_spark.model import Bootstrap, Change, RowChange, SchemaChange, Watermark
 from ticdc_spark.protocols.base import Encoded
-from ticdc_spark.protocols.simple.decode import SimpleConfig, encoder
+from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 from ticdc_spark.sinks.iceberg.lake import open_lake
 from ticdc_spark.sinks.iceberg.stamps import MARK
 

@@ -12,8 +12,21 @@ class Authority:
         self._folder = folder
         self.certificate = folder / f"{name}.pem"
         self._key = folder / f"{name}.key"
-        _openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}",
-                 "-keyout", self._key, "-out", self.certificate)  # fmt: skip
+        _openssl(
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-days",
+            "2",
+            "-subj",
+            f"/CN={name}",
+            "-keyout",
+            self._key,
+            "-out",
+            self.certificate,
+        )
 
     def sign(self, name: str) -> tuple[Path, Path]:
         """A key and its certificate, for a server on the loopback address or a client."""
@@ -21,8 +34,23 @@ class Authority:
         _openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}", "-keyout", key, "-out", request)
         extensions = self._folder / "extensions"
         extensions.write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
-        _openssl("x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self._key, "-CAcreateserial",
-                 "-days", "2", "-extfile", extensions, "-out", certificate)  # fmt: skip
+        _openssl(
+            "x509",
+            "-req",
+            "-in",
+            request,
+            "-CA",
+            self.certificate,
+            "-CAkey",
+            self._key,
+            "-CAcreateserial",
+            "-days",
+            "2",
+            "-extfile",
+            extensions,
+            "-out",
+            certificate,
+        )
         return key, certificate
 
 

@@ -14,7 +14,7 @@ from ticdc_spark.clients.upstream import Upstream
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.model import Row, RowChange, SchemaChange, Table
 from ticdc_spark.mysql import handle_key
-from ticdc_spark.protocols.simple.decode import SimpleConfig, encoder
+from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 from ticdc_spark.spark.types import LakeOptions, lake_columns, to_arrow
 
 Send = Callable[[bytes], None]
@@ -211,6 +211,3 @@ class LiveTables:
         for sent in self.encoder.rows([change]):
             assert sent.value is not None
             self.send(sent.value)
-
-
-__all__ = ["LiveTables"]

@@ -39,7 +39,6 @@ class MysqlServer(mariadb_server.Server):
         self._options += (f"--init-file={names}", "--mysqlx=OFF", "--secure-file-priv=", f"--pid-file={folder / 'pid'}")
 
     def execute(self, *statements: str) -> list[tuple[object, ...]]:
-        """See ``Server``."""
         known = [one for one in statements if not any(setting in one for setting in _SETTINGS_OF_MARIADB)]
         return super().execute(*map(translated, known or ["SELECT 1"]))
 

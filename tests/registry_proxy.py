@@ -62,6 +62,3 @@ def guarded(
         finally:
             proxy.shutdown()
             thread.join()
-
-
-__all__ = ["guarded"]

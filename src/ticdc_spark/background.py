@@ -20,6 +20,3 @@ def in_background(work: Callable[[], T], name: str) -> Future[T]:
 
     threading.Thread(target=run, name=name, daemon=True).start()
     return future
-
-
-__all__ = ["in_background"]

@@ -24,6 +24,3 @@ def replace_file(path: Path, data: bytes) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
-
-
-__all__ = ["replace_file"]

@@ -289,6 +289,3 @@ class World:
             self._quiet_since = self.now
         elif self.now - self._quiet_since > self._cadence.interval + 0.7:
             raise Wrong(f"no watermark for {self.now - self._quiet_since:.1f} s")
-
-
-__all__ = ["Record", "World", "Wrong"]

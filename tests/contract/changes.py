@@ -16,8 +16,6 @@ MANY = {"inserts": 60_000, "others": 1}
 
 
 class ChangesContract:
-    """See ``sinks.base.Changes``."""
-
     @pytest.mark.parametrize("new_keys", [True, False])
     @pytest.mark.parametrize("message", [{}, MANY], ids=["few", "many"])
     def test_each_key_has_its_last_image(self, member: Member, new_keys: bool, message: dict[str, int]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.contract.member import TEXT, Member, columns_of, delete, insert, row, source
+from tests.contract.member import Member, columns_of, delete, insert, row, source
 from ticdc_spark.errors import DecisionNeeded, SinkFault
 from ticdc_spark.model import Column, Table
 from ticdc_spark.mysql import parse_type
@@ -27,8 +27,6 @@ INTEGER, LONG, WORDS = column("x", "int"), column("v", "bigint"), column("y", "v
 
 
 class ColumnsContract:
-    """See ``sinks.base.Columns``."""
-
     def test_every_change_in_one_commit(self, member: Member) -> None:
         member.fill(1, 2)
         changes = ColumnChanges(
@@ -142,6 +140,3 @@ class ColumnsContract:
         member.sink.change_columns(member.name, ColumnChanges(add=(INTEGER,)), member.stamp(40, 0))
         member.sink.fill_column(member.name, INTEGER, Fill("7", LakeOptions()), member.stamp(40, 1))
         assert member.rows() == [row(2) | {"x": 7}]
-
-
-__all__ = ["TEXT", "ColumnsContract", "column"]

@@ -134,6 +134,3 @@ class FenceContract:
 def _landing_calls(kind: str) -> int:
     """How often the fence is checked to land the rows that a kind of commit applies."""
     return 1 if kind in {"merge", "append", "newest", "append and merge"} else 0
-
-
-__all__ = ["FenceContract"]

@@ -15,8 +15,6 @@ def reject(offset: int, reason: str, partition: int = 0) -> Reject:
 
 
 class LogContract:
-    """See ``sinks.changelog_base.ChangeLog``."""
-
     def test_a_batch_that_lands_twice_is_there_once(self, member: Member) -> None:
         member.create()
         first = [insert(member.of, 20, **source(key)) for key in (1, 2, 3)]

@@ -13,14 +13,14 @@ from ticdc_spark.errors import LeaseHeld
 from ticdc_spark.model import Change, Column, Message, Row, RowChange, Table, TableName
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols.base import ReadOptions
-from ticdc_spark.protocols.simple.decode import SimpleConfig, encoder
+from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 from ticdc_spark.sinks.base import NetChanges, Sink, Stamp, TableFound
 from ticdc_spark.sinks.changelog_base import ChangeLog
 from ticdc_spark.spark.decode.control import ControlEvent, RowsRead
 from ticdc_spark.spark.decode.envelopes import LandingPlan
 from ticdc_spark.spark.decode.log_files import LogScan
 from ticdc_spark.spark.decode.log_schema import BUCKETS
-from ticdc_spark.spark.decode.rows import ReadPlan
+from ticdc_spark.spark.decode.versions import ReadPlan
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, lake_columns
 
 Rows = list[dict[str, Any]]
@@ -200,19 +200,3 @@ def row(key: int, v: int | None = None, w: str | None = None) -> dict[str, Any]:
 def source(key: int) -> Row:
     """The same as the source has it."""
     return {"id": str(key), "v": str(key), "w": str(key)}
-
-
-__all__ = [
-    "JOB",
-    "Guard",
-    "Member",
-    "Others",
-    "Rows",
-    "columns_of",
-    "delete",
-    "insert",
-    "landing",
-    "row",
-    "source",
-    "update",
-]

@@ -54,8 +54,6 @@ def now(member: Member) -> list[tuple[int, int | None, int]]:
 
 
 class NewestContract:
-    """See ``sinks.base.Changes.apply_newest``."""
-
     def test_an_older_change_never_wins(self, member: Member) -> None:
         started(member)
         of = member.of

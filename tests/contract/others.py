@@ -87,8 +87,6 @@ def upkeep(member: Member) -> None:
 
 
 class OthersContract:
-    """See ``sinks.base.TableFound``."""
-
     @every_kind
     def test_every_commit_carries_its_stamp(self, member: Member, kind: str) -> None:
         began(member)

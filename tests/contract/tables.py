@@ -9,8 +9,6 @@ from ticdc_spark.errors import SinkFault
 
 
 class TablesContract:
-    """See ``sinks.base.Tables``."""
-
     def test_a_table_appears_with_its_stamp(self, member: Member) -> None:
         assert member.sink.find(member.name) is None
         stamp = member.create()

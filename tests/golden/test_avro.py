@@ -28,7 +28,9 @@ from ticdc_spark.model import (
     Table,
     Watermark,
 )
-from ticdc_spark.protocols.avro.decode import AvroConfig, AvroDecoder, encoder, table_from_schemas
+from ticdc_spark.protocols.avro.decode import AvroDecoder
+from ticdc_spark.protocols.avro.encode import AvroConfig, encoder
+from ticdc_spark.protocols.avro.schema import table_from_schemas
 from ticdc_spark.protocols.base import Encoded, ReadOptions, read_envelope
 from ticdc_spark.protocols.shared.avro_names import sanitized
 from ticdc_spark.wire.confluent import schema_id

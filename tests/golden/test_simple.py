@@ -18,7 +18,8 @@ from ticdc_spark.model import Bootstrap, Change, Envelope, Rejected, Row, RowCha
 from ticdc_spark.protocols.base import Encoded, Encoder, ReadOptions, read_envelope
 from ticdc_spark.protocols.simple.avro.decode import MARK, read_message, write_message
 from ticdc_spark.protocols.simple.avro.rows import skip_value
-from ticdc_spark.protocols.simple.decode import DECODER, SimpleConfig, encoder
+from ticdc_spark.protocols.simple.decode import DECODER
+from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 from ticdc_spark.protocols.simple.message import WireMessage
 from ticdc_spark.wire.avro_binary import read_block, read_bytes
 from ticdc_spark.wire.compression import unpack

@@ -88,6 +88,3 @@ def _as(table: pa.Table, schema: pa.Schema) -> pa.Table:
         for field in schema
     ]
     return pa.table(columns, schema=schema)
-
-
-__all__ = ["COMMAND", "database", "process", "wrong"]

@@ -222,8 +222,11 @@ def snapshot_ddl(spot: Spot) -> bool:
 # ----- values
 
 DECIMALS = {f"{name}.y" for name in ("t", "renamed", "again")} | {
-    "numbers.n", "numbers.large", "numbers.whole", "defaults.n",
-}  # fmt: skip
+    "numbers.n",
+    "numbers.large",
+    "numbers.whole",
+    "defaults.n",
+}
 BOOLEANS = {"numbers.yes", "defaults.yes"}
 BINARIES = {"texts.b", "texts.vb", "texts.tb", "texts.bl", "texts.mb", "texts.lb", "defaults.vb"}
 
@@ -365,8 +368,10 @@ def comment(spot: Spot) -> bool:
 
 def table_of_ddl(spot: Spot) -> bool:
     return spot.path == (*SOURCE, "table") and (spot.ours, spot.native) in {
-        ("", None), ("two", "two,alike"), ("alike", "two,alike"),
-    }  # fmt: skip
+        ("", None),
+        ("two", "two,alike"),
+        ("alike", "two,alike"),
+    }
 
 
 def renamed_id(spot: Spot) -> bool:

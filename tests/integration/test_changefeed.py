@@ -21,8 +21,9 @@ from ticdc_spark.capture.stream import open_stream
 from ticdc_spark.changefeed.config.load import load_changefeed
 from ticdc_spark.changefeed.config.settings import Changefeed
 from ticdc_spark.changefeed.filter.split import key_columns, net_changes, split_changes
-from ticdc_spark.changefeed.loop import Report, run
+from ticdc_spark.changefeed.loop import run
 from ticdc_spark.changefeed.progress import read_stored
+from ticdc_spark.changefeed.report import Report
 from ticdc_spark.errors import DecisionNeeded, LeaseHeld, SinkFault, UnsendableChange, UsageError
 from ticdc_spark.model import Envelope, RowChange, SchemaChange, Watermark
 from ticdc_spark.protocols import decoder

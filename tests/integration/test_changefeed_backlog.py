@@ -27,8 +27,9 @@ from ticdc_spark.changefeed.backlog import source as backlog_source
 from ticdc_spark.changefeed.backlog.backlog import Backlog
 from ticdc_spark.changefeed.backlog.batch import Here
 from ticdc_spark.changefeed.config.settings import Changefeed
-from ticdc_spark.changefeed.loop import Report, run
+from ticdc_spark.changefeed.loop import run
 from ticdc_spark.changefeed.progress import read_stored
+from ticdc_spark.changefeed.report import Report
 from ticdc_spark.clients.registry import SchemaRegistry
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.failpoints import ENVIRONMENT
@@ -84,8 +85,13 @@ def test_a_topic_in_kafka_is_followed_after_its_backlog(broker: Broker, topic_na
     config = replace(SHOP, changes=6000, ddl_every=400)
     first, second = f"{topic_name}.in", f"{topic_name}.out"
     path = recorded(tmp_path / "recorded", config)
-    run(changefeed(broker, first, "debezium", "&enable-tidb-extension=true"), open_stream(path), tmp_path / "one",
-        source="recorded topic", stop=threading.Event())  # fmt: skip
+    run(
+        changefeed(broker, first, "debezium", "&enable-tidb-extension=true"),
+        open_stream(path),
+        tmp_path / "one",
+        source="recorded topic",
+        stop=threading.Event(),
+    )
     line = command(broker, tmp_path, second, f"kafka://{broker.servers}/{first}?source-timezone=Asia%2FShanghai")
     process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     wanted = read_stored(tmp_path / "one")
@@ -115,8 +121,13 @@ def test_partitions_that_get_nothing_do_not_keep_tasks_from_the_others(
     first, second = f"{topic_name}.in", f"{topic_name}.out"
     broker.create_topic(first, 4)
     path = recorded(tmp_path / "recorded", config)
-    run(changefeed(broker, first, "simple"), open_stream(path), tmp_path / "one", source="recorded topic",
-        stop=threading.Event())  # fmt: skip
+    run(
+        changefeed(broker, first, "simple"),
+        open_stream(path),
+        tmp_path / "one",
+        source="recorded topic",
+        stop=threading.Event(),
+    )
     source = f"kafka://{broker.servers}/{first}"
     feed, capture, stop = (
         replace(changefeed(broker, second, "simple"), backlog=1),
@@ -177,8 +188,14 @@ def test_a_topic_that_refuses_stops_and_nothing_is_stored_as_sent(
     capture = open_stream(source)
     assert isinstance(capture, StreamCapture)
     with pytest.raises(SinkFault, match="was it deleted"):
-        run(feed, capture, tmp_path / "state", source="recorded topic", stop=threading.Event(),
-            backlog=Backlog(feed, capture, Deleting()))  # fmt: skip
+        run(
+            feed,
+            capture,
+            tmp_path / "state",
+            source="recorded topic",
+            stop=threading.Event(),
+            backlog=Backlog(feed, capture, Deleting()),
+        )
     stored = read_stored(tmp_path / "state")
     assert stored is not None and stored.rows < 100
     assert send(feed, source, tmp_path / "state").finished

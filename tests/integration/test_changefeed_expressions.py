@@ -208,10 +208,15 @@ class Expressions:
         if depth <= 0:
             return self.one("dt", "dm", "ts")
         return self.one(
-            "dt", "dm", "ts", literal, "DATE(dm)", "DATE(ts)",
+            "dt",
+            "dm",
+            "ts",
+            literal,
+            "DATE(dm)",
+            "DATE(ts)",
             f"DATE_ADD({self.one('dt', 'dm')}, INTERVAL {self.one('1', '-3', 't')} {self.one('DAY', 'HOUR', 'MONTH')})",
             f"dm - INTERVAL {self.one('1', '40')} {self.one('MINUTE', 'WEEK', 'SECOND')}",
-        )  # fmt: skip
+        )
 
 
 @pytest.fixture(scope="module")

@@ -24,8 +24,9 @@ from ticdc_spark.changefeed.check import lines
 from ticdc_spark.changefeed.config.load import load_changefeed
 from ticdc_spark.changefeed.config.settings import Changefeed
 from ticdc_spark.changefeed.filter.tables import named_tables
-from ticdc_spark.changefeed.loop import Report, run
+from ticdc_spark.changefeed.loop import run
 from ticdc_spark.changefeed.progress import read_stored
+from ticdc_spark.changefeed.report import Report
 from ticdc_spark.changefeed.snapshot.plan import PartSent
 from ticdc_spark.changefeed.snapshot.reads import TableReads
 from ticdc_spark.changefeed.snapshot.rounds import Sender

@@ -50,9 +50,15 @@ Contents = dict[tuple[str, str], dict[tuple[object, ...], Row]]
 
 
 def write_feed(
-    folder: Path, server: Server, broker: Broker, topic: str, protocol: str = "simple", *, chunk: int = 500,
+    folder: Path,
+    server: Server,
+    broker: Broker,
+    topic: str,
+    protocol: str = "simple",
+    *,
+    chunk: int = 500,
     extra: str = "",
-) -> Path:  # fmt: skip
+) -> Path:
     file = folder / "feed.toml"
     more = "" if protocol in ("simple", "open-protocol") else TIDB
     file.write_text(

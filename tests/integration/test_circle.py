@@ -90,9 +90,18 @@ def killed(log: Path, arguments: Sequence[str], after: float) -> None:
 
 
 def circle(
-    way: Way, server: Server, broker: Broker, registry: Registry | None, folder: Path, schema: str, *,
-    seed: int, steps: int, feed_kills: int, job_kills: int,
-) -> Path:  # fmt: skip
+    way: Way,
+    server: Server,
+    broker: Broker,
+    registry: Registry | None,
+    folder: Path,
+    schema: str,
+    *,
+    seed: int,
+    steps: int,
+    feed_kills: int,
+    job_kills: int,
+) -> Path:
     """Run it; gives the job file."""
     server.execute(f"DROP DATABASE IF EXISTS {schema}", f"DROP DATABASE IF EXISTS {schema}_more")
     url = "" if registry is None else registry.url
@@ -184,9 +193,17 @@ def test_the_lake_is_the_database(
     registry = request.getfixturevalue("registry") if way.registry else None
     short = name == "simple"
     job_file = circle(
-        way, server, broker, registry, tmp_path, schema,
-        seed=5, steps=400 if short else 800, feed_kills=2 if short else 4, job_kills=1 if short else 2,
-    )  # fmt: skip
+        way,
+        server,
+        broker,
+        registry,
+        tmp_path,
+        schema,
+        seed=5,
+        steps=400 if short else 800,
+        feed_kills=2 if short else 4,
+        job_kills=1 if short else 2,
+    )
     truth = database(server, schema)
     assert any(rows for _, rows in truth.values())
     assert not wrong(job_file, truth, grown=way.registry)

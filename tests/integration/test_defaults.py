@@ -131,10 +131,21 @@ def _quoted(draw: random.Random, text: str) -> str:
 
 
 SUITED = {
-    "INT": _integer, "BIT": _integer, "YEAR": _integer, "BOOL": _word, "FLOAT": _number, "DOUBLE": _number,
-    "DECIMAL": _number, "DATE": _day, "TIME": _clock, "TIMESTAMP": _day, "CHAR": _text, "BINARY": _raw,
-    "ENUM": _text, "SET": _text,
-}  # fmt: skip
+    "INT": _integer,
+    "BIT": _integer,
+    "YEAR": _integer,
+    "BOOL": _word,
+    "FLOAT": _number,
+    "DOUBLE": _number,
+    "DECIMAL": _number,
+    "DATE": _day,
+    "TIME": _clock,
+    "TIMESTAMP": _day,
+    "CHAR": _text,
+    "BINARY": _raw,
+    "ENUM": _text,
+    "SET": _text,
+}
 
 
 class Servers:

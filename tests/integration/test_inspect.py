@@ -34,8 +34,12 @@ def test_topics_are_read_to_their_end(broker: Broker, topic_name: str, folder: P
     done = subprocess.run([*START, "inspect", "--json", *kafka], capture_output=True, text=True, timeout=60, check=True)
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert [line["kind"] for line in found if line["partition"] == 1] == [
-        "ddl", "insert", "update", "delete", "watermark",
-    ]  # fmt: skip
+        "ddl",
+        "insert",
+        "update",
+        "delete",
+        "watermark",
+    ]
     assert len(found) == 10
     command = [*START, "convert", *kafka, "--to", "canal-json", "--out", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)

@@ -13,7 +13,7 @@ from tests.spark.simple_topic import insert, table
 from ticdc_spark.config.load import load_job
 from ticdc_spark.errors import SourceFault, UsageError
 from ticdc_spark.model import Offsets
-from ticdc_spark.protocols.simple.decode import SimpleConfig, encoder
+from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 from ticdc_spark.replicate import loop
 from ticdc_spark.spark import tasks
 from ticdc_spark.spark.sources import direct_reads

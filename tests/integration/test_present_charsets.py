@@ -19,7 +19,7 @@ from ticdc_spark.model import Column, Envelope, Row, RowChange, Table
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.base import ReadOptions
-from ticdc_spark.protocols.simple.decode import SimpleConfig, encoder
+from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 from ticdc_spark.spark.types import LakeOptions, lake_columns
 
 
@@ -124,9 +124,10 @@ def test_bytes_of_small_sets_that_are_no_character_are_never_a_question_mark(ser
     texts = ", ".join(["'?Ab 1'"] * len(GAPS))
     bad = ", ".join(f"X'41{raw}'" for raw in GAPS.values())
     table, rows = _captured_rows(
-        server, f"CREATE TABLE d.t (id INT PRIMARY KEY, {kinds}, u UUID)",
+        server,
+        f"CREATE TABLE d.t (id INT PRIMARY KEY, {kinds}, u UUID)",
         f"INSERT INTO d.t VALUES (1, {texts}, UUID()), (2, {bad}, UUID())",
-    )  # fmt: skip
+    )
     assert rows[0] == {"id": "1", **dict.fromkeys(GAPS, "?Ab 1"), "u": rows[0]["u"]}
     assert {name: rows[1][name] for name in GAPS} == {name: b"A" + bytes.fromhex(raw) for name, raw in GAPS.items()}
     assert all_rows(server, look(server, "t")) == rows and len(str(rows[1]["u"])) == 36
@@ -146,9 +147,10 @@ def test_ranges_of_a_key_whose_characters_are_none_of_unicode(server: Server, ch
     raw = [f"{first:02x}{second:02x}" for first in (0xC7, 0xC8, 0xF0) for second in range(0xA1, 0xC1)]
     raw = [f"{'a4' * at}41" for at in range(1, 60)] if charset == "greek" else raw
     server.execute(
-        "SET sql_mode = ''", f"CREATE TABLE d.t (k VARCHAR(99) CHARACTER SET {charset} PRIMARY KEY, id INT)",
+        "SET sql_mode = ''",
+        f"CREATE TABLE d.t (k VARCHAR(99) CHARACTER SET {charset} PRIMARY KEY, id INT)",
         f"INSERT INTO d.t VALUES ('?', 0), ('a', 1), {', '.join(f'(X{chr(39)}{one}{chr(39)}, 2)' for one in raw)}",
-    )  # fmt: skip
+    )
     found = look(server, "t")
     parts = [all_rows(server, found, of) for of in ranges(server, found, 5, 3)]
     keys = [row["k"] for rows in parts for row in rows]

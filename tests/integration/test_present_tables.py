@@ -80,8 +80,10 @@ def test_a_decimal_is_canonical_also_below_zero(server: Server) -> None:
     server.execute("INSERT INTO d.t VALUES (1, -0.004, 0.5, -1), (2, -0.01, 12, 0), (3, 0.01, 0, 99999)")
     rows = all_rows(server, look(server, "t"))
     assert [(row["n"], row["z"], row["w"]) for row in rows] == [
-        ("0.00", "0.50", "-1"), ("-0.01", "12.00", "0"), ("0.01", "0.00", "99999"),
-    ]  # fmt: skip
+        ("0.00", "0.50", "-1"),
+        ("-0.01", "12.00", "0"),
+        ("0.01", "0.00", "99999"),
+    ]
 
 
 @pytest.mark.mariadb

@@ -19,7 +19,7 @@ from ticdc_spark import KafkaSource, RegistryFault, SourceFault, UsageError, rea
 from ticdc_spark.clients.claim_check import ClaimCheckStorage
 from ticdc_spark.model import Column, ColumnType
 from ticdc_spark.protocols.base import Encoded, ReadOptions
-from ticdc_spark.protocols.simple.decode import SimpleConfig, encoder
+from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 
 TEXT = ColumnType(name="varchar", length=2000, charset="utf8mb4", collate="utf8mb4_bin")
 T = table(10, Column(name="v", type=TEXT), name="t")
@@ -51,8 +51,12 @@ def test_partitions_are_read_between_offsets(broker: Broker, spark: SparkSession
     broker.produce(topic_name, [(None, b"no message")], 1)
     found = events(read_topic(source(broker, topic_name), spark=spark))
     assert [(one["partition"], one["offset"], one["kind"]) for one in found] == [
-        (0, 0, "bootstrap"), (0, 1, "insert"), (1, 0, "insert"), (1, 1, "watermark"), (1, 2, "rejected"),
-    ]  # fmt: skip
+        (0, 0, "bootstrap"),
+        (0, 1, "insert"),
+        (1, 0, "insert"),
+        (1, 1, "watermark"),
+        (1, 2, "rejected"),
+    ]
     assert [one["after"] for one in found if one["kind"] == "insert"] == [{"id": "1", "v": "a"}, {"id": "2", "v": None}]
     part = read_topic(
         source(broker, topic_name),

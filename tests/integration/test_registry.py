@@ -11,7 +11,9 @@ from ticdc_spark.clients.registry import SchemaRegistry
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import IncompatibleSchema, RegistryFault
 from ticdc_spark.model import Rejected, Row, RowChange, Table
-from ticdc_spark.protocols.avro.decode import AvroConfig, AvroDecoder, encoder, schema_ids, table_from_schemas
+from ticdc_spark.protocols.avro.decode import AvroDecoder, schema_ids
+from ticdc_spark.protocols.avro.encode import AvroConfig, encoder
+from ticdc_spark.protocols.avro.schema import table_from_schemas
 from ticdc_spark.protocols.base import Encoded, ReadOptions, decode
 
 CONFIG = AvroConfig(enable_tidb_extension=True)

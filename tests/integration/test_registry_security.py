@@ -23,7 +23,8 @@ from tests.spark.simple_topic import ddl, table, topic
 from tests.spark.simple_topic import insert as simple_insert
 from ticdc_spark.capture.stream import open_stream
 from ticdc_spark.changefeed.config.load import load_changefeed
-from ticdc_spark.changefeed.loop import Report, run
+from ticdc_spark.changefeed.loop import run
+from ticdc_spark.changefeed.report import Report
 from ticdc_spark.cli import main
 from ticdc_spark.clients.registry import SchemaRegistry
 from ticdc_spark.errors import RegistryFault, UsageError

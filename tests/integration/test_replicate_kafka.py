@@ -19,7 +19,7 @@ from ticdc_spark.cli.demo import compare
 from ticdc_spark.config.load import load_identity
 from ticdc_spark.model import Message
 from ticdc_spark.operate.status import JobStatus, job_status
-from ticdc_spark.protocols.simple.decode import SimpleConfig, encoder
+from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 from ticdc_spark.replicate.state.lease_store import lease_store
 from ticdc_spark.replicate.state.processes import process
 from ticdc_spark.workload import Truth, WorkloadConfig, dispatch, generate

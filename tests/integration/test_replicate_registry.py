@@ -18,7 +18,7 @@ from ticdc_spark.clients.registry import SchemaRegistry
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import RegistryFault, RejectedMessage
 from ticdc_spark.model import Row, RowChange
-from ticdc_spark.protocols.avro.decode import AvroConfig, encoder
+from ticdc_spark.protocols.avro.encode import AvroConfig, encoder
 
 ZONE = "Europe/Berlin"
 JOB = """

@@ -116,7 +116,7 @@ def test_a_wrong_password_is_one_error_at_once(
         pytest.param("PLAINTEXT", None, True, False, "PLAINTEXT broker listener", marks=pytest.mark.slow),
         pytest.param("PLAINTEXT", "PLAIN", False, False, "PLAIN mechanism handshake failed", marks=pytest.mark.slow),
     ],
-)  # fmt: skip
+)
 def test_what_does_not_fit_the_listener(
     secure: SecureBroker,
     truth: Truth,
@@ -183,8 +183,19 @@ def test_java_stores_and_the_way_to_pem(
     jks, p12 = tmp_path / "trust.jks", tmp_path / "keys.p12"
     store = ["-keystore", str(jks), "-storepass", "hunter2jks"]
     run(keytool, "-importcert", "-noprompt", "-alias", "ca", "-file", str(secure.ca), "-storetype", "JKS", *store)
-    run("openssl", "pkcs12", "-export", "-in", str(secure.cert), "-inkey", str(secure.key), "-out", str(p12),
-        "-passout", "pass:hunter2p12")  # fmt: skip
+    run(
+        "openssl",
+        "pkcs12",
+        "-export",
+        "-in",
+        str(secure.cert),
+        "-inkey",
+        str(secure.key),
+        "-out",
+        str(p12),
+        "-passout",
+        "pass:hunter2p12",
+    )
     given = {
         "kafka.security.protocol": "SSL",
         "kafka.ssl.keystore.type": "PKCS12",

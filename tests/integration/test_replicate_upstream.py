@@ -15,7 +15,7 @@ from ticdc_spark.errors import RejectedMessage, SchemaMissing
 from ticdc_spark.model import Column, ColumnType
 from ticdc_spark.protocols.canal_json import decode as canal_json
 from ticdc_spark.protocols.encoder_options import target_encoder
-from ticdc_spark.protocols.simple.decode import SimpleConfig, encoder
+from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 
 V = Column(
     name="v", type=ColumnType(name="varchar", length=9, charset="utf8mb4", collate="utf8mb4_bin"), nullable=False

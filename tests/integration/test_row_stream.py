@@ -56,9 +56,12 @@ def through(server: Server, sizes: list[int], most: int) -> Iterator[str]:
 
 
 def rows(
-    connection: Any, sql: str, names: list[str] | None = None, reads: dict[int, Callable[[Any], Any]] | None = None,
+    connection: Any,
+    sql: str,
+    names: list[str] | None = None,
+    reads: dict[int, Callable[[Any], Any]] | None = None,
     at_once: int = 100,
-) -> Iterator[Any]:  # fmt: skip
+) -> Iterator[Any]:
     cursor = connection.cursor(pymysql.cursors.SSCursor)
     cursor.execute(sql)
     stream = RowStream(cursor, names, reads)

@@ -112,9 +112,15 @@ def rows_of_wave(reader: DatabaseReader, name: str, identity: str, upto: str = "
     assert table is not None
     columns = lake_columns(table, handle_key(table), LakeOptions())
     wanted = Wanted(
-        name=("d", name), columns=columns, lake=LakeOptions(), at=None, upto=upto, chunk_rows=8, parts=1,
+        name=("d", name),
+        columns=columns,
+        lake=LakeOptions(),
+        at=None,
+        upto=upto,
+        chunk_rows=8,
+        parts=1,
         identity=identity,
-    )  # fmt: skip
+    )
     wave = reader.wave(wanted)
     numbers = pa.RecordBatch.from_pydict({"part": [0]})
     found = [batch.column(0).to_pylist() for batch in wave.read(set())([numbers])]

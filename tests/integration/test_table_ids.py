@@ -18,8 +18,9 @@ from ticdc_spark.capture.open import open_capture
 from ticdc_spark.changefeed.config.load import load_changefeed
 from ticdc_spark.changefeed.config.settings import Changefeed
 from ticdc_spark.changefeed.filter.tables import named_tables
-from ticdc_spark.changefeed.loop import Report, run
+from ticdc_spark.changefeed.loop import run
 from ticdc_spark.changefeed.progress import read_stored
+from ticdc_spark.changefeed.report import Report
 from ticdc_spark.changefeed.snapshot.reads import TableReads
 from ticdc_spark.model import Bootstrap, Envelope, Event, SchemaChange, Table
 from ticdc_spark.mysql import tso

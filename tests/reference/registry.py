@@ -9,7 +9,7 @@ from tests.reference.arrival import ArrivalApplier
 from tests.reference.state import Landed, Name, Progress, Read
 from ticdc_spark.model import Column, Envelope, Row, Table, Value
 from ticdc_spark.mysql import NO_CONSTANT, default_value, handle_key
-from ticdc_spark.protocols.avro.decode import table_from_schemas
+from ticdc_spark.protocols.avro.schema import table_from_schemas
 from ticdc_spark.protocols.base import RowReader
 from ticdc_spark.protocols.debezium_avro import decode as debezium_avro
 from ticdc_spark.replicate.schemas.inferred import Policy, follow

@@ -73,6 +73,3 @@ def _move(line: str, rand: Random) -> Move:
     kind: MoveKind = name  # type: ignore[assignment]
     n = {"send": rand.choice((3, 20, 1000)), "batch": rand.choice((3, 1000)), "rollback": 1 + rand.randrange(3)}
     return Move(kind=kind, word=word, n=n.get(name, 0), dice=rand.getrandbits(30))
-
-
-__all__ = ["draw_harder"]

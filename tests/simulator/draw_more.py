@@ -117,6 +117,3 @@ def _move(line: str, rand: Random) -> Move:
     if word.isdigit():
         word, n = "", int(word)
     return Move(kind=kind, word=word, n=n, dice=rand.getrandbits(30))
-
-
-__all__ = ["with_more", "with_more_reads"]

@@ -30,6 +30,3 @@ def draw_with_snapshots(seed: int, steps: int = 60) -> Story:
         for _ in range(rand.randrange(3)):
             moves.insert(rand.randrange(len(moves) + 1), Move(kind="resnapshot", dice=rand.getrandbits(30)))
     return with_more_reads(replace(story, setup=setup, moves=tuple(moves)))
-
-
-__all__ = ["draw_with_snapshots"]

@@ -361,6 +361,3 @@ def to_properties(note: Note | None) -> dict[str, str]:
     into = SimpleNamespace(updateProperties=lambda: _Properties(found))
     stamps.set_properties(into, place, note.stamp, note.changed_by)
     return {key: value for key, value in found.items() if value is not None}
-
-
-__all__ = ["FakeTables", "Refused", "to_properties", "without_pauses"]

@@ -80,6 +80,3 @@ class Files:
     def orphans(self) -> int:
         """Files that no commit has."""
         return len(self.written - self.committed)
-
-
-__all__ = ["Files", "Rival", "RivalKind"]

@@ -32,8 +32,6 @@ Action = Callable[[], None]
 
 
 class FilesSink(MemorySink):
-    """See ``sinks.base.Sink``."""
-
     def __init__(self, lake: Lake, files: Files, fence: Callable[[], None]) -> None:
         super().__init__(lake, fence)
         self.files = files
@@ -43,7 +41,6 @@ class FilesSink(MemorySink):
         """A snapshot is made whose properties come otherwise."""
 
     def stamp(self, table: TableName, stamp: Stamp) -> None:
-        """See ``Tables``."""
         held = self.lake.table(table)
 
         def make() -> None:
@@ -54,7 +51,6 @@ class FilesSink(MemorySink):
             self.tables.stamp(table, stamp)
 
     def apply_net_changes(self, changes: NetChanges) -> Applied:
-        """See ``Changes``."""
         self._changes = changes
         try:
             with without_pauses():
@@ -70,7 +66,6 @@ class FilesSink(MemorySink):
         parts: int,
         note: Callable[[int, int], LoadNote],
     ) -> LoadNote:
-        """See ``Loads``."""
         self._allow_null(table, columns)
         return super().load(table, columns, read, parts, note)
 
@@ -136,6 +131,3 @@ class FilesSink(MemorySink):
             self.lake.add_snapshot(table, rows, operation, msgspec.structs.replace(stamp))
         else:
             super()._put(table, rows, operation, stamp)
-
-
-__all__ = ["FilesSink"]

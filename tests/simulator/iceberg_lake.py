@@ -26,8 +26,6 @@ _KEPT_COLUMNS = "catalog_name, table_namespace, table_name, metadata_location, p
 
 
 class IcebergLake:
-    """See ``seams.Lake``."""
-
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         """``folder``: of the job; its lake is below it."""
         self.folder, self.warehouse = folder, folder / "lake"
@@ -182,6 +180,3 @@ def _literal(value: Any, kind: str) -> str:
 def _copy_catalog(source: Path, target: Path) -> None:
     with closing(sqlite3.connect(source, timeout=60)) as old, closing(sqlite3.connect(target, timeout=60)) as new:
         old.backup(new)
-
-
-__all__ = ["IcebergLake"]

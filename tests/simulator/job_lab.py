@@ -38,8 +38,6 @@ _NO_PROGRESS = Progress(job="sim")
 
 
 class JobLab:
-    """See ``seams.Lab``."""
-
     def __init__(self, broker: Broker, clock: Clock, injector: Injector) -> None:
         self.broker, self.clock, self.injector = broker, clock, injector
         self.tables = Tables(self._act)
@@ -54,7 +52,6 @@ class JobLab:
         self.injector.act("log" if what in _LOG_ACTIONS else "sink", what, do)
 
     def start(self, setup: JobSetup, owner: int) -> JobProcess:
-        """See ``seams.Lab``."""
         fence = self.lease.take(self.injector, self.clock, owner)
         try:
             source = BrokerSource(self.broker, setup)
@@ -83,14 +80,12 @@ class JobLab:
         return MemorySink(self.tables, fence.check)
 
     def view(self) -> JobView:
-        """See ``seams.Lab``."""
         progress = self.state.progress or _NO_PROGRESS
         if self._viewed is None or self._viewed[0] is not progress:
             self._viewed = progress, job_view(progress, _FOLDER, self.clock.now)
         return self._viewed[1]
 
     def show(self, database: Database) -> None:
-        """See ``seams.Lab``."""
         self.database = database
         self.dumped = database.ts
 
@@ -98,13 +93,11 @@ class JobLab:
         return DatabaseView(self.database, setup.snapshot, self.dumped) if setup.snapshot and self.database else None
 
     def resnapshot(self, setup: JobSetup, table: TableName) -> None:
-        """See ``seams.Lab``."""
         reader = self._reader(setup)
         assert reader is not None
         want(job_of(setup, _FOLDER), self.state, [".".join(table)], reader)
 
     def resume(self, setup: JobSetup, tables: Collection[TableName] | None) -> None:
-        """See ``seams.Lab``."""
         names = [] if tables is None else [".".join(name) for name in tables]
         lift(job_of(setup, _FOLDER), self.state, names, every=tables is None)
 
@@ -151,7 +144,6 @@ class Fence:
         self.record, self.epoch, self.clock = record, epoch, clock
 
     def check(self) -> None:
-        """See ``state.lease.Fence``."""
         if self.record.epoch != self.epoch:
             raise LeaseHeld("the lease was taken by another process; this job stops and writes nothing more")
         self.record.beat = self.clock.now
@@ -163,13 +155,10 @@ class Fence:
 
 
 class JobProcess:
-    """See ``seams.Process``."""
-
     def __init__(self, steps: Steps, fence: Fence) -> None:
         self.steps, self.fence = steps, fence
 
     def batch(self, most: int) -> bool:
-        """See ``seams.Process``."""
         self.steps.job = msgspec.structs.replace(self.steps.job, batch_rows=max(1, most))
         before = self.steps.progress.batch
         self.fence.record.beat = self.fence.clock.now
@@ -182,11 +171,9 @@ class JobProcess:
         return report.progress.batch > before or loads == "worked"
 
     def stop(self) -> None:
-        """See ``seams.Process``."""
         self.fence.release()
 
     def kill(self) -> None:
-        """See ``seams.Process``."""
         self.fence.release()
 
 
@@ -293,6 +280,3 @@ class StateOfProcess:
     def _set(self, name: str, value: object) -> None:
         self.fence.check()
         setattr(self.state, name, value)
-
-
-__all__ = ["Fence", "JobLab", "JobProcess", "LeaseRecord", "job_view"]

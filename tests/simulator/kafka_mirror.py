@@ -75,6 +75,3 @@ class Mirror:
         """Remove the topics."""
         for name in self._ids:
             self.real.delete_topic(self.prefix + name)
-
-
-__all__ = ["Mirror"]

@@ -145,6 +145,3 @@ def _depth(table: MemoryTable) -> int:
     while at is not None and at in table.snapshots:
         count, at = count + 1, table.snapshots[at].parent
     return max(1, count)
-
-
-__all__ = ["LakeOfLab"]

@@ -89,6 +89,3 @@ class Letters:
 
 def _in(table: Table, schema: str) -> Table:
     return replace(table, schema=schema)
-
-
-__all__ = ["NAMES", "SCHEMAS", "Letters", "Where", "folded"]

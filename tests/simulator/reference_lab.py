@@ -46,7 +46,6 @@ class ReferenceLab:
         return _Process(self, setup)
 
     def view(self) -> JobView:
-        """See ``Lab``."""
         tables = {
             name: TableView(applied=self.progress.applied, condition="diverged" if name in self.marked else "clean")
             for name in self.tables.tables

@@ -29,8 +29,6 @@ _KEPT_MS = 60
 
 
 class DatabaseView:
-    """See ``capture.snapshot.base.SnapshotReader``."""
-
     def __init__(self, database: Database, mode: Literal["", "now", "exact", "dump"], dumped: int) -> None:
         self.database, self.exact = database, mode == "exact"
         self.fixed = dumped if mode == "dump" else None
@@ -134,6 +132,3 @@ def is_under_way(seen: TableView | None) -> bool:
     """Whether status says that a table is read in full, or was and changed meanwhile, and so is not at the others'
     commit_ts."""
     return seen is not None and (seen.condition == "snapshot" or "read in full" in seen.detail)
-
-
-__all__ = ["DatabaseView", "is_under_way"]

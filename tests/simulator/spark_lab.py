@@ -48,8 +48,6 @@ _NUMBERS = count(1)
 
 
 class SparkLab:
-    """See ``seams.Lab``."""
-
     def __init__(
         self,
         broker: Broker,
@@ -72,7 +70,6 @@ class SparkLab:
         self.database: Database | None = None
 
     def start(self, setup: JobSetup, owner: int) -> SparkProcess:
-        """See ``seams.Lab``."""
         self.mirror.sync()
         fence = self.lease.take(self.injector, self.clock, owner)
         source = self._source(setup)
@@ -109,11 +106,9 @@ class SparkLab:
         )
 
     def view(self) -> JobView:
-        """See ``seams.Lab``."""
         return job_view(self.state.store.load(), self.folder, self.clock.now)
 
     def show(self, database: Database) -> None:
-        """See ``seams.Lab``."""
         self.database = database
         self.dumped = database.ts
 
@@ -121,26 +116,21 @@ class SparkLab:
         return DatabaseView(self.database, setup.snapshot, self.dumped) if setup.snapshot and self.database else None
 
     def resnapshot(self, setup: JobSetup, table: TableName) -> None:
-        """See ``seams.Lab``."""
         reader = self._reader(setup)
         assert reader is not None
         want(job_of(setup, self.folder), self.state.store, [".".join(table)], reader)
 
     def resume(self, setup: JobSetup, tables: Collection[TableName] | None) -> None:
-        """See ``seams.Lab``."""
         names = [] if tables is None else [".".join(name) for name in tables]
         lift(job_of(setup, self.folder), self.state.store, names, every=tables is None)
 
 
 class SparkProcess(JobProcess):
-    """See ``seams.Process``."""
-
     def __init__(self, steps: Steps, fence: Fence, mirror: Mirror, source: KafkaTopicSource) -> None:
         super().__init__(steps, fence)
         self.mirror, self.source = mirror, source
 
     def batch(self, most: int) -> bool:
-        """See ``seams.Process``."""
         self.mirror.sync()
         try:
             return super().batch(most)
@@ -149,12 +139,10 @@ class SparkProcess(JobProcess):
             raise
 
     def stop(self) -> None:
-        """See ``seams.Process``."""
         self.source.close()
         super().stop()
 
     def kill(self) -> None:
-        """See ``seams.Process``."""
         self.source.close()
         super().kill()
 
@@ -213,7 +201,6 @@ class SinkWithFaults(IcebergSink):
         self.commits = commits
 
     def changelog(self, job: str) -> IcebergChangeLog:
-        """See ``Sink``."""
         self._log = LogWithFaults(self, job, self.commits)
         return self._log
 
@@ -246,8 +233,6 @@ class LogWithFaults(IcebergChangeLog):
 
 
 class StateOnDisk:
-    """See ``seams.StateFolder``."""
-
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "state"
         self.store = Store(self.folder)
@@ -320,6 +305,3 @@ def _shared() -> LabMaker:
 def make_lab(broker: Broker, clock: Clock, injector: Injector) -> Lab:
     """For the command line: starts Spark and Kafka once."""
     return _shared()(broker, clock, injector)
-
-
-__all__ = ["SparkLab", "make_lab", "spark_lab"]

@@ -171,6 +171,3 @@ def _short(value: msgspec.Struct) -> str:
     fields = msgspec.structs.fields(type(value))
     parts = ((one.name, getattr(value, one.name), one.default) for one in fields)
     return " ".join(f"{name}={now!r}" for name, now, usual in parts if name not in ("feed", "job") and now != usual)
-
-
-__all__ = ["Outcome", "Story", "run"]

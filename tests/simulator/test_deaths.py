@@ -17,7 +17,7 @@ from tests.spark.deaths import END, END_OF_FOUND, FIRST, FOUND, POINTS, SECOND, 
 from ticdc_spark import failpoints
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Bootstrap, Change, RowChange, SchemaChange, Watermark
-from ticdc_spark.protocols.simple.decode import SimpleConfig, encoder
+from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 
 SETUP = JobSetup(protocol="simple")
 Dies = Callable[[str], bool]

@@ -48,6 +48,3 @@ def is_needless(world: World, error: TicdcSparkError) -> str:
         if re.search(rf"topic {re.escape(topic)}[, ]", str(error)) and not (is_read and back):
             return topic
     return ""
-
-
-__all__ = ["is_left_behind", "is_needless", "note_gone"]

@@ -78,6 +78,3 @@ def _is_heard(world: World, uid: Uid, since: int, upto: int) -> bool:
             heard = False
         heard |= any(of == uid and row.after is not None for of, row in event.rows)
     return heard
-
-
-__all__ = ["MARKS", "in_any_letters", "judge_files", "judge_twins", "without_unheard_of"]

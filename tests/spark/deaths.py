@@ -127,10 +127,17 @@ FOUND: tuple[Change, ...] = (
 )
 """The same four, all of which were there before the changefeed."""
 SECOND: tuple[Change, ...] = (
-    *(change for one in (T, U, W) for change in (
-        insert(one, 40, id="5", v=None), insert(one, 41, id="6", v="6"), insert(one, 42, id="7", v="7"),
-        update(one, 43, {"id": "1", "v": "1"}, v="11"), delete(one, 44, id="2", v="2"),
-    )),
+    *(
+        change
+        for one in (T, U, W)
+        for change in (
+            insert(one, 40, id="5", v=None),
+            insert(one, 41, id="6", v="6"),
+            insert(one, 42, id="7", v="7"),
+            update(one, 43, {"id": "1", "v": "1"}, v="11"),
+            delete(one, 44, id="2", v="2"),
+        )
+    ),
     # Columns change, the table goes on under other names, and another one takes its old name.
     ddl("ALTER", 50, "ALTER TABLE `t` ADD COLUMN `c` INT DEFAULT 5", T1, T),
     update(T1, 52, {"id": "3", "v": "3", "c": "5"}, c=None),
@@ -155,7 +162,7 @@ SECOND: tuple[Change, ...] = (
     *(Bootstrap(X1), insert(X1, 52, id="2", v="2", c="2")),
     *(Bootstrap(Y), insert(Y, 52, id="1", v="1")),
     Watermark(100),
-)  # fmt: skip
+)
 """One batch that takes all of them through changes of their schemas and names."""
 END = {
     "t": [{"id": 1, "v": 100}],

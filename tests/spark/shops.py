@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from tests.spark.lake import lake, names, write_job
 from ticdc_spark.model import Message
 from ticdc_spark.names import escape
-from ticdc_spark.protocols.simple.decode import SimpleConfig, encoder
+from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 from ticdc_spark.sinks.iceberg.lake import read_table
 from ticdc_spark.workload import Truth, WorkloadConfig, dispatch, generate, truth_at, write_topic
 from ticdc_spark.workload.compare import differences

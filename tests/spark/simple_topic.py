@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.recorded_topics import Line, write_json
 from ticdc_spark.model import Bootstrap, Change, Column, ColumnType, Index, RowChange, SchemaChange, Table, Watermark
-from ticdc_spark.protocols.simple.decode import SimpleConfig, encoder
+from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 
 INT = ColumnType(name="int", length=11, charset="binary", collate="binary")
 ID = Column(name="id", type=INT, nullable=False)

@@ -17,7 +17,7 @@ from ticdc_spark import failpoints
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import DecisionNeeded, UsageError
 from ticdc_spark.model import Message, Row, RowChange
-from ticdc_spark.protocols.avro.decode import AvroConfig, encoder
+from ticdc_spark.protocols.avro.encode import AvroConfig, encoder
 
 UTC = 'source-timezone = "UTC"'
 HIDDEN = "_ticdc_commit_ts"

@@ -120,9 +120,12 @@ def test_batches_among_other_writers_end_as_by_merge(spark: SparkSession, folder
             for at in draw.sample(range(60), 15):
                 ts, row = 100 * (number + 1) + at, {"id": str(at), "v": "0"}
                 events.append(
-                    delete(T, ts, row) if at % 9 == number else update(T, ts, row, v=str(ts)) if at % 4 else
-                    update(T, ts, row, id=str(at + 1000), v=str(ts))
-                )  # fmt: skip
+                    delete(T, ts, row)
+                    if at % 9 == number
+                    else update(T, ts, row, v=str(ts))
+                    if at % 4
+                    else update(T, ts, row, id=str(at + 1000), v=str(ts))
+                )
             events.append(Watermark(100 * (number + 2)))
             topic(one, events)
             replicate(job)

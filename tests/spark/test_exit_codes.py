@@ -13,7 +13,7 @@ from tests.spark.lake import write_job
 from ticdc_spark.cli import main
 from ticdc_spark.model import SchemaChange, Watermark
 from ticdc_spark.protocols.base import Encoded
-from ticdc_spark.protocols.simple.decode import SimpleConfig, encoder
+from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 from ticdc_spark.workload import WorkloadConfig, dispatch, generate
 
 SHOP = WorkloadConfig(seed=3, changes=60, watermark_every=5)

@@ -14,7 +14,7 @@ from tests.spark.test_protocols import differences
 from tests.vectors import case, needs_vectors
 from ticdc_spark.errors import RejectedMessage, SourceFault
 from ticdc_spark.model import Column, ColumnType, Watermark
-from ticdc_spark.protocols.simple.decode import SimpleConfig, encoder
+from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 
 V = Column(name="v", type=ColumnType(name="varchar", length=9, charset="utf8mb4", collate="utf8mb4_bin"))
 T = table(1, V)

@@ -25,8 +25,15 @@ from ticdc_spark.mysql import parse_type
 from ticdc_spark.sinks.iceberg.files.partitions import PartitionField, PartitionSpec, split, to_spec
 from ticdc_spark.sinks.iceberg.java import JavaNames, to_schema
 
-KINDS = {"n": "bigint", "s": "varchar(20)", "d": "date", "at": "datetime(6)", "ts": "timestamp", "x": "decimal(9,2)",
-         "b": "varbinary(9)"}  # fmt: skip
+KINDS = {
+    "n": "bigint",
+    "s": "varchar(20)",
+    "d": "date",
+    "at": "datetime(6)",
+    "ts": "timestamp",
+    "x": "decimal(9,2)",
+    "b": "varbinary(9)",
+}
 LAKE = (
     "(id INT, n BIGINT, s STRING, d DATE, at TIMESTAMP_NTZ, ts TIMESTAMP, x DECIMAL(9,2), b BINARY) USING iceberg "
     "PARTITIONED BY ({}) TBLPROPERTIES ({})"
@@ -200,7 +207,7 @@ COLUMNS: dict[str, tuple[str, pa.Array]] = {
     "timestamp": ("timestamp", pa.array([*MICROS, None], pa.timestamp("us"))),
     "timestamptz": ("timestamptz", pa.array([*MICROS, None], pa.timestamp("us", "UTC"))),
     "boolean": ("boolean", pa.array([True, False, None])),
-}  # fmt: skip
+}
 TRANSFORMS = {
     "int": ["identity", "bucket[16]", "truncate[10]"],
     "long": ["identity", "bucket[7]", "truncate[50]"],
@@ -262,8 +269,12 @@ def in_sql(transform: str, column: str) -> str:
 
 def shown(partition: list[Any]) -> list[Any]:
     """Iceberg leaves out seconds and fractions that are 0."""
-    return [str(np.datetime64(one[:26].split("+")[0], "us")) + one[-6:][: 6 * one.endswith("+00:00")]
-            if isinstance(one, str) and "T" in one else one for one in partition]  # fmt: skip
+    return [
+        str(np.datetime64(one[:26].split("+")[0], "us")) + one[-6:][: 6 * one.endswith("+00:00")]
+        if isinstance(one, str) and "T" in one
+        else one
+        for one in partition
+    ]
 
 
 def test_rows_of_a_partition_stay_together_in_their_order() -> None:

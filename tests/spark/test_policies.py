@@ -23,8 +23,14 @@ V = Column(name="v", type=INT, default="7")
 D = Column(name="d", type=INT, default="5")
 ONE = table(10, V)
 TWO = table(40, V, D)
-CREATE = SchemaChange(commit_ts=10, query="CREATE TABLE `t` (`id` INT PRIMARY KEY,`v` INT DEFAULT 7)", kind="CREATE",
-                      schema="s", name="t", table=ONE)  # fmt: skip
+CREATE = SchemaChange(
+    commit_ts=10,
+    query="CREATE TABLE `t` (`id` INT PRIMARY KEY,`v` INT DEFAULT 7)",
+    kind="CREATE",
+    schema="s",
+    name="t",
+    table=ONE,
+)
 
 
 def rows(spark: SparkSession, folder: Path, name: str = "t") -> Sequence[Row]:
@@ -33,13 +39,25 @@ def rows(spark: SparkSession, folder: Path, name: str = "t") -> Sequence[Row]:
 
 def test_null_stays_null_beside_a_default(spark: SparkSession, folder: Path) -> None:
     add = ddl("ALTER", 40, "ALTER TABLE `t` ADD COLUMN `d` INT DEFAULT 5", TWO, ONE)
-    source = topic(folder, [
-        CREATE, insert(ONE, 20, id="1", v=None), insert(ONE, 21, id="2", v="7"), Watermark(40), add,
-        insert(TWO, 50, id="3", v=None, d=None),
-        RowChange(op="update", table=TWO, commit_ts=60, before={"id": "2", "v": "7", "d": "5"},
-                  after={"id": "2", "v": None, "d": None}),
-        Watermark(100),
-    ])  # fmt: skip
+    source = topic(
+        folder,
+        [
+            CREATE,
+            insert(ONE, 20, id="1", v=None),
+            insert(ONE, 21, id="2", v="7"),
+            Watermark(40),
+            add,
+            insert(TWO, 50, id="3", v=None, d=None),
+            RowChange(
+                op="update",
+                table=TWO,
+                commit_ts=60,
+                before={"id": "2", "v": "7", "d": "5"},
+                after={"id": "2", "v": None, "d": None},
+            ),
+            Watermark(100),
+        ],
+    )
     replicate(write_job(folder, source))
     assert rows(spark, folder) == [
         {"id": 1, "v": None, "d": 5},
@@ -50,15 +68,30 @@ def test_null_stays_null_beside_a_default(spark: SparkSession, folder: Path) -> 
 
 def test_what_is_dropped_or_truncated_may_be_kept(spark: SparkSession, folder: Path) -> None:
     again = table(70, V)
-    source = topic(folder, [
-        CREATE, insert(ONE, 20, id="1", v="1"), Watermark(30),
-        ddl("TRUNCATE", 30, "TRUNCATE TABLE `t`", table(30, V), ONE),
-        insert(table(30, V), 40, id="1", v="2"), insert(table(30, V), 41, id="2", v="2"), Watermark(60),
-        SchemaChange(commit_ts=60, query="DROP TABLE `s`.`t`", kind="ERASE", schema="s", name="t",
-                     table=table(30, V), pre_table=table(30, V)),
-        SchemaChange(commit_ts=70, query=CREATE.query, kind="CREATE", schema="s", name="t", table=again),
-        insert(again, 80, id="9", v="9"), Watermark(100),
-    ])  # fmt: skip
+    source = topic(
+        folder,
+        [
+            CREATE,
+            insert(ONE, 20, id="1", v="1"),
+            Watermark(30),
+            ddl("TRUNCATE", 30, "TRUNCATE TABLE `t`", table(30, V), ONE),
+            insert(table(30, V), 40, id="1", v="2"),
+            insert(table(30, V), 41, id="2", v="2"),
+            Watermark(60),
+            SchemaChange(
+                commit_ts=60,
+                query="DROP TABLE `s`.`t`",
+                kind="ERASE",
+                schema="s",
+                name="t",
+                table=table(30, V),
+                pre_table=table(30, V),
+            ),
+            SchemaChange(commit_ts=70, query=CREATE.query, kind="CREATE", schema="s", name="t", table=again),
+            insert(again, 80, id="9", v="9"),
+            Watermark(100),
+        ],
+    )
     job = write_job(folder, source, 'drop-table = "keep"\ntruncate-table = "keep"')
     replicate(job)
     assert rows(spark, folder) == [{"id": 9, "v": 9}]

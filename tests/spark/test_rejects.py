@@ -22,7 +22,8 @@ from ticdc_spark.model import Bootstrap, Change, Column, Envelope, RowChange, Wa
 from ticdc_spark.protocols.canal_json.decode import DECODER as CANAL_JSON
 from ticdc_spark.protocols.canal_json.encode import CanalJsonConfig
 from ticdc_spark.protocols.canal_json.encode import encoder as canal_json
-from ticdc_spark.protocols.simple.decode import DECODER, encoder
+from ticdc_spark.protocols.simple.decode import DECODER
+from ticdc_spark.protocols.simple.encode import encoder
 from ticdc_spark.replicate.report import BatchReport
 
 T = table(10, Column(name="v", type=INT, nullable=False), name="t")
@@ -196,8 +197,10 @@ def test_status_shows_a_job_that_waits_for_a_schema(spark: SparkSession, folder:
 
 def test_at_each_commit_all_tables_equal_the_source_and_no_row_is_lost(spark: SparkSession, folder: Path) -> None:
     job = shop_job(folder, more="batch-rows = 15")
-    sent = [(m.offset, sum(isinstance(e, Envelope) for e in DECODER.open_message(m.key, m.value)))
-            for m in messages_of(SHOP)]  # fmt: skip
+    sent = [
+        (m.offset, sum(isinstance(e, Envelope) for e in DECODER.open_message(m.key, m.value)))
+        for m in messages_of(SHOP)
+    ]
     seen: list[int] = []
 
     def look(report: BatchReport) -> None:

@@ -15,7 +15,7 @@ from ticdc_spark.cli.demo import compare
 from ticdc_spark.errors import DecisionNeeded, LateRow
 from ticdc_spark.model import RowChange
 from ticdc_spark.mysql import handle_key
-from ticdc_spark.protocols.simple.decode import SimpleConfig, encoder
+from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 from ticdc_spark.replicate import step
 from ticdc_spark.spark import tasks
 from ticdc_spark.workload import Truth, generate

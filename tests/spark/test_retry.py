@@ -13,6 +13,7 @@ from tests.spark.test_row_delta import END, FIRST, MORE, rows
 from ticdc_spark.config.load import load_job
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.replicate import loop
+from ticdc_spark.replicate.report import BatchReport
 from ticdc_spark.replicate.state.progress import Status
 from ticdc_spark.replicate.state.store import Store
 
@@ -34,7 +35,7 @@ class Running:
         except SinkFault as error:
             self.error = error
 
-    def _count(self, report: loop.BatchReport) -> None:
+    def _count(self, report: BatchReport) -> None:
         self.rows += report.changes
 
     @property

@@ -15,7 +15,8 @@ from ticdc_spark.model import (
     Table,
     Value,
 )
-from ticdc_spark.protocols.avro.decode import AvroDecoder, table_from_schemas
+from ticdc_spark.protocols.avro.decode import AvroDecoder
+from ticdc_spark.protocols.avro.schema import table_from_schemas
 from ticdc_spark.protocols.base import Columns, ReadOptions
 from ticdc_spark.wire.confluent import frame
 

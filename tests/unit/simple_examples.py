@@ -15,7 +15,8 @@ from ticdc_spark.model import (
     Table,
 )
 from ticdc_spark.protocols.base import ReadOptions
-from ticdc_spark.protocols.simple.decode import DECODER, SimpleConfig, encoder
+from ticdc_spark.protocols.simple.decode import DECODER
+from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 
 BUILD_TS = 1708923662983
 ENCODER = encoder(SimpleConfig(build_ts=lambda: BUILD_TS))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from ticdc_spark.config.load import Identity
+from ticdc_spark.config.job import Identity
 from ticdc_spark.model import SchemaChange
 from ticdc_spark.operate.status import JobStatus, describe
 from ticdc_spark.replicate.state.lease_store import LeaseRecord, this_process

@@ -35,8 +35,9 @@ from ticdc_spark.model import (
 )
 from ticdc_spark.mysql.checksum import row_checksums
 from ticdc_spark.protocols import decoder
-from ticdc_spark.protocols.avro.decode import AvroConfig, AvroDecoder, encoder, schema_ids, table_from_schemas
-from ticdc_spark.protocols.avro.encode import default_topic
+from ticdc_spark.protocols.avro.decode import AvroDecoder, schema_ids
+from ticdc_spark.protocols.avro.encode import AvroConfig, default_topic, encoder
+from ticdc_spark.protocols.avro.schema import table_from_schemas
 from ticdc_spark.protocols.base import ReadOptions, decode
 from ticdc_spark.protocols.shared.avro_names import sanitized
 from ticdc_spark.wire.avro_binary import write_bytes, write_long, write_text
@@ -167,8 +168,10 @@ def test_the_checksum_of_a_delete_is_that_of_its_old_row(wrong: int, version: in
     sent = {"c": 7, "_ticdc_before": {"c": 7}, "_tidb_op": "d", "_tidb_commit_ts": TS, "_tidb_commit_physical_time": 1}
     (sum_of_row,) = row_checksums([table.columns[0].type])([["7"]])
     checksum = {
-        "_tidb_row_level_checksum": str(sum_of_row + wrong), "_tidb_corrupted": False, "_tidb_checksum_version": version
-    }  # fmt: skip
+        "_tidb_row_level_checksum": str(sum_of_row + wrong),
+        "_tidb_corrupted": False,
+        "_tidb_checksum_version": version,
+    }
     value = framed(schema, {**sent, **checksum}, 3)
     options = replace(SHANGHAI, verify_checksum=True)
     (found,) = decode(AvroDecoder({1: KEY, 3: schema}), framed(KEY, {"c": 7}), value, {("s", "t", "3"): table}, options)

@@ -27,7 +27,9 @@ from ticdc_spark.model import (
     RowChange,
     Value,
 )
-from ticdc_spark.protocols.avro.decode import AvroConfig, AvroDecoder, encoder, table_from_schemas
+from ticdc_spark.protocols.avro.decode import AvroDecoder
+from ticdc_spark.protocols.avro.encode import AvroConfig, encoder
+from ticdc_spark.protocols.avro.schema import table_from_schemas
 from ticdc_spark.protocols.base import decode
 
 CONFIGS = [

@@ -15,7 +15,8 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Envelope, Rejected, RowChange, SchemaChange, Table, Value, Watermark
 from ticdc_spark.mysql import tso, tso_physical_ms
 from ticdc_spark.protocols.base import ReadOptions, decode
-from ticdc_spark.protocols.canal_json.decode import DECODER, CanalJsonConfig, encoder
+from ticdc_spark.protocols.canal_json.decode import DECODER
+from ticdc_spark.protocols.canal_json.encode import CanalJsonConfig, encoder
 from ticdc_spark.protocols.canal_json.images import table_from_message
 from ticdc_spark.wire.compression import compress
 
@@ -29,10 +30,21 @@ UPDATE = RowChange(op="update", table=T, commit_ts=tso(MS, 3), before=ROW, after
 KEY = {("d", "t", ""): T}
 UTC = ReadOptions(source_timezone="UTC")
 FIELDS: dict[str, Any] = {
-    "id": 0, "database": "d", "table": "t", "pkNames": ["id"], "isDdl": False, "type": "INSERT", "es": MS, "ts": MS,
-    "sql": "", "sqlType": {}, "mysqlType": {"id": "int"}, "old": None, "data": [{"id": "1"}],
+    "id": 0,
+    "database": "d",
+    "table": "t",
+    "pkNames": ["id"],
+    "isDdl": False,
+    "type": "INSERT",
+    "es": MS,
+    "ts": MS,
+    "sql": "",
+    "sqlType": {},
+    "mysqlType": {"id": "int"},
+    "old": None,
+    "data": [{"id": "1"}],
     "_tidb": {"commitTs": tso(MS, 3)},
-}  # fmt: skip
+}
 
 
 def message(**fields: Any) -> bytes:

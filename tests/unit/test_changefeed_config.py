@@ -50,10 +50,15 @@ def test_the_uri_may_stand_in_the_file_and_the_command_line_goes_over_it(tmp_pat
 @pytest.mark.parametrize(
     ("name", "protocol"),
     [
-        ("open-protocol", "open"), ("Open-Protocol", "open"), ("default", "open"), ("open", "open"),
-        ("CANAL-JSON", "canal-json"), ("debezium", "debezium"), ("Simple", "simple"),
+        ("open-protocol", "open"),
+        ("Open-Protocol", "open"),
+        ("default", "open"),
+        ("open", "open"),
+        ("CANAL-JSON", "canal-json"),
+        ("debezium", "debezium"),
+        ("Simple", "simple"),
     ],
-)  # fmt: skip
+)
 def test_protocols_have_aliases_in_any_case(name: str, protocol: str) -> None:
     assert load_changefeed(None, sink_uri(protocol=name)).protocol == protocol
 

@@ -194,9 +194,18 @@ def test_ddl_by_kind(event: str) -> None:
 
 @pytest.mark.parametrize(
     "sql",
-    ["CREATE SEQUENCE s", "CREATE USER u", "GRANT ALL ON *.* TO u", "CREATE PLACEMENT POLICY p", "ANALYZE TABLE t",
-     "ALTER TABLE t ENGINE = InnoDB", "ALTER TABLE t SET TIFLASH REPLICA 1", "", "nonsense"],
-)  # fmt: skip
+    [
+        "CREATE SEQUENCE s",
+        "CREATE USER u",
+        "GRANT ALL ON *.* TO u",
+        "CREATE PLACEMENT POLICY p",
+        "ANALYZE TABLE t",
+        "ALTER TABLE t ENGINE = InnoDB",
+        "ALTER TABLE t SET TIFLASH REPLICA 1",
+        "",
+        "nonsense",
+    ],
+)
 def test_other_ddl_is_not_replicated(sql: str) -> None:
     assert ddl_event(sql) is None
     assert verdict(router(), ddl(sql)) == "discard"

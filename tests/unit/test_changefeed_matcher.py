@@ -51,7 +51,7 @@ CASES: list[tuple[list[str], list[tuple[str, str]], list[tuple[str, str]], list[
     (["?.t"], [("中", "t"), ("😀", "t")], [("", "t"), ("ab", "t")], []),
     (["# comment", "x.y", "   \t", " \tz.z\t "], [("x", "y"), ("z", "z")], [("y", "y")], []),
     (["*.*", "!a*.A*"], [("b", "A")], [("aB", "Ab")], []),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("rules", "accepted", "refused", "folded"), CASES, ids=lambda value: str(value)[:40])

@@ -154,11 +154,15 @@ def test_what_is_never_read_is_named() -> None:
 def ddl(kind: str, *pairs: tuple[str | None, str | None]) -> CapturedDdl:
     changes = tuple(
         SchemaChange(
-            commit_ts=200, query="", kind=kind, schema="d", pre_table=made(one) if one else None,
+            commit_ts=200,
+            query="",
+            kind=kind,
+            schema="d",
+            pre_table=made(one) if one else None,
             table=made(other) if other else None,
         )
         for one, other in pairs
-    )  # fmt: skip
+    )
     return CapturedDdl(commit_ts=200, changes=changes, position="q")
 
 

@@ -19,11 +19,14 @@ from ticdc_spark import mysql
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Checksum, Column, Rejected, RowChange, Table, Value
 from ticdc_spark.mysql.checksum import column_parts, row_checksums
-from ticdc_spark.protocols.avro.decode import AvroConfig, AvroDecoder, table_from_schemas
-from ticdc_spark.protocols.avro.decode import encoder as avro
+from ticdc_spark.protocols.avro.decode import AvroDecoder
+from ticdc_spark.protocols.avro.encode import AvroConfig
+from ticdc_spark.protocols.avro.encode import encoder as avro
+from ticdc_spark.protocols.avro.schema import table_from_schemas
 from ticdc_spark.protocols.base import ReadOptions, decode, read_envelope, row_change
 from ticdc_spark.protocols.checksums import Summer, expected, verifier
-from ticdc_spark.protocols.simple.decode import DECODER, SimpleConfig, encoder
+from ticdc_spark.protocols.simple.decode import DECODER
+from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 
 VERIFIED = ReadOptions(verify_checksum=True)
 HELLO = b"\5\0\0\0hello"

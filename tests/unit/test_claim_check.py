@@ -17,7 +17,8 @@ from ticdc_spark.model import Envelope, Message, Rejected, RowChange
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.base import Decoder, decode
 from ticdc_spark.protocols.encoder_options import target_encoder
-from ticdc_spark.protocols.simple.decode import DECODER, SimpleConfig, encoder
+from ticdc_spark.protocols.simple.decode import DECODER
+from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 from ticdc_spark.streams.claim_check import resolve
 from ticdc_spark.streams.reader import EventReader
 

@@ -18,9 +18,10 @@ from rich.console import Console
 from ticdc_spark import errors
 from ticdc_spark.cli import _COMMANDS, main
 from ticdc_spark.cli.output.progress import LogLines, View, line
-from ticdc_spark.cli.output.text import count, duration, noun
+from ticdc_spark.cli.output.text import count, noun
 from ticdc_spark.cli.replicate import last_line
 from ticdc_spark.cli.signals import SAME_SIGNAL_SECONDS, stoppable
+from ticdc_spark.config.durations import duration
 from ticdc_spark.mysql.tso_time import LARGEST, lag, seconds, utc
 from ticdc_spark.replicate.report import BatchReport, Summary
 from ticdc_spark.replicate.state.progress import Hold, PendingRows, Progress, TableState

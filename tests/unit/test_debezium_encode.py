@@ -49,10 +49,23 @@ def test_the_update_of_the_document() -> None:
         },
     }
     source = {
-        "version": "2.4.0.Final", "connector": "TiCDC", "name": "test_cluster", "ts_ms": 0, "snapshot": "false",
-        "db": "test", "table": "table1", "server_id": 0, "gtid": None, "file": "", "pos": 0, "row": 0, "thread": 0,
-        "query": None, "commit_ts": 1, "cluster_id": "test_cluster",
-    }  # fmt: skip
+        "version": "2.4.0.Final",
+        "connector": "TiCDC",
+        "name": "test_cluster",
+        "ts_ms": 0,
+        "snapshot": "false",
+        "db": "test",
+        "table": "table1",
+        "server_id": 0,
+        "gtid": None,
+        "file": "",
+        "pos": 0,
+        "row": 0,
+        "thread": 0,
+        "query": None,
+        "commit_ts": 1,
+        "cluster_id": "test_cluster",
+    }
     images = {"before": {"tiny": 2}, "after": {"tiny": 1}}
     assert value["payload"] == {"source": source, "ts_ms": NOW, "transaction": None, "op": "u", **images}
     assert value["schema"]["name"] == "test_cluster.test.table1.Envelope"

@@ -12,8 +12,8 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Column, Envelope, Rejected, RowChange, SchemaChange, Table, Value
 from ticdc_spark.mysql import handle_key, parse_type, tso
 from ticdc_spark.protocols.base import Columns, ReadOptions, decode
-from ticdc_spark.protocols.debezium.decode import DECODER, DebeziumDecoder, NativeModes
-from ticdc_spark.protocols.debezium.native import DECIMAL
+from ticdc_spark.protocols.debezium.decode import DECODER, DebeziumDecoder
+from ticdc_spark.protocols.debezium.native import DECIMAL, NativeModes
 from ticdc_spark.protocols.debezium.tables import table_of_row
 from ticdc_spark.spark.types import LakeOptions, lake_type
 

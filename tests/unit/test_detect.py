@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ticdc_spark.errors import UsageError
-from ticdc_spark.protocols.canal_json.decode import CanalJsonConfig
-from ticdc_spark.protocols.canal_json.decode import encoder as canal_json
-from ticdc_spark.protocols.open.decode import encoder as open_protocol
-from ticdc_spark.protocols.simple.decode import SimpleConfig
-from ticdc_spark.protocols.simple.decode import encoder as simple
+from ticdc_spark.protocols.canal_json.encode import CanalJsonConfig
+from ticdc_spark.protocols.canal_json.encode import encoder as canal_json
+from ticdc_spark.protocols.open.encode import encoder as open_protocol
+from ticdc_spark.protocols.simple.encode import SimpleConfig
+from ticdc_spark.protocols.simple.encode import encoder as simple
 from ticdc_spark.streams.detect import describe_other, detect
 from ticdc_spark.wire.compression import compress
 

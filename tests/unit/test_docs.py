@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.unit.test_job_file import JOB, KAFKA, SINK, load
-from ticdc_spark.config.load import FilesSource, IcebergConfig, JobKeys, KafkaSource, SchemaFiles
+from ticdc_spark.config.job import FilesSource, IcebergConfig, JobKeys, KafkaSource, SchemaFiles
 from ticdc_spark.config.toml import Section
 from ticdc_spark.spark.session.session import coordinates
 
@@ -74,7 +74,8 @@ def test_documented_defaults_are_the_defaults(tmp_path: Path) -> None:
 
 
 def test_the_documented_example_is_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ticdc_spark.config.load import KafkaSource, load_job
+    from ticdc_spark.config.job import KafkaSource
+    from ticdc_spark.config.load import load_job
 
     monkeypatch.setenv("KAFKA_PASSWORD", "a long password")
     example, secure = re.findall(r"```toml\n(.*?)```", JOB_FILE, re.DOTALL)

@@ -14,7 +14,8 @@ from ticdc_spark.clients.upstream import Upstream
 from ticdc_spark.errors import EnvironmentFault, MessageError, SourceFault, UsageError
 from ticdc_spark.model import Envelope, Rejected, Row, RowChange, Table
 from ticdc_spark.protocols.base import Columns, ReadOptions
-from ticdc_spark.protocols.simple.decode import DECODER, SimpleConfig, encoder
+from ticdc_spark.protocols.simple.decode import DECODER
+from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 from ticdc_spark.streams.handle_keys import complete, complete_columns
 
 KEY = {"id": "1"}

@@ -89,22 +89,43 @@ def test_one_json_object_an_event(to: Encoder, suffix: str, tmp_path: Path) -> N
     place = {"topic": "orders", "partition": 0}
     batched = to is OPEN
     assert ddl == {
-        **nothing, **place, "kind": "ddl", "offset": 0, "seq": 0,
-        "commit_ts": tso(MS), "schema": "shop", "table": "t", "query": SQL,
-    }  # fmt: skip
+        **nothing,
+        **place,
+        "kind": "ddl",
+        "offset": 0,
+        "seq": 0,
+        "commit_ts": tso(MS),
+        "schema": "shop",
+        "table": "t",
+        "query": SQL,
+    }
     row = {**nothing, **place, "schema": "shop", "table": "t", "partial": False}
     assert insert == {
-        **row, "kind": "upsert" if batched else "insert", "offset": 1, "seq": 0, "commit_ts": tso(MS + 1),
+        **row,
+        "kind": "upsert" if batched else "insert",
+        "offset": 1,
+        "seq": 0,
+        "commit_ts": tso(MS + 1),
         "after": SHOWN,
-    }  # fmt: skip
+    }
     assert update == {
-        **row, "kind": "update", "offset": 1 if batched else 2, "seq": int(batched), "commit_ts": tso(MS + 2),
-        "before": SHOWN, "after": {**SHOWN, "e": "a", "b": None},
-    }  # fmt: skip
+        **row,
+        "kind": "update",
+        "offset": 1 if batched else 2,
+        "seq": int(batched),
+        "commit_ts": tso(MS + 2),
+        "before": SHOWN,
+        "after": {**SHOWN, "e": "a", "b": None},
+    }
     assert delete["kind"] == "delete" and delete["before"] == SHOWN and delete["after"] is None
     assert watermark == {
-        **nothing, **place, "kind": "watermark", "offset": 2 if batched else 4, "seq": 0, "commit_ts": tso(MS + 4),
-    }  # fmt: skip
+        **nothing,
+        **place,
+        "kind": "watermark",
+        "offset": 2 if batched else 4,
+        "seq": 0,
+        "commit_ts": tso(MS + 4),
+    }
 
 
 def test_lines_for_people(tmp_path: Path) -> None:
@@ -186,8 +207,12 @@ def test_a_message_of_another_program_is_rejected_with_its_name(tmp_path: Path) 
 def test_rows_of_simple_wait_for_their_schema(tmp_path: Path) -> None:
     path = write_json(tmp_path / "topic.jsonl", lines(topic(SIMPLE, late=True)))
     assert [line["kind"] for line in shown(inspect("--json", path))] == [
-        "ddl", "insert", "update", "delete", "watermark",
-    ]  # fmt: skip
+        "ddl",
+        "insert",
+        "update",
+        "delete",
+        "watermark",
+    ]
     path = write_json(tmp_path / "rows.jsonl", lines(topic(SIMPLE)[1:]))
     result = inspect("--json", path)
     assert [line["kind"] for line in shown(result)] == ["watermark", *["rejected"] * 3]
@@ -218,8 +243,11 @@ def test_a_row_of_a_version_that_never_comes_does_not_keep_the_others() -> None:
         found += reader.read(Message(topic="t", partition=0, offset=at, key=None, value=one.value))
     assert [one.message.offset for one in found] == [1, 5]
     assert [(one.message.offset, type(one.event).__name__) for one in reader.finish()] == [
-        (0, "Rejected"), (2, "RowChange"), (3, "RowChange"), (4, "RowChange"),
-    ]  # fmt: skip
+        (0, "Rejected"),
+        (2, "RowChange"),
+        (3, "RowChange"),
+        (4, "RowChange"),
+    ]
 
 
 def _fields() -> dict[str, object]:

@@ -13,7 +13,8 @@ from tests.unit.simple_examples import ROW, USER, change
 from tests.unit.test_inspect import inspect, shown
 from ticdc_spark.cli import main
 from ticdc_spark.model import Checksum, Envelope, RowChange
-from ticdc_spark.protocols.simple.decode import DECODER, SimpleConfig, encoder
+from ticdc_spark.protocols.simple.decode import DECODER
+from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 from ticdc_spark.topics.messages import recorded_messages
 
 LARGE = change("insert", 9 << 18, None, {**ROW, "name": "x" * 900})

@@ -7,22 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from ticdc_spark.config.load import (
-    FilesSource,
-    IcebergConfig,
-    Job,
-    JobKeys,
-    KafkaSource,
-    Retention,
-    SchemaFiles,
-    SkipDdl,
-    load_identity,
-    load_job,
-    skip_ddl_line,
-)
+from ticdc_spark.config.job import FilesSource, IcebergConfig, Job, JobKeys, KafkaSource, SchemaFiles
+from ticdc_spark.config.load import load_identity, load_job
 from ticdc_spark.config.placement import hint
 from ticdc_spark.config.toml import Section
-from ticdc_spark.config.values import MessagePlace
+from ticdc_spark.config.values import MessagePlace, Retention, SkipDdl, skip_ddl_line
 from ticdc_spark.errors import UsageError
 
 FILES = {"kind": '"files"', "path": '"recorded"', "protocol": '"simple"'}

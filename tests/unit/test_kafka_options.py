@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.test_job_file import KAFKA, load, refused
-from ticdc_spark.config.load import KafkaSource
+from ticdc_spark.config.job import KafkaSource
 from ticdc_spark.errors import UsageError
 from ticdc_spark.topics.client_options import librdkafka_options
 from ticdc_spark.topics.jaas import parse_jaas
@@ -92,7 +92,7 @@ def test_a_login_over_tls_is_the_same_for_both_clients(folder: Path) -> None:
         ),
         ({"auto_offset_reset": '"latest"'}, "kafka.auto.offset.reset: is set by the job; write `starting`"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_work_names_its_key(folder: Path, options: dict[str, str], message: str) -> None:
     found = refused(folder, source=given_options(**options))
     assert message in found
@@ -176,10 +176,20 @@ def test_escapes_of_java(written: str, read: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", ";", "X", "X required", "X always a=b;", "X required a=b; Y required c=d;", "X required a=;",
-        "X required =b;", "X required a b;", "X required a==b;", "X required a=b; rest", 'X required a="b;',
+        "",
+        ";",
+        "X",
+        "X required",
+        "X always a=b;",
+        "X required a=b; Y required c=d;",
+        "X required a=;",
+        "X required =b;",
+        "X required a b;",
+        "X required a==b;",
+        "X required a=b; rest",
+        'X required a="b;',
     ],
-)  # fmt: skip
+)
 def test_what_is_no_login(text: str) -> None:
     with pytest.raises(ValueError, match="login module"):
         parse_jaas(text)

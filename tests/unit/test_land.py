@@ -19,8 +19,8 @@ from ticdc_spark.protocols.avro import decode as avro
 from ticdc_spark.protocols.base import Encoder
 from ticdc_spark.protocols.open.encode import OpenConfig
 from ticdc_spark.protocols.open.encode import encoder as open_encoder
-from ticdc_spark.protocols.simple.decode import SimpleConfig
-from ticdc_spark.protocols.simple.decode import encoder as simple_encoder
+from ticdc_spark.protocols.simple.encode import SimpleConfig
+from ticdc_spark.protocols.simple.encode import encoder as simple_encoder
 from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, RowCounts
 from ticdc_spark.spark.decode.envelopes import LandingPlan, bucket_of, land, table_id_key
 from ticdc_spark.workload import WorkloadConfig, dispatch, generate

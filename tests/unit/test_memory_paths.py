@@ -22,7 +22,8 @@ from ticdc_spark.spark.decode.control import ControlEvent, RowsRead
 from ticdc_spark.spark.decode.envelopes import LandingPlan, partition_key, table_id_key
 from ticdc_spark.spark.decode.log_schema import LOG_SCHEMA
 from ticdc_spark.spark.decode.plain_landing import LoggedRow, land_by_arrow, land_messages
-from ticdc_spark.spark.decode.rows import BAD, LOG_COLUMNS, OP, ORDER, SEQ, TS, BadRow, ReadPlan, read_rows
+from ticdc_spark.spark.decode.rows import BAD, LOG_COLUMNS, OP, ORDER, SEQ, TS, BadRow, read_rows
+from ticdc_spark.spark.decode.versions import ReadPlan
 from ticdc_spark.spark.types import LakeOptions, lake_columns
 from ticdc_spark.workload import WorkloadConfig, dispatch, generate
 

@@ -16,8 +16,6 @@ from ticdc_spark.spark.types import LakeColumn
 
 
 class MemoryOthers:
-    """See ``member.Others``."""
-
     def __init__(self, lake: Lake) -> None:
         self.lake = lake
 

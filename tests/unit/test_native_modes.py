@@ -18,7 +18,8 @@ from ticdc_spark.cli import main
 from ticdc_spark.config.job import NATIVE, native_of
 from ticdc_spark.errors import UsageError
 from ticdc_spark.protocols import decoder
-from ticdc_spark.protocols.debezium.decode import DECODER, NativeModes, read_modes
+from ticdc_spark.protocols.debezium.decode import DECODER
+from ticdc_spark.protocols.debezium.native import NativeModes, read_modes
 from ticdc_spark.replicate.landing import landing_plan
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.spark.decode.envelopes import land

@@ -19,7 +19,8 @@ from ticdc_spark.model import Envelope, Rejected, Row, RowChange, SchemaChange, 
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.base import ReadOptions, decode
-from ticdc_spark.protocols.open.decode import DECODER, OpenConfig, encoder
+from ticdc_spark.protocols.open.decode import DECODER
+from ticdc_spark.protocols.open.encode import OpenConfig, encoder
 from ticdc_spark.protocols.open.frames import frame_key, frame_value, split_keys
 from ticdc_spark.protocols.open.images import table_from_row
 from ticdc_spark.protocols.shared.tidb_ddl_codes import ddl_type_code

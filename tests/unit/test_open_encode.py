@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.model import Index, Row, RowChange, Table
-from ticdc_spark.protocols.open.decode import OpenConfig, encoder
+from ticdc_spark.protocols.open.encode import OpenConfig, encoder
 from ticdc_spark.protocols.open.frames import split_keys
 
 T2 = parse_create("CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(9))", "d")

@@ -12,7 +12,8 @@ from ticdc_spark.mysql import parse_type
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.protocols.canal_json.decode import DECODER
 from ticdc_spark.protocols.canal_json.encode import CanalJsonConfig, encoder
-from ticdc_spark.spark.decode.rows import BAD, LOG_COLUMNS, ReadPlan, read_rows
+from ticdc_spark.spark.decode.rows import BAD, LOG_COLUMNS, read_rows
+from ticdc_spark.spark.decode.versions import ReadPlan
 from ticdc_spark.spark.types import LakeOptions, lake_columns
 
 AT = Column(name="at", type=parse_type("timestamp"), nullable=False)

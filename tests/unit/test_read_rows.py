@@ -11,7 +11,8 @@ import pytest
 from ticdc_spark.model import Column, Index, Table
 from ticdc_spark.mysql import parse_type
 from ticdc_spark.protocols.base import ReadOptions
-from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, ReadPlan, read_rows
+from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, read_rows
+from ticdc_spark.spark.decode.versions import ReadPlan
 from ticdc_spark.spark.types import LakeOptions, lake_columns
 
 ID = Column(name="id", type=parse_type("bigint"), nullable=False)

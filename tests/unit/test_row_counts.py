@@ -55,9 +55,17 @@ def counts(progress: Progress) -> tuple[int, str]:
 
 
 SENT = messages(
-    Bootstrap(USER), row(10, 1), row(20, 2), row(30, 3), Watermark(25), row(40, 4), row(50, 5), Watermark(45),
-    row(60, 6), Watermark(100),
-)  # fmt: skip
+    Bootstrap(USER),
+    row(10, 1),
+    row(20, 2),
+    row(30, 3),
+    Watermark(25),
+    row(40, 4),
+    row(50, 5),
+    Watermark(45),
+    row(60, 6),
+    Watermark(100),
+)
 
 
 def test_rows_of_one_group_are_counted_as_the_watermark_passes_them(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.test_job_file import FILES, JOB, KAFKA, SINK, load, refused, write
-from ticdc_spark.config.load import KafkaSource, load_job
+from ticdc_spark.config.job import KafkaSource
+from ticdc_spark.config.load import load_job
 from ticdc_spark.config.secrets import ReferenceFault, forget, is_secret_key, redact, remember, resolve
 from ticdc_spark.errors import UsageError
 

@@ -34,7 +34,8 @@ from ticdc_spark.model import (
 )
 from ticdc_spark.protocols import decoder, protocol
 from ticdc_spark.protocols.base import decode
-from ticdc_spark.protocols.simple.decode import DECODER, SimpleConfig, encoder
+from ticdc_spark.protocols.simple.decode import DECODER
+from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 from ticdc_spark.wire.compression import Compression
 
 

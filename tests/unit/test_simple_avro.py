@@ -26,7 +26,8 @@ from ticdc_spark.model import (
     Watermark,
 )
 from ticdc_spark.protocols.base import ReadOptions, decode
-from ticdc_spark.protocols.simple.decode import DECODER, SimpleConfig, encoder
+from ticdc_spark.protocols.simple.decode import DECODER
+from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 from ticdc_spark.wire.avro_binary import write_long, write_text
 from ticdc_spark.wire.compression import Compression
 

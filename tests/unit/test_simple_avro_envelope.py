@@ -15,7 +15,8 @@ from ticdc_spark.model import Checksum, Envelope
 from ticdc_spark.protocols.base import decode
 from ticdc_spark.protocols.simple.avro.decode import read_message
 from ticdc_spark.protocols.simple.avro.envelope import read_envelope
-from ticdc_spark.protocols.simple.decode import DECODER, SimpleConfig, encoder
+from ticdc_spark.protocols.simple.decode import DECODER
+from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 from ticdc_spark.protocols.simple.message import read_checksum
 from ticdc_spark.wire.avro_binary import read_long, write_long, write_text
 

@@ -44,13 +44,18 @@ def test_pieces_make_the_same_bytes(name: str, numbers: tuple[int | None, int | 
     made = table(name, version, table_id)
     changes = [
         RowChange(
-            op=op, table=made, commit_ts=at * 2**40, table_id=of_row, partial=partial, claim_check=claim,
+            op=op,
+            table=made,
+            commit_ts=at * 2**40,
+            table_id=of_row,
+            partial=partial,
+            claim_check=claim,
             **images(op, row, ROWS[at - 1]),
         )
         for op in ("insert", "update", "delete")
         for at, row in enumerate(ROWS)
         for partial, claim in ((False, None), (True, None), (False, "there"))
-    ]  # fmt: skip
+    ]
     assert [*encoder(PIECES).rows(changes)] == [*encoder(WHOLE).rows(changes)]
 
 

@@ -29,7 +29,8 @@ from ticdc_spark.model import (
     Watermark,
 )
 from ticdc_spark.protocols.base import decode
-from ticdc_spark.protocols.simple.decode import DECODER, SimpleConfig, encoder
+from ticdc_spark.protocols.simple.decode import DECODER
+from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

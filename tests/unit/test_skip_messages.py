@@ -60,8 +60,9 @@ def sent(*changes: Change | bytes, topic: str = "t") -> list[Message]:
 def go(folder: Path, messages: list[Message], lake: Lake, store: Kept, **keys: Any) -> Steps:
     job = job_of(folder, parallel_tables=1, **keys)
     source = ListSource(messages)
-    steps = Steps(job, source, MemorySink(lake), NoLease(), store,
-                  protocol="simple", registry=None, bounded=True, until_ts=None)  # fmt: skip
+    steps = Steps(
+        job, source, MemorySink(lake), NoLease(), store, protocol="simple", registry=None, bounded=True, until_ts=None
+    )
     while steps.batch(source.end_offsets(), lambda *_: None).left:
         pass
     return steps
@@ -138,8 +139,14 @@ def test_a_table_that_comes_after_its_left_out_message_is_marked(tmp_path: Path)
 
 def test_a_table_that_was_emptied_after_that_is_not_marked(tmp_path: Path) -> None:
     new = msgspec.structs.replace(USER, table_id=200)
-    create = SchemaChange(commit_ts=20, query="CREATE TABLE `user` (`id` INT PRIMARY KEY)", kind="CREATE",
-                          schema="simple", name="user", table=new)  # fmt: skip
+    create = SchemaChange(
+        commit_ts=20,
+        query="CREATE TABLE `user` (`id` INT PRIMARY KEY)",
+        kind="CREATE",
+        schema="simple",
+        name="user",
+        table=new,
+    )
     lake = Lake()
     messages = sent(row(USER, 5, 9), Watermark(7), create, row(new, 30, 2), Watermark(100))
     done = go(tmp_path, messages, lake, Kept(), skip_messages=at(0))

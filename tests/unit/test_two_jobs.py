@@ -14,8 +14,13 @@ from ticdc_spark.replicate.state.lease_store import lease_store, this_process
 from ticdc_spark.sinks.memory.lake import Lake
 
 SOURCE = ListSource(messages_of(FAULTS))
-NAMES = sorted({(table.schema, table.name) for table in run(
-    job_of(Path(), parallel_tables=1), SOURCE, Lake(), Kept()).progress.tables if not table.dropped})  # fmt: skip
+NAMES = sorted(
+    {
+        (table.schema, table.name)
+        for table in run(job_of(Path(), parallel_tables=1), SOURCE, Lake(), Kept()).progress.tables
+        if not table.dropped
+    }
+)
 
 
 def test_each_job_has_its_tables(tmp_path: Path) -> None:

@@ -19,8 +19,9 @@ SIMPLE = messages_of(FAULTS)
 
 def go(job: Job, sent: list[Message], protocol: str, lake: Lake, store: Kept) -> Steps:
     source = ListSource(sent)
-    steps = Steps(job, source, MemorySink(lake), NoLease(), store,
-                  protocol=protocol, registry=None, bounded=True, until_ts=None)  # fmt: skip
+    steps = Steps(
+        job, source, MemorySink(lake), NoLease(), store, protocol=protocol, registry=None, bounded=True, until_ts=None
+    )
     while steps.batch(source.end_offsets(), lambda *_: None).left:
         pass
     return steps

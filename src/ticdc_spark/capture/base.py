@@ -126,14 +126,3 @@ def _moved(unread: tuple[TableName, ...], changes: tuple[SchemaChange, ...]) -> 
             now[before.schema, before.name] = None if after is None else (after.schema, after.name)
     found = (now.get(name, name) for name in unread if name[0] not in gone or name in now)
     return tuple(dict.fromkeys(name for name in found if name is not None))
-
-
-__all__ = [
-    "Capture",
-    "CaptureState",
-    "Captured",
-    "CapturedDdl",
-    "Resolved",
-    "Transaction",
-    "follow",
-]

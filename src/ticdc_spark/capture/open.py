@@ -36,6 +36,3 @@ def source_kind(source: str) -> str:
     if source.startswith("kafka://"):
         return "kafka " + source.partition("?")[0].rpartition("/")[2]
     return "recorded topic"
-
-
-__all__ = ["has_tables", "open_capture", "source_kind"]

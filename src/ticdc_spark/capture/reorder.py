@@ -350,6 +350,3 @@ def _missing(entry: _Entry) -> str:
     return (
         f"{place_of(entry.message)}: a row of `{event.schema}`.`{event.table}` needs version {event.schema_key} of it"
     )
-
-
-__all__ = ["PartitionAt", "Reordering", "StreamPosition"]

@@ -52,6 +52,3 @@ def checked(kafka: TopicReader, position: StreamPosition) -> StreamPosition:
     check_ids(known, ids, held, WAY_OUT)
     kafka.start([*held], "beginning", held, WAY_OUT)
     return replace(position, ids={**ids, **known})
-
-
-__all__ = ["WAY_OUT", "checked", "with_all"]

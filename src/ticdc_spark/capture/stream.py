@@ -112,7 +112,6 @@ class StreamCapture:
                 yield from self._kafka(decoder, reader, state)
 
     def close(self) -> None:
-        """See ``Capture``."""
         self._stopped.append(1)
 
     def _detect(self) -> str:
@@ -327,6 +326,3 @@ def open_stream(text: str) -> StreamCapture:
     options = {key.replace("-", "_"): value for key, value in given.items()}
     more = {"verify_checksum": verify == "true", "registry_options": registry}
     return StreamCapture(msgspec.convert({**options, **where, **more}, Stream))
-
-
-__all__ = ["IDLE", "Stream", "StreamCapture", "open_stream"]

@@ -50,6 +50,3 @@ def version_of_rows(table: Table) -> int | None:
     Rows are above the DDL, so that this version is not above theirs, and no other DDL has it.
     """
     return None if table.version is None else table.version + 1
-
-
-__all__ = ["first_ids", "follow_ids", "version_of_rows"]

@@ -63,6 +63,3 @@ def read_rows(
 def place_of(message: Message) -> str:
     """Where a message stands, for errors."""
     return f"topic {message.topic!r}, partition {message.partition}, offset {message.offset}"
-
-
-__all__ = ["Entry", "place_of", "read_rows"]

@@ -127,20 +127,3 @@ class Cadence(msgspec.Struct, frozen=True, kw_only=True):
         """``None`` where none are sent: interval and count must both be above 0."""
         found = self.bootstrap
         return found if found is not None and found.interval > 0 and found.messages > 0 else None
-
-
-__all__ = [
-    "Action",
-    "Announce",
-    "Batch",
-    "Cadence",
-    "Layout",
-    "Place",
-    "Routed",
-    "Save",
-    "SendBatch",
-    "SendBootstrap",
-    "SendDdl",
-    "SendRows",
-    "SendWatermark",
-]

@@ -88,6 +88,3 @@ def _tables(capture: Capture) -> tuple[Table, ...]:
         for captured in capture.read(state):
             state = follow(state, captured)
     return state.tables
-
-
-__all__ = ["lines"]

@@ -93,6 +93,3 @@ def _sasl(sasl: Sasl) -> dict[str, Any]:
             options["sasl.oauthbearer.extensions"] = f"audience={audience}"
         return options | {_OAUTH[key]: value for key, value in sasl.options.items() if key in _OAUTH}
     return options | {"sasl.username": sasl.user or "", "sasl.password": sasl.password or ""}
-
-
-__all__ = ["connection", "producing"]

@@ -78,6 +78,3 @@ def encoder(changefeed: Changefeed, registry: Registry | None, topic: TopicOf, l
     if "time_zone" in fields:
         options.setdefault("time-zone", changefeed.time_zone)
     return target_encoder(changefeed.protocol, options, registry, topic)
-
-
-__all__ = ["EncoderFor", "ask_registry", "cadence", "encoder", "encoders", "opened_registry"]

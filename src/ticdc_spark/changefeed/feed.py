@@ -25,8 +25,7 @@ Element: TypeAlias = Captured | Prepared
 class Source(Protocol):
     """What is read: a ``Capture``, or one whose backlog tasks prepare."""
 
-    def read(self, state: CaptureState) -> Iterator[Element]:
-        """See ``Capture``."""
+    def read(self, state: CaptureState) -> Iterator[Element]: ...
 
 
 class End:
@@ -97,6 +96,3 @@ class Feed:
                 continue
             return True
         return False
-
-
-__all__ = ["Element", "End", "Feed", "Source"]

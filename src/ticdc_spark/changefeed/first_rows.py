@@ -24,6 +24,3 @@ def first_rows(places: Iterable[Collection[RowChange]]) -> dict[int, int]:
     for at, table in tables.items():
         lowest[table] = min(first[at], lowest.get(table, first[at]))
     return {at: lowest[table] for at, table in tables.items()}
-
-
-__all__ = ["first_rows"]

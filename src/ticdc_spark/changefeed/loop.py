@@ -336,6 +336,3 @@ class _Run:
             outage=self._producer.heard if quiet and self._sequencer.waiting else "",
             finished=finished,
         )
-
-
-__all__ = ["Report", "Show", "begin", "run"]

@@ -39,6 +39,3 @@ def _names(tables: Sequence[Table]) -> str:
     names = sorted(f"{table.schema}.{table.name}" for table in tables)
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
-
-
-__all__ = ["notices"]

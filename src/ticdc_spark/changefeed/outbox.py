@@ -150,6 +150,3 @@ def _unwritable(changes: Sequence[RowChange], bad: dict[int, str], topic: str) -
 
 def _named(change: SchemaChange) -> str:
     return f"the DDL at commitTs {change.commit_ts} ({change.query[:200]})"
-
-
-__all__ = ["Outbox", "Sends", "describe"]

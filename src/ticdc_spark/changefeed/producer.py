@@ -132,6 +132,3 @@ class Receipt:
 def _text(error: Exception) -> str:
     first = error.args[0] if error.args else error
     return first.str() if hasattr(first, "str") else str(first)
-
-
-__all__ = ["KafkaProducer", "ProducerLost", "Receipt"]

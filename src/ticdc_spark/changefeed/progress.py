@@ -216,6 +216,3 @@ def _read(path: Path, kind: type[T]) -> T:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except (OSError, msgspec.DecodeError) as error:
         raise EnvironmentFault(f"the changefeed's state cannot be read: {path}: {error}") from error
-
-
-__all__ = ["Owner", "StateFolder", "Stored", "is_owned", "read_owner", "read_stored"]

@@ -28,5 +28,3 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Show: TypeAlias = Callable[[Report], None]
-
-__all__ = ["Report", "Show"]

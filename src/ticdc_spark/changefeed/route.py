@@ -106,16 +106,13 @@ class Placer:
                 )
 
     def topics(self, tables: Iterable[Table]) -> Iterable[str]:
-        """See ``Layout``."""
         return self.rules.active_topics(tables)
 
     def topic_of(self, table: Table) -> str | None:
-        """See ``Layout``."""
         route = self.rules.route(table)
         return None if route.left_out else route.topic
 
     def partitions(self, topic: str) -> int:
-        """See ``Layout``."""
         return self._topics.partitions(topic)
 
     def inserts(self, table: Table, rows: Iterable[Row], commit_ts: int) -> Iterator[tuple[Place, RowChange]]:
@@ -139,6 +136,3 @@ class Placer:
         if route.sent_table is not route.table and not self._whole_tables:
             change = replace(change, table=route.sent_table)
         return place, change
-
-
-__all__ = ["Placer"]

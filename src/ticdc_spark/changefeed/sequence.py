@@ -395,6 +395,3 @@ def _same(one: CaptureState, other: CaptureState) -> bool:
     return one is other or (
         one.commit_ts == other.commit_ts and one.position == other.position and one.tables is other.tables
     )
-
-
-__all__ = ["Sequencer"]

@@ -80,6 +80,3 @@ def _task(task: Callable[[J, int], R], job: J) -> ArrowTask:
             yield pa.RecordBatch.from_arrays(columns, names=["part", "found"])
 
     return in_worker(run)
-
-
-__all__ = ["SparkTasks"]

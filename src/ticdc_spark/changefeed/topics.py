@@ -215,6 +215,3 @@ class Topics:
 
 def _is_led(found: Any) -> bool:
     return all(partition.leader >= 0 and partition.error is None for partition in found.partitions.values())
-
-
-__all__ = ["TopicFacts", "Topics"]

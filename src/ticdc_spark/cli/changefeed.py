@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import click
 
 from ticdc_spark.cli.output.logging import console, redacted_children
-from ticdc_spark.cli.output.text import count, duration, noun
+from ticdc_spark.cli.output.text import count, noun
 from ticdc_spark.cli.signals import stoppable
+from ticdc_spark.config.durations import duration
 from ticdc_spark.config.secrets import redact
 from ticdc_spark.errors import UsageError
 from ticdc_spark.mysql import tso_time
@@ -281,6 +282,3 @@ def _unread(stored: Stored) -> str:
         names[stored.unread.index(there)] += f" ({noun(stored.reading.rows, 'row')} sent)"
     more = f" and {len(names) - _TABLES_SHOWN} more" if len(names) > _TABLES_SHOWN else ""
     return ", ".join(names[:_TABLES_SHOWN]) + more
-
-
-__all__ = ["command"]

@@ -134,6 +134,3 @@ def _converted(source: Opened, converter: Converter) -> Iterator[Message | Rejec
     for found in source.reader.finish():
         yield from converter.convert(found)
     yield from converter.flush()
-
-
-__all__ = ["command"]

@@ -16,13 +16,14 @@ from rich.text import Text
 
 from ticdc_spark.cli.output.logging import console, redacted_children
 from ticdc_spark.cli.output.progress import shown
-from ticdc_spark.cli.output.text import count, duration, noun
+from ticdc_spark.cli.output.text import count, noun
+from ticdc_spark.config.durations import duration
 from ticdc_spark.config.load import load_job
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Change, RowChange, SchemaChange
 from ticdc_spark.mysql import tso_time
 from ticdc_spark.names import unescape
-from ticdc_spark.protocols.simple.decode import SimpleConfig, encoder
+from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 from ticdc_spark.replicate.report import Summary
 from ticdc_spark.workload import DdlAction, Name, Truth, WorkloadConfig, dispatch, generate, write_topic
 

@@ -172,6 +172,3 @@ def _stopped(*, quietly: bool) -> Iterator[None]:
     except KeyboardInterrupt:
         if not quietly:
             raise
-
-
-__all__ = ["command"]

@@ -156,6 +156,3 @@ def _progress(total: int | None) -> Iterator[Callable[[int], None]]:
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("recording", total=total)
         yield lambda count: bar.update(task, completed=count) if count % 1000 == 0 else None
-
-
-__all__ = ["command"]

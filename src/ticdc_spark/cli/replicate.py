@@ -8,8 +8,9 @@ import click
 
 from ticdc_spark.cli.output.logging import redacted_children
 from ticdc_spark.cli.output.progress import shown
-from ticdc_spark.cli.output.text import duration, noun
+from ticdc_spark.cli.output.text import noun
 from ticdc_spark.cli.signals import stoppable
+from ticdc_spark.config.durations import duration
 from ticdc_spark.config.load import load_job
 from ticdc_spark.config.secrets import redact
 from ticdc_spark.mysql import tso_time

@@ -80,6 +80,3 @@ def _caught_signals() -> Iterator["SimpleQueue[Caught | None]"]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-__all__ = ["is_same_signal", "stoppable"]

@@ -13,7 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ticdc_spark.cli.options.tables import table_rules
-from ticdc_spark.cli.output.text import count, duration, noun
+from ticdc_spark.cli.output.text import count, noun
+from ticdc_spark.config.durations import duration
 from ticdc_spark.config.load import load_identity
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.operate.status import JobStatus, check_code, job_status

@@ -99,6 +99,3 @@ class ClaimCheckStorage:
     def store_message(self, key: bytes | None, value: bytes) -> str:
         """Keep a message, as JSON of its key and value."""
         return self.store(write_stored(key, value))
-
-
-__all__ = ["ClaimCheckStorage", "read_stored", "write_stored"]

@@ -87,6 +87,3 @@ def selected(name: str, column_type: ColumnType) -> str:
         return f"CAST({quoted(name)} AS UNSIGNED)"
     # alone, a FLOAT is shown with six digits only
     return f"{quoted(name)} + 0e0" if column_type.name == "float" else quoted(name)
-
-
-__all__ = ["HIDDEN", "MISSING", "TOO_OLD", "connect", "connection_options", "driver", "opened", "quoted", "selected"]

@@ -174,6 +174,3 @@ def _long(data: bytes, at: int, encoding: str | None) -> tuple[str | bytes, int]
     end = begin + int.from_bytes(data[at + 1 : begin], "little")
     cell = data[begin:end]
     return (cell if encoding is None else cell.decode(encoding)), end
-
-
-__all__ = ["RowStream", "compiled"]

@@ -163,17 +163,3 @@ def _characters(known: dict[bytes, str], three: bytes | None) -> re.Pattern[byte
     begins = b"".join(re.escape(bytes((byte,))) for byte in range(0x80, 256) if bytes((byte,)) not in known)
     parts = [rb"[\x00-\x7f]+", b"[" + alone + b"]" if alone else b"", three + b"[\x80-\xff]{2}" if three else b""]
     return re.compile(b"|".join(filter(None, [*parts, b"[" + begins + b"].", b"."])), re.DOTALL)
-
-
-__all__ = [
-    "MULTI_BYTE",
-    "Decode",
-    "asks",
-    "decoder",
-    "is_raw",
-    "multi_byte",
-    "or_bytes",
-    "raw_literal",
-    "raw_readers",
-    "selected_raw",
-]

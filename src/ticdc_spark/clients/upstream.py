@@ -222,6 +222,3 @@ def _writer(column_type: ColumnType) -> Callable[[Any], Any]:
     if column_type.name == "decimal":
         return Decimal
     return float if column_type.name in ("float", "double") else lambda value: value
-
-
-__all__ = ["CellReader", "Upstream", "cell_reader"]

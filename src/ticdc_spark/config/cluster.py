@@ -34,6 +34,3 @@ def check_places(
         refuse("[source] claim-check-storage", kept, "a location in an object store")
     if snapshot is not None and snapshot.path is not None:
         refuse("[snapshot] path", snapshot.path, "`upstream`")
-
-
-__all__ = ["check_places"]

@@ -13,6 +13,3 @@ def duration(seconds: float | None) -> str:
             rest = whole % size // part
             return f"{whole // size} {big} {rest} {small}" if rest else f"{whole // size} {big}"
     raise AssertionError(seconds)
-
-
-__all__ = ["duration"]

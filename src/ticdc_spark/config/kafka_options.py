@@ -114,6 +114,3 @@ def _check_store(store: str, options: Mapping[str, str], mistakes: Mistakes) -> 
     elif form == "PEM" and f"ssl.{store}.password" in options:
         what = "PEM has none" + ("; that of the key is `kafka.ssl.key.password`" if store == "keystore" else "")
         mistakes.add(f"[source] kafka.ssl.{store}.password", what)
-
-
-__all__ = ["read_kafka_options"]

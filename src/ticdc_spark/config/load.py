@@ -26,7 +26,6 @@ from ticdc_spark.config.placement import hint
 from ticdc_spark.config.spark_options import check_spark
 from ticdc_spark.config.state import StateUri, with_catalog
 from ticdc_spark.config.toml import Mistakes, Section
-from ticdc_spark.config.values import Retention, SkipDdl, skip_ddl_line
 from ticdc_spark.protocols import PROTOCOLS
 
 
@@ -255,20 +254,3 @@ def _split(
     free |= {key: value for key, value in raw.items() if key.startswith(f"{prefix}.")}
     own = {key: value for key, value in raw.items() if key not in free}
     return own, job_file.read_options(free, title, mistakes)
-
-
-__all__ = [
-    "FilesSource",
-    "IcebergConfig",
-    "Identity",
-    "Job",
-    "JobKeys",
-    "KafkaSource",
-    "Retention",
-    "SchemaFiles",
-    "SkipDdl",
-    "SourceConfig",
-    "load_identity",
-    "load_job",
-    "skip_ddl_line",
-]

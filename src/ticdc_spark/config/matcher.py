@@ -128,14 +128,3 @@ def _matches(pattern: Pattern, name: str, case_sensitive: bool) -> bool:
     if pattern.kind == "name":
         return name == (pattern.text if case_sensitive else fold_case(pattern.text))
     return compiled_regex(pattern.text if case_sensitive else "(?i)" + pattern.text).search(name) is not None
-
-
-__all__ = [
-    "SYSTEM_SCHEMAS",
-    "ColumnMatcher",
-    "Matcher",
-    "compile_column_matcher",
-    "compile_matcher",
-    "fold_case",
-    "is_system_schema",
-]

@@ -224,15 +224,3 @@ _C_ESCAPE = re2.compile(r"^(?:[^\\]|\\[^C])*\\C", _OPTIONS)
 _SLASHED = re2.compile(r"/(?:\\.|[^/])+/", _OPTIONS)
 _QUOTED = {'"': re2.compile(r'"(?:""|[^"])+"', _OPTIONS), "`": re2.compile(r"`(?:``|[^`])+`", _OPTIONS)}
 _CHARACTERS = re2.compile(r"\[!?(?:\\[^0-9a-zA-Z]|[^\\\]])+\]", _OPTIONS)
-
-
-__all__ = [
-    "ColumnRule",
-    "Pattern",
-    "Regex",
-    "Rule",
-    "compiled_regex",
-    "parse_column_rules",
-    "parse_rules",
-    "regex",
-]

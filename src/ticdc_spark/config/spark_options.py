@@ -39,6 +39,3 @@ def _check_memory(key: str, text: str, mistakes: Mistakes) -> None:
     size = int(match[1]) * _MIB[unit]
     if size < _LEAST:
         mistakes.add(f"[spark] {key}", f"found {text!r}, which Spark reads as {size:g} MiB; allowed: {allowed}")
-
-
-__all__ = ["check_spark"]

@@ -52,6 +52,3 @@ def with_catalog(state: StateUri, catalog: Mapping[str, str]) -> StateUri:
         return state
     found = {name: catalog[key] for key, name in _CATALOG.items() if catalog.get(key)}
     return StateUri(state.uri, tuple(sorted(found.items())))
-
-
-__all__ = ["SCHEMES", "StateUri", "state_uri", "with_catalog"]

@@ -174,6 +174,3 @@ def _is_same(one: str, other: str) -> bool:
 def _nearest(name: TableName, found: Iterable[TableName]) -> TableName | None:
     """Of names that are one but for case, always the same; rather one of its very database."""
     return min(found, key=lambda one: (one[0] != name[0], one), default=None)
-
-
-__all__ = ["NO_NAMES", "KnownNames", "Names", "is_same_name"]

@@ -88,6 +88,3 @@ def _mapped_part(part: Alteration, put: Callable[[Name, bool], Name]) -> Alterat
     if isinstance(part, MoveRows) and part.other is not None:
         return replace(part, other=put(part.other, False))
     return part
-
-
-__all__ = ["Reference", "references", "statement_of", "with_names"]

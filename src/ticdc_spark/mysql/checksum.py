@@ -92,6 +92,3 @@ def _sized(cells: Sequence[Any]) -> list[bytes]:
 
 
 _ONE_BY_ONE: Mapping[str, Callable[[Any], bytes]] = {"float": _float, "double": _double, "vector": _vector}
-
-
-__all__ = ["Parts", "column_parts", "row_checksums"]

@@ -91,6 +91,3 @@ def _not_consistent(status: TableStatus, progress: Progress) -> str:
     if status.applied_ts < progress.applied:
         return f"behind: it is at {status.applied_ts} ({status.applied_time})"
     return ""
-
-
-__all__ = ["ConsistentTables", "consistent"]

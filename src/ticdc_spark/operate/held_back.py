@@ -42,6 +42,3 @@ def held_back(progress: Progress, ended: Status | None, now: float) -> HeldBack:
 def first_line(beat: Status) -> str:
     """The first line of the error that a job ended with."""
     return redact(beat.error or "it ended with an error").splitlines()[0]
-
-
-__all__ = ["HeldBack", "first_line", "held_back"]

@@ -61,6 +61,3 @@ def too_late(most: float | None, progress: Progress, beat: Status | None, now: f
     if lag.upstream is None or slowest is None or lag.upstream <= most:
         return said
     return f"{said}: no newer watermark comes from topic {slowest.topic}, partition {slowest.partition}"
-
-
-__all__ = ["Lag", "lag_of", "seconds_left", "slowest_partition", "too_late"]

@@ -54,6 +54,3 @@ def want(job: Job, store: ProgressStore, tables: Collection[str], reader: Snapsh
     progress = msgspec.structs.replace(progress, wanted=(*left, *new))
     store.save(progress)
     return progress
-
-
-__all__ = ["resnapshot", "want"]

@@ -59,8 +59,9 @@ def lift(
             raise UsageError(message)
     lifted = marked if every else {name: marked[name] for name in wanted}
     chosen = {id(table) for table in lifted.values()}
-    tables = tuple((_cleared if diverged else _lifted)(table) if id(table) in chosen else table
-                   for table in progress.tables)  # fmt: skip
+    tables = tuple(
+        (_cleared if diverged else _lifted)(table) if id(table) in chosen else table for table in progress.tables
+    )
     store.save(msgspec.structs.replace(progress, tables=tables))
     return list(lifted.values())
 

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from ticdc_spark.config.durations import duration
-from ticdc_spark.config.load import Identity
+from ticdc_spark.config.job import Identity
 from ticdc_spark.config.secrets import redact
 from ticdc_spark.config.values import ModeName
 from ticdc_spark.errors import SinkFault

@@ -191,6 +191,3 @@ def table_status(
         snapshot_id=table.snapshot_id,
         snapshot_id_text=None if table.snapshot_id is None else str(table.snapshot_id),
     )
-
-
-__all__ = ["Condition", "TableStatus", "table_status", "tables_status"]

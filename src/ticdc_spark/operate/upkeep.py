@@ -42,6 +42,3 @@ def look_after(job: Job, rules: Sequence[str], orphans: float | None) -> Iterato
             yield name, done
     if fault is not None:
         raise fault
-
-
-__all__ = ["look_after"]

@@ -11,12 +11,10 @@ import msgspec
 
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import (
-    Bootstrap,
     Change,
     Envelope,
     Event,
     Rejected,
-    Row,
     RowChange,
     SchemaChange,
     Table,
@@ -179,22 +177,3 @@ def row_change(event: Envelope, table: Table, reader: RowReader, verify: Verify 
         checksum=event.checksum,
         claim_check=event.claim_check,
     )
-
-
-__all__ = [
-    "BLOCK_MARK",
-    "Bootstrap",
-    "Columns",
-    "Decoder",
-    "Encoded",
-    "Encoder",
-    "ReadOptions",
-    "Registry",
-    "Row",
-    "RowReader",
-    "Schemas",
-    "Tables",
-    "decode",
-    "read_envelope",
-    "row_change",
-]

@@ -163,6 +163,3 @@ def _sum(table: Table, row: Row | None, checksums: Callable[[Sequence[Sequence[V
         return 0
     (found,) = checksums([[row.get(column.name)] for column in table.columns]) or (0,)
     return found
-
-
-__all__ = ["Summer", "Verify", "expected", "verifier"]

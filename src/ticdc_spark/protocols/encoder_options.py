@@ -75,6 +75,3 @@ def _stores(target: WireProtocol[Any], handle: Any, given: Mapping[str, str]) ->
 
 def _is_callable(kind: Any) -> bool:
     return "Callable" in str(kind)
-
-
-__all__ = ["target_encoder"]

@@ -141,6 +141,3 @@ class WireProtocol(ABC, Generic[Config]):
         Raises: UsageError where ``raw`` would lose what is needed to read the message.
         """
         return storage.store if raw else partial(storage.store_message, None)
-
-
-__all__ = ["DecoderOptions", "Sent", "TableOfRow", "Traits", "WireProtocol"]

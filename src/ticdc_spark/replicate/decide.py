@@ -9,7 +9,7 @@ import msgspec
 
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.table_filter import table_filter
-from ticdc_spark.config.values import OnReject
+from ticdc_spark.config.values import ModeName, OnReject
 from ticdc_spark.errors import EnvironmentFault, RejectedMessage, UsageError
 from ticdc_spark.model import TableName
 from ticdc_spark.protocols import PROTOCOLS
@@ -17,7 +17,7 @@ from ticdc_spark.replicate.apply.ddl import is_skipped
 from ticdc_spark.replicate.apply.look import held_in_lake
 from ticdc_spark.replicate.apply.rejects import log_rejects, ways_out
 from ticdc_spark.replicate.modes.arrival import advance_arrived
-from ticdc_spark.replicate.modes.base import Advanced, LandedBatch, ModeName, Rules
+from ticdc_spark.replicate.modes.base import Advanced, LandedBatch, Rules
 from ticdc_spark.replicate.modes.choose import as_read, hides, refuse_hidden, without_ddl
 from ticdc_spark.replicate.modes.filters import at_the_filter, judge_left_out, leave_out, names_left_out, skip_to_known
 from ticdc_spark.replicate.modes.late_rows import add_late_rows
@@ -297,6 +297,3 @@ def touch_new(states: Mapping[TableName, TableState], decided: Decided) -> dict[
         if topics and table.clean and (topics & set(table.topics) or not table.topics):
             marked[name] = _touched(table, f"a message cannot be read: {rejects[0].reason}", decided.on_reject)
     return marked
-
-
-__all__ = ["Decided", "Decider", "touch_new"]

@@ -69,6 +69,3 @@ def _of(pairs: list[tuple[bytes | None, bytes | None]], option: str) -> str:
     except UsageError:
         # One that is no message may stand before those that are.
         return detect(pairs, option)
-
-
-__all__ = ["detected", "refuse_other"]

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from ticdc_spark.config.job import Job, native_of
+from ticdc_spark.config.values import ModeName
 from ticdc_spark.protocols import PROTOCOLS
-from ticdc_spark.replicate.modes.base import ModeName
 from ticdc_spark.replicate.modes.choose import MODES
 from ticdc_spark.replicate.plan.spelling import Spelled, is_landed, landing_names, spell
 from ticdc_spark.replicate.schemas.registered import Registered

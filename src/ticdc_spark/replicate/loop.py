@@ -188,6 +188,3 @@ class _Turns:
         if pause > 0:
             self.heart.beat("waiting", report.progress.batch)
             self.stop.wait(pause)
-
-
-__all__ = ["BatchReport", "Progress", "Summary", "run"]

@@ -162,14 +162,3 @@ def _oldest(place: TopicPartition, landed: LandedBatch) -> list[int]:
         elif isinstance(event, RowsRead) and first == NOT_YET:
             oldest.append(event.summary.min_ts)
     return oldest
-
-
-__all__ = [
-    "check_unproven",
-    "doubt_of",
-    "doubted_tables",
-    "is_arrival",
-    "is_doubt_over",
-    "mark_doubted",
-    "unread_topics",
-]

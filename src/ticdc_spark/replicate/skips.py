@@ -104,6 +104,3 @@ def _is_of(event: MessageSkipped, table: TableState) -> bool:
 
 def _why(event: MessageSkipped) -> str:
     return f"a message was {event.reason} (topic {event.topic}, partition {event.partition}, offset {event.offset})"
-
-
-__all__ = ["STAGE", "mark", "mark_new", "skipped_of", "warn_of_old"]

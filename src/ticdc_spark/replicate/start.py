@@ -360,6 +360,3 @@ def _last_ddl(table: TableState, was: TableState, looked: Looked) -> Mark:
     found = max((table.ddl_ts, table.ddl_step), (was.ddl_ts, was.ddl_step))
     furthest = looked.furthest
     return max(found, furthest) if furthest is not None and DDL_STEPS <= furthest[1] < LOAD_STEP else found
-
-
-__all__ = ["begin"]

@@ -10,6 +10,7 @@ import msgspec
 from ticdc_spark import failpoints
 from ticdc_spark.capture.snapshot.base import SnapshotReader
 from ticdc_spark.config.job import Job
+from ticdc_spark.config.values import ModeName
 from ticdc_spark.errors import SinkFault, SourceFault, UsageError
 from ticdc_spark.model import Offsets, Table, TableName
 from ticdc_spark.mysql import tso_physical_ms
@@ -19,7 +20,7 @@ from ticdc_spark.replicate.decide import Decided, Decider, touch_new
 from ticdc_spark.replicate.first_messages import refuse_other
 from ticdc_spark.replicate.landing import land, landing_plan
 from ticdc_spark.replicate.modes.arrival import batch_ordinal
-from ticdc_spark.replicate.modes.base import LandedBatch, ModeName
+from ticdc_spark.replicate.modes.base import LandedBatch
 from ticdc_spark.replicate.modes.choose import MODES, of_job
 from ticdc_spark.replicate.modes.commit import DROPPED_KEPT_MS, counted_off, forget_before, forgotten_by
 from ticdc_spark.replicate.plan.catch_up import bounds_behind, with_dropped
@@ -395,6 +396,3 @@ def _is_judged(before: TableState | None, now: TableState) -> bool:
         return False
     was = (before.clean, before.diverged_since, before.quarantined)
     return was != (now.clean, now.diverged_since, now.quarantined)
-
-
-__all__ = ["Steps"]

@@ -187,16 +187,3 @@ def _unread(state: TableState, note: UnreadNote) -> TableState:
     if not note.quarantine:
         return state
     return msgspec.structs.replace(state, quarantined=state.quarantined or note.why)
-
-
-__all__ = [
-    "LEFT_OUT",
-    "holders",
-    "last_of",
-    "mark_unread",
-    "names_in",
-    "topics_of",
-    "unread_names",
-    "with_left_out",
-    "with_topics",
-]

@@ -17,7 +17,8 @@ from ticdc_spark.sinks.claims import Claims
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mark import Mark
 from ticdc_spark.spark.decode.log_files import LogScan
-from ticdc_spark.spark.decode.rows import OP, BadRow, ReadPlan
+from ticdc_spark.spark.decode.rows import OP, BadRow
+from ticdc_spark.spark.decode.versions import ReadPlan
 from ticdc_spark.spark.tasks import ReadParts
 from ticdc_spark.spark.types import LakeColumn, LakeOptions
 

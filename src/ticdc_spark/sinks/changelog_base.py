@@ -83,6 +83,3 @@ class ChangeLog(Protocol):
 
     def forget(self, generation: int, before: int) -> None:
         """Remove batches below ``before`` of a generation, and everything of older generations. Raises: SinkFault"""
-
-
-__all__ = ["ChangeLog", "LateRows", "RowPlace"]

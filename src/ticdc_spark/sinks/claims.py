@@ -26,6 +26,3 @@ class Claims(Protocol):
 
     def remove_before(self, number: int) -> None:
         """Remove all claims with lower numbers. Raises: SinkFault"""
-
-
-__all__ = ["Claims"]

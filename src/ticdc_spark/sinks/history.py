@@ -146,6 +146,3 @@ def _others(commits: list[Commit]) -> set[str]:
 
 def _text(operations: set[str] | frozenset[str]) -> str:
     return ", ".join(sorted(operations))
-
-
-__all__ = ["EXPIRED", "UPKEEP", "Commit", "Lookup", "Note", "judge", "unseen_changes"]

@@ -15,6 +15,3 @@ class LoadNote(msgspec.Struct, frozen=True, kw_only=True):
     settles: int = 0
     """The commit_ts from which on what was gathered equals the source; -1: not known any more."""
     done: bool = False
-
-
-__all__ = ["LoadNote"]

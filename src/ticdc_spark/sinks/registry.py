@@ -41,6 +41,3 @@ SINKS: dict[str, SinkKind] = {"iceberg": iceberg.KIND}
 def sink_kind(job: Job) -> SinkKind:
     """The kind of a job's sink."""
     return SINKS[str(job.sink.__struct_config__.tag)]
-
-
-__all__ = ["SINKS", "SinkKind", "sink_kind"]

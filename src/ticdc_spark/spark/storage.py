@@ -203,24 +203,3 @@ def list_files(storage: Storage, folder: str) -> list[str]:
     """Paths of all files under a folder, which need not be there. Raises: OSError"""
     chosen = pyarrow.fs.FileSelector(folder, allow_not_found=True, recursive=True)
     return [info.path for info in file_system(storage).get_file_info(chosen) if info.type == pyarrow.fs.FileType.File]
-
-
-__all__ = [
-    "LOCAL",
-    "SCHEMES",
-    "WHOLE",
-    "Storage",
-    "file_system",
-    "footer_of",
-    "host_of",
-    "list_files",
-    "local_folder",
-    "name_of",
-    "open_new",
-    "open_parquet",
-    "path_in",
-    "read_bytes",
-    "read_range",
-    "write_bytes",
-    "write_parquet",
-]

@@ -68,6 +68,3 @@ def _row(decoder: Decoder, envelope: Envelope, key: bytes | None, value: bytes) 
 
 def _about(event: Envelope) -> tuple[object, ...]:
     return event.schema, event.table, event.commit_ts, event.schema_key, event.op == "delete"
-
-
-__all__ = ["Fetch", "Whole", "resolve", "whole_messages"]

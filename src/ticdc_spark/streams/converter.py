@@ -139,6 +139,3 @@ class Converter:
 
 def _partition(found: Found) -> TopicPartition:
     return found.message.topic, found.message.partition
-
-
-__all__ = ["Converter"]

@@ -26,6 +26,3 @@ def decoder_of(
         raise UsageError("Avro messages are read with --schema-registry")
     with open_registry(registry, registry_options) as schemas:
         yield decoder(name, schemas), schemas
-
-
-__all__ = ["decoder_of"]

@@ -124,6 +124,3 @@ def _fields(value: bytes) -> Collection[str]:
         return _FIELDS.decode(unpack(value)).keys()
     except (MessageError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return ()
-
-
-__all__ = ["ENOUGH", "describe_other", "detect", "detected", "looks_like"]

@@ -128,6 +128,3 @@ def _cell(column_type: ColumnType, value: Value) -> Cell:
         except MessageError:  # the members are of another version
             return value
     return value
-
-
-__all__ = ["Cell", "EventLine", "Kind", "event_line"]

@@ -133,6 +133,3 @@ def _whole(change: RowChange | Rejected) -> RowChange | Rejected:
 
 def _name(table: Table) -> str:
     return f"`{table.schema}`.`{table.name}`"
-
-
-__all__ = ["Lookup", "complete", "complete_columns"]

@@ -32,6 +32,3 @@ def other_producer(value: bytes, fields: Collection[str]) -> str | None:
     if not fields:
         return "Alibaba Cloud DTS (Avro)" if any(tag in value for tag in _DTS_TAGS) else None
     return next((name for name, shows in _JSON.items() if shows(value, fields)), PLAIN_JSON)
-
-
-__all__ = ["PLAIN_JSON", "other_producer"]

@@ -358,6 +358,3 @@ class _Held:
 
 def _size(found: Found) -> int:
     return len(found.message.value or b"") + len(found.message.key or b"")
-
-
-__all__ = ["EventReader", "Found", "Holding"]

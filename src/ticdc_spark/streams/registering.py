@@ -18,7 +18,6 @@ class Registering:
         self.ids: dict[tuple[str, str], int] = {}
 
     def register(self, subject: str, schema: str) -> int:
-        """See ``Registry``."""
         number = self.ids[subject, schema] = self._registry.register(subject, schema)
         return number
 
@@ -51,6 +50,3 @@ def register_table(encoder: Encoder, table: Table) -> None:
         list(encoder.rows([RowChange(op="insert", table=table, commit_ts=0, after=row)]))
     except MessageError:
         return  # each of its rows is rejected with its place
-
-
-__all__ = ["KnownIds", "Registering", "register_table"]

@@ -80,6 +80,3 @@ def _key(table: Table) -> tuple[str, str, int | None]:
 
 def _names(table: Table) -> set[str]:
     return {column.name for column in table.columns if not column.name.startswith(_HIDDEN)}
-
-
-__all__ = ["SqlDetails"]

@@ -65,6 +65,3 @@ def _named(change: SchemaChange) -> tuple[TableName, ...]:
     except MessageError:
         return ((change.schema, change.name),)
     return (*before, *after)
-
-
-__all__ = ["SqlTables"]

@@ -103,6 +103,3 @@ class TargetTables:
     def _complete(self, change: SchemaChange, details: SqlDetails) -> SchemaChange:
         before, after = (table and details.complete(table) for table in (change.pre_table, change.table))
         return replace(change, pre_table=before, table=after)
-
-
-__all__ = ["TablesOf", "TargetTables"]

@@ -53,6 +53,3 @@ def _blame(encoder: Encoder, change: RowChange, reason: str) -> str:
     table = f"`{change.table.schema}`.`{change.table.name}`"
     text = reason if table in reason else f"{table}: {reason}"
     return f"{text} (column `{blamed[0]}`)" if len(blamed) == 1 and f"`{blamed[0]}`" not in text else text
-
-
-__all__ = ["UNWRITABLE", "write_changes"]

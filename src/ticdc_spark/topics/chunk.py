@@ -30,6 +30,3 @@ class Chunk(msgspec.Struct, frozen=True):
     length: int
     line: int
     spans: tuple[Span, ...]
-
-
-__all__ = ["Chunk", "Span"]

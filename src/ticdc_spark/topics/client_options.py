@@ -116,6 +116,3 @@ def _certificate(path: str) -> dict[str, str]:
     if form == "PKCS12":
         return {"ssl.keystore.location": path}
     return {"ssl.certificate.location": path, "ssl.key.location": path}
-
-
-__all__ = ["MECHANISMS", "SECURITY", "form_of", "librdkafka_options"]

@@ -53,6 +53,3 @@ def _words(text: str) -> Iterator[str]:
 def _unescaped(match: re.Match[str]) -> str:
     code = match[1]
     return chr(int(code, 8)) if code[0] in "01234567" else _LETTERS.get(code, code)
-
-
-__all__ = ["Login", "parse_jaas"]

@@ -207,6 +207,3 @@ def _blocks(path: str, file: BinaryIO) -> Iterator[bytes]:
             yield data if data.endswith(b"\n") else data + file.readline()
     except (OSError, EOFError, zlib.error) as error:
         raise SourceFault(f"{path}: {error}") from error
-
-
-__all__ = ["ARROW_SCHEMA", "Piece", "inside", "offsets", "read", "scan", "to_table"]

@@ -309,6 +309,3 @@ def _batch(records: Sequence[Any]) -> pa.RecordBatch:
     ]
     arrays = [pa.array(cells, field.type) for cells, field in zip(columns, ARROW_SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=ARROW_SCHEMA)
-
-
-__all__ = ["Place", "TopicReader"]

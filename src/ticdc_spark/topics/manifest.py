@@ -167,6 +167,3 @@ def _check_offsets(partition: tuple[str, int], files: Sequence[RecordedFile]) ->
                     + ("there again" if seen[offset] == file.path else f"in {file.path}")
                 )
             seen[offset] = file.path
-
-
-__all__ = ["SUFFIXES", "Chunk", "Kind", "RecordedFile", "Span", "ends", "list_recorded", "spans"]

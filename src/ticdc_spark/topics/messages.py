@@ -95,6 +95,3 @@ def _messages(batch: pa.RecordBatch, wanted: dict[TopicPartition, tuple[int, int
         first, end = wanted.get((topic, partition), (0, 0))
         if first <= offset < end:
             yield Message(topic=topic, partition=partition, offset=offset, timestamp=timestamp, key=key, value=value)
-
-
-__all__ = ["count_recorded", "recorded_messages"]

@@ -126,6 +126,3 @@ def _open(path: str) -> pq.ParquetFile:
         return pq.ParquetFile(path)
     except (pa.ArrowException, OSError) as error:
         raise SourceFault(f"{path}: {error}") from error
-
-
-__all__ = ["offsets", "read", "scan"]

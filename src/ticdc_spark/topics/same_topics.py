@@ -75,6 +75,3 @@ def keep_recorded_ids(folder: Path, ids: Mapping[str, str]) -> None:
         replace_file(folder / _FILE, msgspec.json.encode(ids))
     except OSError as error:
         raise EnvironmentFault(f"{folder / _FILE}: {os_reason(error)}") from error
-
-
-__all__ = ["TopicWatch", "check_ids", "keep_recorded_ids", "recorded_ids"]

@@ -165,6 +165,3 @@ _BODIES: dict[Format, Callable[[Path], _Body]] = {
     "jsonl.gz": lambda path: _JsonBody(gzip.open(path, "wb", compresslevel=3)),  # noqa: SIM115 – closed by its segment
     "parquet": _ParquetBody,
 }
-
-
-__all__ = ["FORMATS", "Format", "RecordWriter", "recording"]

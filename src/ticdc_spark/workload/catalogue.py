@@ -147,6 +147,3 @@ def new_table(schema: str, name: str, plan: Blueprint, table_id: int, version: i
         table_id=table_id,
         version=version,
     )
-
-
-__all__ = ["SHOP", "Blueprint", "any_column", "blueprint", "new_table"]

@@ -119,6 +119,3 @@ def _describe(keys: Sequence[str], key: _Key, mine: Sequence[dict[str, Any]], ot
         if other[0][name] != value
     ]
     return f"row {where}: {'; '.join(cells)}"
-
-
-__all__ = ["differences", "expected"]

@@ -284,5 +284,3 @@ ACTIONS: dict[DdlAction, Callable[[Shop], Iterator[SchemaChange]]] = {
     "drop_index": drop_index,
 }
 """Every schema change by name."""
-
-__all__ = ["ACTIONS", "Shop", "create_database", "create_table"]

@@ -140,6 +140,3 @@ def _kind(query: str) -> str:
     if "RENAME" in words and ("TABLE" in words[:2]) and "COLUMN" not in words:
         return "RENAME"
     return {"DROP": "ERASE"}.get(words[0], words[0])
-
-
-__all__ = ["SCHEMA", "Changefeed"]

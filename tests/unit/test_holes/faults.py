@@ -30,6 +30,3 @@ class Faults(Injector):
         if self.happens_first:
             do()
         raise Died(what)
-
-
-__all__ = ["Faults"]

@@ -199,6 +199,3 @@ def after_every_death(make: Callable[[], Shop], judge: Callable[[Shop], None], r
             judge(shop)
             deaths += 1
     return deaths
-
-
-__all__ = ["SCHEMA", "Shop", "after_every_death"]

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.test_holes.shop import SCHEMA, Shop, after_every_death
+from tests.unit.test_holes.changefeed import SCHEMA
+from tests.unit.test_holes.shop import Shop, after_every_death
 from ticdc_spark.config.job import SchemaFiles
 from ticdc_spark.config.values import SkipDdl
 from ticdc_spark.errors import SourceChanged, UnsupportedDdl

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.test_holes.shop import SCHEMA, Shop, after_every_death
+from tests.unit.test_holes.changefeed import SCHEMA
+from tests.unit.test_holes.shop import Shop, after_every_death
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.sinks.memory.lake import Field
 

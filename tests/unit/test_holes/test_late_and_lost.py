@@ -8,7 +8,8 @@ from typing import Literal
 import pytest
 
 from tests.simulator.faults import Fault
-from tests.unit.test_holes.shop import SCHEMA, Shop
+from tests.unit.test_holes.changefeed import SCHEMA
+from tests.unit.test_holes.shop import Shop
 from tests.unit.test_holes.test_lost_state import catch_up, table
 
 CREATE = "CREATE TABLE late (id INT PRIMARY KEY)"

@@ -7,7 +7,8 @@ from contextlib import suppress
 import pytest
 
 from tests.simulator.faults import Died
-from tests.unit.test_holes.shop import SCHEMA, Shop
+from tests.unit.test_holes.changefeed import SCHEMA
+from tests.unit.test_holes.shop import Shop
 from ticdc_spark.config.values import MessagePlace, SkipDdl
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.protocols.base import Encoded

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.test_holes.shop import SCHEMA, Shop
+from tests.unit.test_holes.changefeed import SCHEMA
+from tests.unit.test_holes.shop import Shop
 from ticdc_spark.errors import SourceChanged
 from ticdc_spark.model import RowChange, SchemaChange
 from ticdc_spark.protocols.base import Encoded

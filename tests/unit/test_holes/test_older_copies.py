@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.simulator.seams import Copy
-from tests.unit.test_holes.shop import SCHEMA, Shop
+from tests.unit.test_holes.changefeed import SCHEMA
+from tests.unit.test_holes.shop import Shop
 
 
 def two_tables(protocol: str = "simple") -> tuple[Shop, Copy]:

@@ -10,7 +10,8 @@ import pytest
 
 from tests.simulator.faults import Fault
 from tests.simulator.job_lab import TTL
-from tests.unit.test_holes.shop import SCHEMA, Shop
+from tests.unit.test_holes.changefeed import SCHEMA
+from tests.unit.test_holes.shop import Shop
 from ticdc_spark.errors import LeaseHeld
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.test_holes.shop import SCHEMA, Shop, after_every_death
+from tests.unit.test_holes.changefeed import SCHEMA
+from tests.unit.test_holes.shop import Shop, after_every_death
 from ticdc_spark.errors import DecisionNeeded, UnsupportedDdl
 from ticdc_spark.model import RowChange, SchemaChange
 from ticdc_spark.replicate.report import needs_a_look

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.test_holes.shop import SCHEMA, Shop
+from tests.unit.test_holes.changefeed import SCHEMA
+from tests.unit.test_holes.shop import Shop
 from ticdc_spark.protocols.base import Encoded
 
 BATCHES = pytest.mark.parametrize("rows", [1, 3, 1000])

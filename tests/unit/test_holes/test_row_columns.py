@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.test_holes.shop import SCHEMA, Shop, after_every_death
+from tests.unit.test_holes.changefeed import SCHEMA
+from tests.unit.test_holes.shop import Shop, after_every_death
 from ticdc_spark.model import RowChange
 from ticdc_spark.protocols.base import Encoded, ReadOptions
 from ticdc_spark.streams.reader import EventReader

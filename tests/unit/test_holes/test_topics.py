@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tests.unit.test_holes.shop import SCHEMA, Shop, after_every_death
+from tests.unit.test_holes.changefeed import SCHEMA
+from tests.unit.test_holes.shop import Shop, after_every_death
 from ticdc_spark.errors import LateRow
 
 BATCHES = pytest.mark.parametrize("rows", [1, 3, 1000])

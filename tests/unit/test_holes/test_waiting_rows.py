@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.test_holes.shop import SCHEMA, Shop
+from tests.unit.test_holes.changefeed import SCHEMA
+from tests.unit.test_holes.shop import Shop
 from tests.unit.test_holes.test_long_stories import unreadable
 from ticdc_spark.config.job import SchemaFiles
 from ticdc_spark.config.values import SkipDdl

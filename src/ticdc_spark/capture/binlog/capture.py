@@ -180,6 +180,3 @@ class BinlogCapture:
     def _has_ddl(self, place: Place, facts: Facts) -> bool:
         """Whether a statement that may change tables lies between ``place`` and the end."""
         return any(True for _ in statements_since(self._server, place, self._server_id, facts))
-
-
-__all__ = ["BinlogCapture"]

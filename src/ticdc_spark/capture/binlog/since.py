@@ -24,6 +24,3 @@ def statements_since(server: ServerUri, place: Place, server_id: int, facts: Fac
                 sql = facts.charsets.text(found.sql, found.charset)
                 if not is_control(sql):
                     yield sql
-
-
-__all__ = ["statements_since"]

@@ -81,6 +81,3 @@ def _listed(names: Iterable[tuple[object, ...]]) -> str:
 
 def _full(name: TableName) -> str:
     return f"{quoted(name[0])}.{quoted(name[1])}"
-
-
-__all__ = ["Hidden", "Unlogged", "hidden_writes"]

@@ -257,6 +257,3 @@ class _Statement:
         if not schema:
             raise MessageError(f"DML: `{name[1]}` is written without a database, and there is no default one")
         return schema, name[1]
-
-
-__all__ = ["Written", "written_by"]

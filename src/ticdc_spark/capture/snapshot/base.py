@@ -96,6 +96,3 @@ def same_columns(one: Sequence[LakeColumn], other: Sequence[LakeColumn]) -> bool
 def _look(column: LakeColumn) -> tuple[str, str, str, bool, tuple[str, ...]]:
     elements = column.column.type.elements
     return column.source, column.name, column.type.spark, column.key, elements
-
-
-__all__ = ["SnapshotReader", "TooOld", "Wanted", "Wave", "same_columns"]

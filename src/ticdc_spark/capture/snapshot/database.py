@@ -48,7 +48,7 @@ know. Only a person can mend them, so they are not tried again."""
 
 
 class DatabaseReader:
-    """See ``base.SnapshotReader``."""
+    """Reads whole tables from the upstream database, chunk by chunk."""
 
     fixed: int | None = None
 
@@ -64,7 +64,6 @@ class DatabaseReader:
 
     @property
     def exact(self) -> bool:
-        """See ``SnapshotReader``."""
         return "TiDB" in self._version
 
     @property
@@ -74,7 +73,6 @@ class DatabaseReader:
         return self._known_version
 
     def tables(self) -> Sequence[TableName]:
-        """See ``SnapshotReader``."""
         hidden = ", ".join(f"'{name}'" for name in _SYSTEM)
         with self._cursor() as cursor:
             cursor.execute(
@@ -84,12 +82,10 @@ class DatabaseReader:
             return [(str(schema), str(name)) for schema, name in cursor.fetchall()]
 
     def schema(self, name: TableName, at: int | None) -> Table | None:
-        """See ``SnapshotReader``."""
         found = self._create(name, at)
         return None if found is None else parse_create(found, name[0], "escape")
 
     def identity(self, name: TableName) -> str:
-        """See ``SnapshotReader``."""
         version = self._version
         with self._cursor() as cursor:
             try:
@@ -109,7 +105,6 @@ class DatabaseReader:
                 return ""
 
     def estimate(self, name: TableName) -> int:
-        """See ``SnapshotReader``."""
         with self._cursor() as cursor:
             cursor.execute(
                 "SELECT TABLE_ROWS FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s", name
@@ -118,7 +113,6 @@ class DatabaseReader:
         return 0 if row is None or row[0] is None else int(row[0])
 
     def now(self) -> int:
-        """See ``SnapshotReader``."""
         if self.exact:
             with self._cursor() as cursor:
                 cursor.execute("BEGIN")
@@ -130,7 +124,6 @@ class DatabaseReader:
         return (int(clock * 1000) + MARGIN_MS) << 18
 
     def wave(self, wanted: Wanted) -> Wave:
-        """See ``SnapshotReader``."""
         create = self._create(wanted.name, wanted.at)
         if create is None:
             raise SourceMoved("the table is gone")
@@ -144,7 +137,6 @@ class DatabaseReader:
         return Wave(parts=len(ranges), read=read, upto="" if last is None else key_text(last), done=last is None)
 
     def close(self) -> None:
-        """See ``SnapshotReader``."""
         connection, self._connection = self._connection, None
         if connection is not None and connection.open:
             connection.close()
@@ -292,6 +284,3 @@ def _selection(tidb: bool) -> Callable[[str, ColumnType], str]:
 
 def _fault(where: str, error: Exception) -> SourceFault:
     return SourceFault(f"a table cannot be read from {where}: {error.args[-1] if error.args else error}")
-
-
-__all__ = ["DatabaseReader"]

@@ -29,7 +29,7 @@ _POSITION = re.compile(r"^SHOW (?:MASTER|BINARY LOG) STATUS:.*\n\s*Log:\s*(\S+)\
 
 
 class DumpReader:
-    """See ``base.SnapshotReader``."""
+    """Reads whole tables from the files of a Dumpling export."""
 
     exact = True
 
@@ -54,11 +54,9 @@ class DumpReader:
             raise UsageError(f"[snapshot] path: {folder} has no schema files of Dumpling (`schema.table-schema.sql`)")
 
     def tables(self) -> Sequence[TableName]:
-        """See ``SnapshotReader``."""
         return sorted(self._schemas)
 
     def schema(self, name: TableName, at: int | None) -> Table | None:
-        """See ``SnapshotReader``."""
         file = self._schemas.get(name)
         if file is None:
             return None
@@ -72,19 +70,15 @@ class DumpReader:
         return parse_create(create.strip().rstrip(";"), name[0], "escape")
 
     def identity(self, name: TableName) -> str:
-        """See ``SnapshotReader``."""
         return ""
 
     def estimate(self, name: TableName) -> int:
-        """See ``SnapshotReader``."""
         return 0
 
     def now(self) -> int:
-        """See ``SnapshotReader``."""
         return self.fixed or 0
 
     def wave(self, wanted: Wanted) -> Wave:
-        """See ``SnapshotReader``."""
         table = self.schema(wanted.name, None)
         if table is None:
             raise SourceMoved("the dump has no such table")
@@ -97,8 +91,7 @@ class DumpReader:
         read = _ReadFiles(table, wanted, paths)
         return Wave(parts=max(1, len(chosen)), read=read, upto=upto, done=len(chosen) == len(files))
 
-    def close(self) -> None:
-        """See ``SnapshotReader``."""
+    def close(self) -> None: ...
 
 
 class _ReadFiles:
@@ -169,6 +162,3 @@ def _commit_ts(folder: Path) -> int:
     if found is None or found[1] != "tidb-binlog":
         raise UsageError(f"{path} has no TSO, as it is no dump of TiDB: write `commit-ts` under [snapshot]")
     return int(found[2])
-
-
-__all__ = ["DumpReader"]

@@ -153,6 +153,3 @@ def _plain(quoted: bytes) -> bytes:
 def _unescaped(found: re.Match[bytes]) -> Any:
     letter = found[1]
     return found[0][:1] if letter is None else _ESCAPES.get(letter, letter)
-
-
-__all__ = ["read_file"]

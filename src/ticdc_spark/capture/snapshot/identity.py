@@ -46,6 +46,3 @@ def named_by(sql: str, name: TableName) -> bool:
 
 def _cells(cursor: Any) -> str:
     return " ".join(str(row[0]) for row in cursor.fetchall() if row[0] is not None)
-
-
-__all__ = ["UNTOLD", "named_by", "table_identity"]

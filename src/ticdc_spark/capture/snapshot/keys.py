@@ -68,10 +68,16 @@ def _sql_value(kind: ColumnType, value: Value) -> Any:
 
 
 def next_ranges(
-    source: str, names: Sequence[str], types: Sequence[ColumnType], upto: str, rows: int, count: int,
-    fetch: Callable[[str], Key | None], literal: Callable[[Any], str],
+    source: str,
+    names: Sequence[str],
+    types: Sequence[ColumnType],
+    upto: str,
+    rows: int,
+    count: int,
+    fetch: Callable[[str], Key | None],
+    literal: Callable[[Any], str],
     select: Callable[[str, ColumnType], str] = selected,
-) -> list[Range]:  # fmt: skip
+) -> list[Range]:
     """The next ranges of a table behind a key, each of about ``rows`` rows; the last one of all has no end.
 
     ``source``: the table, as SQL. ``upto``: the key's text (``key_text``). ``fetch``: the first row of a query.
@@ -117,17 +123,3 @@ def read_key(text: str) -> Key | None:
         return None
     cells = msgspec.json.decode(text.encode(), type=list[tuple[str, str]])
     return tuple(b64decode(cell) if kind == "b" else cell for kind, cell in cells)
-
-
-__all__ = [
-    "ALTERED",
-    "GONE",
-    "MARGIN_MS",
-    "Key",
-    "Range",
-    "condition",
-    "key_text",
-    "next_ranges",
-    "plain_create",
-    "read_key",
-]

@@ -12,6 +12,3 @@ def open_reader(keys: SnapshotKeys) -> SnapshotReader:
         return DumpReader(keys.path, keys.commit_ts)
     assert keys.upstream is not None, "the job file was checked"
     return DatabaseReader(keys.upstream)
-
-
-__all__ = ["open_reader"]

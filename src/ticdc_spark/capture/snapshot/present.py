@@ -101,7 +101,6 @@ class ServerTables:
         self._mariadb = False
 
     def look(self, name: TableName) -> Present | None:
-        """See ``PresentTables``."""
         connection = self._connected()
         try:
             with _locked(connection, name):
@@ -114,11 +113,9 @@ class ServerTables:
         return _present(str(found[0][1]), name, identity, mariadb=self._mariadb)
 
     def check(self) -> None:
-        """See ``PresentTables``."""
         self._identity(self._connected(), ("", ""))
 
     def identities(self, position: str, names: Sequence[TableName]) -> Mapping[TableName, str]:
-        """See ``PresentTables``."""
         connection, found = self._connected(), {}
         for name in names:
             try:
@@ -134,18 +131,15 @@ class ServerTables:
         return found
 
     def estimate(self, name: TableName) -> int:
-        """See ``PresentTables``."""
         found = self._connected().rows(
             "SELECT table_rows FROM information_schema.tables WHERE table_schema = %s AND table_name = %s", name
         )
         return int(found[0][0] or 0) if found else 0
 
     def now(self) -> int:
-        """See ``PresentTables``."""
         return tso(now_ms(self._connected()) + MARGIN_MS)
 
     def ranges(self, found: Present, upto: str, rows: int, count: int) -> Sequence[Range]:
-        """See ``PresentTables``."""
         names, types = _keys(found)
         if not names:
             return [Range(None, None)]
@@ -165,7 +159,6 @@ class ServerTables:
             raise
 
     def close(self) -> None:
-        """See ``PresentTables``."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -339,6 +332,3 @@ def _sql_name(name: TableName) -> str:
 def _code(fault: Exception) -> int:
     code = getattr(fault.__cause__, "args", (0,))[0]
     return code if isinstance(code, int) else 0
-
-
-__all__ = ["Present", "PresentTables", "ServerTables", "end_text", "read_range", "same_rows"]

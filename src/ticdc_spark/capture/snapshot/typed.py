@@ -46,6 +46,3 @@ def typed(
 def _unreadable(row: Sequence[Value], columns: Sequence[LakeColumn], reason: str) -> MessageError:
     key = ", ".join(f"{column.source}={row[at]!r:.100}" for at, column in enumerate(columns) if column.key)
     return MessageError(f"{UNREADABLE}: the row {key}: {reason}")
-
-
-__all__ = ["typed"]

@@ -57,6 +57,3 @@ class Backlog:
 
             self._given = SparkTasks(self._changefeed, "send a backlog")
         return self._given
-
-
-__all__ = ["Backlog"]

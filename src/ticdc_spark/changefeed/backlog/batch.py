@@ -60,11 +60,6 @@ class Here:
     parallelism = 1
 
     def run(self, task: Callable[[J, int], R], job: J, count: int, kind: type[R]) -> list[R]:
-        """See ``Tasks``."""
         return [task(job, number) for number in range(count)]
 
-    def close(self) -> None:
-        """See ``Tasks``."""
-
-
-__all__ = ["FileBatch", "Here", "Prepared", "Tasks"]
+    def close(self) -> None: ...

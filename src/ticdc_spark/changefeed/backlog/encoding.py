@@ -56,10 +56,21 @@ class EncodeJob:
     """Ranges that follow each other without a DDL between them, as tasks get them."""
 
     def __init__(
-        self, changefeed: Changefeed, rules: Router, stream: Stream, source_protocol: str, ranges: tuple[Range, ...], *,
-        partitions: tuple[TopicPartition, ...], tables: tuple[Table, ...], target: TargetTables,
-        facts: Mapping[str, TopicFacts], ids: Mapping[tuple[str, str], int], ddl_ts: int, folder: Path,
-    ) -> None:  # fmt: skip
+        self,
+        changefeed: Changefeed,
+        rules: Router,
+        stream: Stream,
+        source_protocol: str,
+        ranges: tuple[Range, ...],
+        *,
+        partitions: tuple[TopicPartition, ...],
+        tables: tuple[Table, ...],
+        target: TargetTables,
+        facts: Mapping[str, TopicFacts],
+        ids: Mapping[tuple[str, str], int],
+        ddl_ts: int,
+        folder: Path,
+    ) -> None:
         """``partitions``: of the source, by number. ``tables``: as rows are to be read with. ``ddl_ts``: commit_ts of
         the DDL that follows, 0: none does. ``facts``, ``ids``: of target topics and registered schemas."""
         self.changefeed, self.rules, self.stream, self.source_protocol = changefeed, rules, stream, source_protocol
@@ -146,9 +157,12 @@ def _encoded(job: EncodeJob, number: int, reader: EventReader) -> Encoded:
             kept.flush()
         found = [Met(topic, one.table, one.first_ts, one.rows) for (topic, _), one in met.items()]
         return Encoded(
-            rows=outbox.rows, messages=outbox.messages, blocks=tuple(kept.blocks), met=tuple(found),
+            rows=outbox.rows,
+            messages=outbox.messages,
+            blocks=tuple(kept.blocks),
+            met=tuple(found),
             read=tuple(read.values()),
-        )  # fmt: skip
+        )
 
 
 class _Counted:
@@ -161,9 +175,12 @@ class _Counted:
 
 
 def transactions(
-    source: tuple[TopicPartition, ...], reader: EventReader, rows: Iterable[OpenRow], ddl_ts: int,
+    source: tuple[TopicPartition, ...],
+    reader: EventReader,
+    rows: Iterable[OpenRow],
+    ddl_ts: int,
     read: dict[int, Table],
-) -> Iterator[Transaction]:  # fmt: skip
+) -> Iterator[Transaction]:
     """Sorted rows as transactions. ``read`` takes their tables. Raises: RejectedMessage"""
     for ts, group in groupby(rows, lambda row: row.ts):
         entries = [_At(row.message(*source[row.partition]), row.seq, row.event) for row in group]
@@ -187,7 +204,6 @@ class _Kept:
         """See ``KafkaProducer``; nothing is acknowledged."""
 
     def send(self, topic: str, partition: int, key: bytes | None, value: bytes | None, receipt: None) -> None:
-        """See ``KafkaProducer``."""
         waiting = self._waiting[topic, partition]
         waiting.append((key, value))
         self._bytes += len(value or b"")
@@ -201,6 +217,3 @@ class _Kept:
             self.blocks.append(Messages(topic, partition, str(self._file.path), at, size, len(messages)))
         self._waiting.clear()
         self._bytes = 0
-
-
-__all__ = ["EncodeJob", "Encoded", "Met", "Range", "encode_range", "transactions"]

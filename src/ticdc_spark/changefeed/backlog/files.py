@@ -43,9 +43,19 @@ class OpenRow(msgspec.Struct, array_like=True, gc=False):
     def event(self) -> Envelope:
         """The row change."""
         return Envelope(
-            self.op, self.schema, self.table, self.ts, self.before, self.after, self.table_id, self.schema_key,
-            self.partial, self.key, self.checksum, self.claim_check,
-        )  # fmt: skip
+            self.op,
+            self.schema,
+            self.table,
+            self.ts,
+            self.before,
+            self.after,
+            self.table_id,
+            self.schema_key,
+            self.partial,
+            self.key,
+            self.checksum,
+            self.claim_check,
+        )
 
     @property
     def order(self) -> tuple[int, int, int, int]:
@@ -62,10 +72,24 @@ class OpenRow(msgspec.Struct, array_like=True, gc=False):
 def open_row(partition: int, message: Message, seq: int, event: Envelope, *, whole: bool) -> OpenRow:
     """A row for the files. ``whole``: with its message, from which its schema may have to be read."""
     return OpenRow(
-        event.commit_ts, partition, message.offset, seq, event.op, event.schema, event.table, event.before,
-        event.after, event.table_id, event.schema_key, event.partial, event.key, event.checksum, event.claim_check,
-        message.key if whole else None, message.value if whole else None,
-    )  # fmt: skip
+        event.commit_ts,
+        partition,
+        message.offset,
+        seq,
+        event.op,
+        event.schema,
+        event.table,
+        event.before,
+        event.after,
+        event.table_id,
+        event.schema_key,
+        event.partial,
+        event.key,
+        event.checksum,
+        event.claim_check,
+        message.key if whole else None,
+        message.value if whole else None,
+    )
 
 
 class Chunk(msgspec.Struct, frozen=True, array_like=True):
@@ -179,16 +203,3 @@ def _block(path: str, at: int, size: int) -> bytes:
             return file.read(size)
     except OSError as error:
         raise EnvironmentFault(f"{path}: {os_reason(error)}") from error
-
-
-__all__ = [
-    "BlockFile",
-    "Chunk",
-    "Messages",
-    "Name",
-    "OpenRow",
-    "RowFile",
-    "open_row",
-    "read_messages_of",
-    "read_rows_of",
-]

@@ -202,6 +202,3 @@ def _messages(stream: Stream, piece: Piece) -> Iterator[Message]:
     assert stream.servers is not None
     with TopicReader(stream.servers, dict(stream.client)) as kafka:
         yield from kafka.read({piece.place: piece.first}, {piece.place: piece.end}, [], patient=False)
-
-
-__all__ = ["Control", "OpenJob", "Opened", "Piece", "open_piece"]

@@ -71,11 +71,16 @@ def pieces_of(
         step = ceil((end - one.offset) / count)
         pieces += [
             Piece(
-                topic=one.topic, partition=one.partition, number=number, first=first, end=min(end, first + step),
-                given_below=one.read, watermark=one.watermark,
+                topic=one.topic,
+                partition=one.partition,
+                number=number,
+                first=first,
+                end=min(end, first + step),
+                given_below=one.read,
+                watermark=one.watermark,
             )
             for first in range(one.offset, end, step or 1)
-        ]  # fmt: skip
+        ]
     return tuple(pieces), cut
 
 
@@ -168,6 +173,3 @@ def parts_of(blocks: Sequence[Messages], parallelism: int) -> tuple[tuple[Messag
         parts[least] += of_place
         sizes[least] += sum(block.size for block in of_place)
     return tuple(map(tuple, parts))
-
-
-__all__ = ["Read", "in_turn", "is_late", "parts_of", "pieces_of", "ranges_of", "reads_of", "resolved_by"]

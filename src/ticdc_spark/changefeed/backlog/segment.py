@@ -39,18 +39,32 @@ class Segments:
     """Prepares segments of one source for one target; to be used from one thread."""
 
     def __init__(
-        self, changefeed: Changefeed, rules: Router, topics: Topics, stream: Stream, source_protocol: str,
-        tasks: Tasks, folder: Path,
-    ) -> None:  # fmt: skip
+        self,
+        changefeed: Changefeed,
+        rules: Router,
+        topics: Topics,
+        stream: Stream,
+        source_protocol: str,
+        tasks: Tasks,
+        folder: Path,
+    ) -> None:
         self._changefeed, self._rules, self._topics = changefeed, rules, topics
         self._stream, self._source_protocol, self._tasks, self._folder = stream, source_protocol, tasks, folder
         self._traits = protocol(changefeed.protocol).traits
         self._target = TargetTables(self._traits)
 
     def rows(
-        self, order: Reordering, reader: EventReader, source: tuple[TopicPartition, ...], chunks: Sequence[Chunk],
-        above: int, upto: int, *, ddl_ts: int, position: str,
-    ) -> Iterator[Transaction | Prepared]:  # fmt: skip
+        self,
+        order: Reordering,
+        reader: EventReader,
+        source: tuple[TopicPartition, ...],
+        chunks: Sequence[Chunk],
+        above: int,
+        upto: int,
+        *,
+        ddl_ts: int,
+        position: str,
+    ) -> Iterator[Transaction | Prepared]:
         """The rows in (above, upto]. ``ddl_ts``: of the DDL at its end, or 0.
 
         Raises: OddStretch, EnvironmentFault, SinkFault, UsageError, RegistryFault
@@ -81,9 +95,14 @@ class Segments:
             return  # the loop has it too, and raises it in its turn
 
     def _encoded(
-        self, order: Reordering, reader: EventReader, source: tuple[TopicPartition, ...], ranges: tuple[Range, ...],
-        above: int, ddl_ts: int,
-    ) -> FileBatch:  # fmt: skip
+        self,
+        order: Reordering,
+        reader: EventReader,
+        source: tuple[TopicPartition, ...],
+        ranges: tuple[Range, ...],
+        above: int,
+        ddl_ts: int,
+    ) -> FileBatch:
         names = {name for one in ranges for chunk in one.chunks for name in chunk.names}
         known = _tables(reader, names)
         shown = _shown(reader, source, ranges, above, names)
@@ -103,10 +122,19 @@ class Segments:
         except OSError as error:
             raise EnvironmentFault(f"{folder}: {os_reason(error)}") from error
         job = EncodeJob(
-            self._changefeed, self._rules, self._stream, self._source_protocol, ranges, partitions=source,
-            tables=known, target=self._target, facts=facts, ids=self._ids(sent, above + 1), ddl_ts=ddl_ts,
+            self._changefeed,
+            self._rules,
+            self._stream,
+            self._source_protocol,
+            ranges,
+            partitions=source,
+            tables=known,
+            target=self._target,
+            facts=facts,
+            ids=self._ids(sent, above + 1),
+            ddl_ts=ddl_ts,
             folder=folder,
-        )  # fmt: skip
+        )
         found = self._tasks.run(encode_range, job, len(ranges), Encoded)
         for one in found:
             if one.odd:
@@ -172,7 +200,7 @@ def _tables(reader: EventReader, names: set[Name]) -> tuple[Table, ...]:
 
 def _shown(
     reader: EventReader, source: tuple[TopicPartition, ...], ranges: Sequence[Range], above: int, names: set[Name]
-) -> tuple[Table, ...]:  # fmt: skip
+) -> tuple[Table, ...]:
     """The tables of names that are not known, as the first row of each shows them."""
     if not reader.follows_ddl:
         return ()
@@ -189,6 +217,3 @@ def _shown(
                 read = reader.read_event(row.message(*source[row.partition]), row.seq, row.event)
                 found += [one.event.table for one in read if isinstance(one.event, RowChange)]
     return tuple(found)
-
-
-__all__ = ["FEW", "OddStretch", "Segments"]

@@ -71,6 +71,3 @@ class BatchSender:
             error = raised
         shutil.rmtree(batch.folder, ignore_errors=True)
         self._done.append((ticket, batch, error))
-
-
-__all__ = ["BatchSender"]

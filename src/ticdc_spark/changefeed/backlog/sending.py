@@ -81,6 +81,3 @@ def _settle(producer: KafkaProducer, waiting: dict[int, int], acknowledged: list
             return
         producer.check_silence(heard)
         producer.poll(0.05)
-
-
-__all__ = ["SendJob", "Sent", "send_part"]

@@ -79,7 +79,6 @@ class BacklogCapture:
         """Whether tasks have run since they were given up."""
 
     def begin(self) -> CaptureState:
-        """See ``Capture``."""
         return self._inner.begin()
 
     def close(self) -> None:
@@ -92,7 +91,6 @@ class BacklogCapture:
         self._room.release()
 
     def read(self, state: CaptureState) -> Iterator[Element]:
-        """See ``Capture``."""
         while not self._closed:
             if self._behind(state) >= self._least:
                 state = yield from self._by_tasks(state)
@@ -196,9 +194,14 @@ class BacklogCapture:
             raise EnvironmentFault(f"{folder}: {os_reason(error)}") from error
         try:
             job = OpenJob(
-                stream=self._inner.stream, protocol=decoder.name, floor=state.commit_ts, whole=reader.follows_ddl,
-                pieces=pieces, folder=folder, max_bytes=PIECE_BYTES,
-            )  # fmt: skip
+                stream=self._inner.stream,
+                protocol=decoder.name,
+                floor=state.commit_ts,
+                whole=reader.follows_ddl,
+                pieces=pieces,
+                folder=folder,
+                max_bytes=PIECE_BYTES,
+            )
             opened = self._tasks.run(open_piece, job, len(pieces), Opened)
             self._check_ids(position)
             for one in opened:
@@ -235,9 +238,16 @@ class BacklogCapture:
         return {place: place in behind and (bounded or now - self._behind_since[place][1] > IDLE) for place in reads}
 
     def _elements(
-        self, state: CaptureState, order: Reordering, reader: EventReader, segments: Segments,
-        reads: dict[TopicPartition, Read], marks: dict[TopicPartition, int], chunks: list[Chunk], upto: int,
-    ) -> Generator[Element, None, CaptureState]:  # fmt: skip
+        self,
+        state: CaptureState,
+        order: Reordering,
+        reader: EventReader,
+        segments: Segments,
+        reads: dict[TopicPartition, Read],
+        marks: dict[TopicPartition, int],
+        chunks: list[Chunk],
+        upto: int,
+    ) -> Generator[Element, None, CaptureState]:
         """Everything up to a commit_ts."""
         during = _position(order, reads, marks, {place: read.at.offset for place, read in reads.items()})
         elements = order.release(upto)
@@ -331,6 +341,3 @@ def _position(
         for place, read in reads.items()
     )
     return msgspec.structs.replace(position, partitions=tuple(parts)).text()
-
-
-__all__ = ["BacklogCapture", "Element"]

@@ -167,6 +167,3 @@ class _NoRegistry:
 
     def register(self, subject: str, schema: str) -> int:
         raise AssertionError(subject)
-
-
-__all__ = ["check_encoder", "read_encoder", "sends_watermarks", "takes"]

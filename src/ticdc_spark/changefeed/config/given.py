@@ -214,6 +214,3 @@ def _outer(section: str) -> str:
 
 def _title(section: str) -> str:
     return f"[[{section[:-2]}]]" if section.endswith("[]") else f"[{section}]"
-
-
-__all__ = ["Entry", "Given"]

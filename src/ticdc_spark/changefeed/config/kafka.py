@@ -132,6 +132,3 @@ def _options(given: Given, prefix: str) -> dict[str, str]:
         if value is not None:
             options[found.name] = str(value).lower() if isinstance(value, bool) else str(value)
     return options
-
-
-__all__ = ["read_kafka"]

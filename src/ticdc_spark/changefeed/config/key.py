@@ -71,22 +71,3 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
 def url_key(name: str, section: str, meaning: str) -> Key:
     """A key for a URL, which may hold a password."""
     return Key(name=name, section=section, kind=text(), meaning=meaning, secret=True, url=True)
-
-
-__all__ = [
-    "CODEC",
-    "DISPATCHERS",
-    "EVENTS",
-    "FEED",
-    "FILTER",
-    "GLUE",
-    "KAFKA",
-    "LARGE",
-    "OURS",
-    "SELECTORS",
-    "SINK",
-    "URI",
-    "Key",
-    "Use",
-    "url_key",
-]

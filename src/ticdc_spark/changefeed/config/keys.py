@@ -30,6 +30,3 @@ SECTIONS = _sections()
 def key(name: str) -> Key:
     """A key by its id."""
     return BY_ID[name]
-
-
-__all__ = ["BY_ID", "BY_OPTION", "BY_URI", "KEYS", "SECTIONS", "key"]

@@ -176,6 +176,3 @@ def _bootstrap(given: Given) -> BootstrapCadence:
         to_all_partitions=given.get("sink.send-bootstrap-to-all-partition"),
         all_at_start=given.get("sink.send-all-bootstrap-at-start"),
     )
-
-
-__all__ = ["Identity", "load_changefeed", "load_identity"]

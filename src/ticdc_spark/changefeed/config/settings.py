@@ -167,20 +167,3 @@ class Changefeed(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return redact(msgspec.Struct.__repr__(self))
-
-
-__all__ = [
-    "DEFAULT_PARTITIONS",
-    "MAX_MESSAGE_BYTES",
-    "BootstrapCadence",
-    "Changefeed",
-    "ColumnSelector",
-    "Compression",
-    "DispatchRule",
-    "EventFilter",
-    "Filter",
-    "KafkaTarget",
-    "Sasl",
-    "SnapshotSettings",
-    "Tls",
-]

@@ -179,6 +179,3 @@ def remember_secret(text: str, *, url: bool = False) -> None:
             for secret in {word, urllib.parse.unquote(word)}:
                 if len(secret) > 1 and secret not in ("true", "false"):
                     remember(secret)
-
-
-__all__ = ["WHERE", "Parameter", "SinkUri", "is_topic", "parse_sink_uri", "remember_secret"]

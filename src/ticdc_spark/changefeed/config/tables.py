@@ -142,6 +142,3 @@ def _try(given: Given, entry: Entry, name: str, check: Callable[[], object]) -> 
         check()
     except UsageError as error:
         given.mistakes.add(entry.place(name), str(error))
-
-
-__all__ = ["PARTITIONS", "read_dispatchers", "read_filter", "read_selectors"]

@@ -127,6 +127,3 @@ def _of_index(name: str, table: Table) -> tuple[Column, ...]:
     if not index.unique and not index.primary:
         raise UsageError(f"{where}: {name!r} is not unique; an index by which rows are dispatched must be")
     return _named(index.columns, table)
-
-
-__all__ = ["Partitioner", "compile_partitioner", "dispatch_columns", "table_hash"]

@@ -228,6 +228,3 @@ def _split_columns(table: Table, rule: DispatchRule) -> Sequence[str]:
 
 def _only(row: Row | None, names: frozenset[str]) -> Row | None:
     return None if row is None else {name: value for name, value in row.items() if name in names}
-
-
-__all__ = ["Route", "RoutedDdl", "RoutedRow", "Router"]

@@ -66,6 +66,3 @@ def compile_topic(rule: str, default: str, *, one_table: bool) -> TopicRule:
             "and {table}"
         )
     return TopicRule(rule, dynamic=True)
-
-
-__all__ = ["MAX_TOPIC_BYTES", "TopicRule", "compile_topic", "is_expression"]

@@ -81,6 +81,3 @@ def _ignores(rule: EventRule, event: str, change: SchemaChange, name: TableName)
 
 def _shown(name: TableName) -> str:
     return f"`{name[0]}`.`{name[1]}`"
-
-
-__all__ = ["Verdict", "ddl_names", "judge_ddl"]

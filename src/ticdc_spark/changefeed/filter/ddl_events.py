@@ -188,6 +188,3 @@ _OTHERS = (
     (r"drop foreign key\b", "drop foreign key"),
     (r"add foreign key\b", "add foreign key"),
 )
-
-
-__all__ = ["DATABASE_EVENTS", "DDL_EVENTS", "DML_EVENTS", "EVENTS", "SYNONYMS", "TABLE_EVENTS", "ddl_event"]

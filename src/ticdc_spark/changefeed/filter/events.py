@@ -136,6 +136,3 @@ def _conditions(rules: Sequence[EventRule], table: Table, time_zone: str) -> Map
                 where = f"{rule.name} {field.replace('_', '-')}"
                 found[kind].append(compile_condition(sql, table, time_zone=time_zone, where=where))
     return found
-
-
-__all__ = ["EventRule", "RowFilter", "compile_event_rules"]

@@ -70,6 +70,3 @@ def select_columns(table: Table, kept: Sequence[str]) -> Table:
 def _keeps_unique(table: Table, kept: Sequence[str]) -> bool:
     unique = [index for index in table.indexes if index.unique or index.primary]
     return any(set(kept).issuperset(index.columns) for index in unique)
-
-
-__all__ = ["Selector", "compile_selectors", "select_columns", "sent_columns"]

@@ -140,6 +140,3 @@ def _is_empty(change: RowChange) -> bool:
 
 def _order(change: RowChange) -> int:
     return _ORDER[change.op]
-
-
-__all__ = ["key_columns", "net_changes", "split_changes", "split_update"]

@@ -60,6 +60,3 @@ def has_valid_index(table: Table) -> bool:
         index.primary or (index.unique and index.columns and required.issuperset(index.columns))
         for index in table.indexes
     )
-
-
-__all__ = ["TableRules", "has_valid_index", "named_tables", "table_rules"]

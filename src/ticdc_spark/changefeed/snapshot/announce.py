@@ -84,6 +84,3 @@ class Announcer:
             self._producer.poll(0.05)
             waiting.difference_update(outbox.acknowledged)
             self._producer.check_silence(began)
-
-
-__all__ = ["Announcer"]

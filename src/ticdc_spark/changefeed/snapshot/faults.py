@@ -35,6 +35,3 @@ _KINDS = {kind.__name__: kind for kind in _ALL} | {MessageError.__name__: Unsend
 def raise_fault(name: str, text: str) -> NoReturn:
     """Raise the error that a task had. Raises: TicdcSparkError"""
     raise _KINDS.get(name, EnvironmentFault)(text)
-
-
-__all__ = ["raise_fault"]

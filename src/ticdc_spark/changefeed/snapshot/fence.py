@@ -61,6 +61,3 @@ def sending(folder: Path, token: str) -> Iterator[None]:
         if file.read() != token:
             raise SinkFault("another process has taken over the changefeed")
         yield
-
-
-__all__ = ["sending", "take_over"]

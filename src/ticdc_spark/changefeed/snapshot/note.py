@@ -29,6 +29,3 @@ class ReadNote(msgspec.Struct, frozen=True, kw_only=True):
     """How many of it were sent."""
     total: int = 0
     """How many of all tables were sent, repetitions included."""
-
-
-__all__ = ["ReadNote"]

@@ -65,9 +65,15 @@ class Wave(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_wave(
-    state: CaptureState, note: ReadNote, skip: Collection[TableName], tables: PresentTables, why_not: WhyNot,
-    *, parts: int, chunk_rows: int,
-) -> Wave:  # fmt: skip
+    state: CaptureState,
+    note: ReadNote,
+    skip: Collection[TableName],
+    tables: PresentTables,
+    why_not: WhyNot,
+    *,
+    parts: int,
+    chunk_rows: int,
+) -> Wave:
     """The next ranges: at most ``parts``, each of about ``chunk_rows`` rows. ``skip``: tables that are not looked at.
 
     Raises: SourceFault
@@ -172,17 +178,3 @@ def fold_wave(
     total = note.total + sum(one.rows for one in sent)
     note = replace(note, settles=max(note.settles, now), total=total)
     return without(state, done), note, moved
-
-
-__all__ = [
-    "Part",
-    "PartSent",
-    "Stretch",
-    "Wave",
-    "WhyNot",
-    "fold_wave",
-    "plan_wave",
-    "readable",
-    "why_never",
-    "without",
-]

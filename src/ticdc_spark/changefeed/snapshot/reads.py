@@ -129,10 +129,18 @@ class TableReads:
                     tables = stack.enter_context(closing(self._open()))
                     announcer = stack.enter_context(Announcer(self._changefeed, self._rules, topics))
                     round_ = Round(
-                        self._changefeed, self._rules, self._server, state, folder,
-                        sender=self._sender(), topics=topics, tables=tables, announcer=announcer,
-                        token=token, show=show,
-                    )  # fmt: skip
+                        self._changefeed,
+                        self._rules,
+                        self._server,
+                        state,
+                        folder,
+                        sender=self._sender(),
+                        topics=topics,
+                        tables=tables,
+                        announcer=announcer,
+                        token=token,
+                        show=show,
+                    )
                     try:
                         round_.work(stop.is_set)
                     finally:
@@ -178,6 +186,3 @@ def _open_round(folder: StateFolder) -> CaptureState | None:
     loaded = folder.load()
     base = folder.reading.base
     return None if loaded is None or not base or base != loaded[0].commit_ts else loaded[0]
-
-
-__all__ = ["TableReads"]

@@ -38,6 +38,3 @@ def taken(requests: Iterable[tuple[Path, tuple[TableName, ...]]]) -> None:
     """Forget requests; what they want is stored."""
     for path, _ in requests:
         path.unlink(missing_ok=True)
-
-
-__all__ = ["request_tables", "requested", "taken"]

@@ -53,9 +53,20 @@ class Round:
     """A round at the commit_ts of a stored state, to the end of which nothing else is sent."""
 
     def __init__(
-        self, changefeed: Changefeed, rules: Router, server: ServerUri, state: CaptureState, folder: StateFolder, *,
-        sender: Sender, topics: Topics, tables: PresentTables, announcer: Announcer, token: str, show: Show,
-    ) -> None:  # fmt: skip
+        self,
+        changefeed: Changefeed,
+        rules: Router,
+        server: ServerUri,
+        state: CaptureState,
+        folder: StateFolder,
+        *,
+        sender: Sender,
+        topics: Topics,
+        tables: PresentTables,
+        announcer: Announcer,
+        token: str,
+        show: Show,
+    ) -> None:
         self._changefeed, self._rules, self._server = changefeed, rules, server
         self._state, self._folder, self._note = state, folder, folder.reading
         self._sender, self._topics, self._tables, self._announcer = sender, topics, tables, announcer
@@ -92,9 +103,14 @@ class Round:
     def _planned(self) -> Wave:
         snapshot = self._changefeed.snapshot
         wave = plan_wave(
-            self._state, self._note, self._later, self._tables, self._rules.tables.why_left_out,
-            parts=snapshot.parallelism, chunk_rows=snapshot.chunk_rows,
-        )  # fmt: skip
+            self._state,
+            self._note,
+            self._later,
+            self._tables,
+            self._rules.tables.why_left_out,
+            parts=snapshot.parallelism,
+            chunk_rows=snapshot.chunk_rows,
+        )
         for name, why in wave.over.items():
             _LOG.warning("`%s`.`%s`: the rows that it has are not sent: %s", *name, why)
         self._wait(wave.later)
@@ -109,10 +125,16 @@ class Round:
         ids = self._announcer.announce(found, base)
         topics = [self._rules.route(table).topic for table in found]
         job = SendJob(
-            self._changefeed, self._rules, self._server, wave.parts, base=base,
-            facts={topic: self._topics.facts(topic) for topic in topics}, ids=ids,
-            folder=self._folder.path.absolute(), token=self._token,
-        )  # fmt: skip
+            self._changefeed,
+            self._rules,
+            self._server,
+            wave.parts,
+            base=base,
+            facts={topic: self._topics.facts(topic) for topic in topics},
+            ids=ids,
+            folder=self._folder.path.absolute(),
+            token=self._token,
+        )
         sent = self._sender(job)
         for one in sent:
             if one.fault:
@@ -158,6 +180,3 @@ class Round:
                 reading=f"{name[0]}.{name[1]}, {there:,}{of} rows{more}",
             )
         )
-
-
-__all__ = ["PAUSE", "Round", "Sender"]

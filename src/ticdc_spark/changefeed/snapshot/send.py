@@ -37,9 +37,18 @@ class SendJob:
     """A wave, as tasks get it."""
 
     def __init__(
-        self, changefeed: Changefeed, rules: Router, server: ServerUri, parts: tuple[Part, ...], *, base: int,
-        facts: Mapping[str, TopicFacts], ids: Mapping[tuple[str, str], int], folder: Path, token: str,
-    ) -> None:  # fmt: skip
+        self,
+        changefeed: Changefeed,
+        rules: Router,
+        server: ServerUri,
+        parts: tuple[Part, ...],
+        *,
+        base: int,
+        facts: Mapping[str, TopicFacts],
+        ids: Mapping[tuple[str, str], int],
+        folder: Path,
+        token: str,
+    ) -> None:
         """``base``: the rows' commit_ts. ``facts``: of every topic that rows go to. ``ids``: of registered schemas."""
         self.changefeed, self.rules, self.server, self.parts = changefeed, rules, server, parts
         self.base, self.facts, self.ids = base, facts, ids
@@ -117,6 +126,3 @@ class _Flow:
                 heard = time.monotonic()
             self._producer.check_silence(heard)
             self._producer.poll(0.05)
-
-
-__all__ = ["SendJob", "send_part"]

@@ -23,6 +23,3 @@ class SparkSender:
     def close(self) -> None:
         """Stop Spark, if it was started here."""
         self._tasks.close()
-
-
-__all__ = ["SparkSender"]

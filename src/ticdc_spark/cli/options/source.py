@@ -245,16 +245,3 @@ def _earlier(source: Source, end: Offsets) -> Iterator[Message]:
     assert source.bootstrap_servers is not None
     with TopicReader(source.bootstrap_servers, source.client) as kafka:
         yield from kafka.read(kafka.start([*end], source.schemas_first, {}), end, [], patient=False)
-
-
-__all__ = [
-    "Opened",
-    "Source",
-    "client_option",
-    "client_options",
-    "make_source",
-    "opened",
-    "parted",
-    "place",
-    "source_options",
-]

@@ -57,6 +57,3 @@ def _show(cell: Cell) -> str:
 def _one_line(text: str) -> str:
     """Text without line breaks and control characters, which could also change a terminal."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
-
-
-__all__ = ["plain"]

@@ -34,6 +34,3 @@ def meter(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
             console.print(f"{what} {count:,}" + (f" of {total:,}" if total is not None else "") + " messages")
 
     yield line
-
-
-__all__ = ["meter"]

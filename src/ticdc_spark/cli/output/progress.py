@@ -13,7 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ticdc_spark.cli.output.logging import console
-from ticdc_spark.cli.output.text import count, duration, noun
+from ticdc_spark.cli.output.text import count, noun
+from ticdc_spark.config.durations import duration
 from ticdc_spark.config.secrets import redact
 from ticdc_spark.mysql import tso_time
 from ticdc_spark.replicate.report import BatchReport

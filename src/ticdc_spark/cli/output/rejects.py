@@ -23,6 +23,3 @@ def report_rejects(counts: Counter[str]) -> Iterator[None]:
             console.print(f"  {count:,} × {reason}")
         if len(counts) > _REASONS:
             console.print(f"  and {noun(len(counts) - _REASONS, 'other reason')}")
-
-
-__all__ = ["report_rejects"]

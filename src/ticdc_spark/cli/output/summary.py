@@ -179,6 +179,3 @@ def _versions(versions: tuple[str, ...]) -> str:
     if len(versions) > _SHOWN:
         return f"{count(len(versions))}: {', '.join(versions[:_SHOWN])} …"
     return ", ".join(versions) or "-"
-
-
-__all__ = ["Counts", "EventSummary", "PartitionCounts", "Summarizer", "TableCounts", "print_summary"]

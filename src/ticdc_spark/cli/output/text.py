@@ -1,7 +1,5 @@
 """Numbers and times as people read them."""
 
-from ticdc_spark.config.durations import duration
-
 
 def count(number: int) -> str:
     """``1234567`` as ``1,234,567``."""
@@ -11,6 +9,3 @@ def count(number: int) -> str:
 def noun(number: int, one: str, many: str = "") -> str:
     """``1 table``, ``2 tables``, ``2 batches``."""
     return f"{count(number)} {one if number == 1 else many or one + 's'}"
-
-
-__all__ = ["count", "duration", "noun"]

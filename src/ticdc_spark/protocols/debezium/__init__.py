@@ -17,7 +17,8 @@ class DebeziumProtocol(WireProtocol["DebeziumConfig"]):
     """Debezium."""
 
     def decoder(self, options: DecoderOptions = DecoderOptions()) -> Decoder:  # noqa: B008
-        from ticdc_spark.protocols.debezium.decode import DECODER, DebeziumDecoder, read_modes
+        from ticdc_spark.protocols.debezium.decode import DECODER, DebeziumDecoder
+        from ticdc_spark.protocols.debezium.native import read_modes
 
         if not options.connector and not options.block_keys:
             return DECODER

@@ -88,6 +88,3 @@ def _with_rows(columns: Columns, table: Table, rows: dict[int, tuple[list[Value]
         bad={at: reason for at, reason in columns.bad.items() if at not in rows},
         absent={name: sorted(places) for name, places in absent.items() if places},
     )
-
-
-__all__ = ["with_raw_text"]

@@ -241,6 +241,3 @@ def _constant(column: Column) -> str | None:
     if text.upper().startswith("CURRENT_TIMESTAMP"):
         return '"1970-01-01T00:00:00Z"' if name == "timestamp" else "0"
     return codec_for(column_type).write(column_type, column.nullable)(text)
-
-
-__all__ = ["DDL_KEY_SCHEMA", "DDL_SCHEMA", "row_schemas", "schema_name", "tidb_type", "watermark_schemas"]

@@ -209,6 +209,3 @@ def _cells(cells: tuple[_Cell, ...], row: Row) -> bytes:
 
 def _name(table: Table) -> str:
     return f"`{table.schema}`.`{table.name}`"
-
-
-__all__ = ["DebeziumAvroConfig", "DebeziumAvroEncoder", "encoder"]

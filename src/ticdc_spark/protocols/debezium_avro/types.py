@@ -144,6 +144,3 @@ def _enum(column_type: ColumnType) -> Write:
         return write_text(enum_name(column_type, index)) if name is None else name
 
     return write
-
-
-__all__ = ["WireCodec", "Write", "wire_codec"]

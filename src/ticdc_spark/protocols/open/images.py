@@ -155,7 +155,8 @@ def _indexes(cells: dict[str, _Typed]) -> tuple[Index, ...]:
     for flag, primary in ((PRIMARY, True), (HANDLE, False)):
         names = tuple(name for name, cell in cells.items() if cell.f & flag)
         if names:
-            index = Index(name="primary" if primary else "handle", unique=True, primary=primary, nullable=False,
-                          columns=names)  # fmt: skip
+            index = Index(
+                name="primary" if primary else "handle", unique=True, primary=primary, nullable=False, columns=names
+            )
             return (index,)
     return ()

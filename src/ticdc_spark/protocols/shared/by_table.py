@@ -32,6 +32,3 @@ class ByTable(Generic[T]):
     def __reduce__(self) -> tuple[Any, ...]:
         # compiled functions do not travel to tasks
         return ByTable, (self._make, *self._more)
-
-
-__all__ = ["ByTable"]

@@ -20,6 +20,3 @@ def ddl_word(sql: str) -> str:
     Raises: MessageError if the SQL cannot be read.
     """
     return _DDL_TYPES.get(ddl_type_code(sql), "ALTER")
-
-
-__all__ = ["ddl_word"]

@@ -17,6 +17,3 @@ def named_schema(schemas: Schemas, part: bytes | None) -> str | None:
         return schemas[number]
     except KeyError as error:
         raise MessageError(f"schema id {number} is not known to the registry") from error
-
-
-__all__ = ["named_schema"]

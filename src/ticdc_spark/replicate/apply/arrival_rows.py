@@ -185,6 +185,3 @@ def _every_version(batch: Batch, name: TableName, target: Table) -> dict[str, Ta
     if batch.registry is None:
         return {VALID_THEN: target}
     return {key: _version(batch, name, key, target) for *known, key in batch.schemas if tuple(known) == name}
-
-
-__all__ = ["apply_arrived"]

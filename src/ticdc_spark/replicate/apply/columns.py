@@ -102,12 +102,3 @@ def _missing(sink: Sink, state: TableState, columns: Sequence[LakeColumn]) -> li
 def _why(gone: Sequence[LakeColumn]) -> str:
     columns = ", ".join(f"`{column.name}`" for column in gone)
     return f"somebody else dropped or renamed columns in the lake: {columns}"
-
-
-__all__ = [
-    "add_hidden_columns",
-    "columns_gone",
-    "stop_if_columns_are_gone",
-    "stop_if_new_column_is_gone",
-    "stop_if_old_values_are_gone",
-]

@@ -158,6 +158,3 @@ def _drop_aside(sink: sink_base.Sink, name: TableName, drop: ColumnChanges, stam
         sink.change_columns(name, drop, stamp)
     else:
         sink.stamp(name, stamp)
-
-
-__all__ = ["Commit", "commits_of", "with_columns_before"]

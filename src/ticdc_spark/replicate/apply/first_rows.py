@@ -42,6 +42,3 @@ def missing_schema(changelog: ChangeLog, progress: Progress, rows: PendingRows) 
     )
     first = changelog.first_row(scan)
     return describe_missing(rows) + ("" if first is None else f", offset {first.offset}")
-
-
-__all__ = ["missing_schema", "there_already"]

@@ -42,6 +42,3 @@ def _stop(work: TimelineWork, first: TableName) -> DecisionNeeded:
     names = [f"`{schema}`.`{name}`" for schema, name in (first, *others)]
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return no_key(", ".join(names[:_NAMED]) + more, "[job]")
-
-
-__all__ = ["leave_out_rows"]

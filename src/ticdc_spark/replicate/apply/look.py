@@ -192,6 +192,3 @@ def _refuse_living(sink: Sink, job: Job, name: TableName, stamp: Stamp | None) -
             "under [job]"
         )
         raise DecisionNeeded(message)
-
-
-__all__ = ["Looked", "held_in_lake", "look_at"]

@@ -16,7 +16,8 @@ from ticdc_spark.sinks.base import Applied, UnreadableRows
 from ticdc_spark.spark.decode.control import Reject
 from ticdc_spark.spark.decode.log_files import LogScan
 from ticdc_spark.spark.decode.odd_columns import odd_columns
-from ticdc_spark.spark.decode.rows import BadRow, ReadPlan
+from ticdc_spark.spark.decode.rows import BadRow
+from ticdc_spark.spark.decode.versions import ReadPlan
 
 log = logging.getLogger(__name__)
 MOST_NAMED = 20
@@ -145,6 +146,3 @@ def reason_of(name: TableName, row: BadRow) -> str:
         f"`{name[0]}`.`{name[1]}`: a row cannot be read: {row.reason} "
         f"(topic {row.topic}, partition {row.partition}, offset {row.offset}, commitTs {row.commit_ts})"
     )
-
-
-__all__ = ["HiddenColumns", "Quarantined", "apply_readable", "lacks", "log_rejects", "ways_out"]

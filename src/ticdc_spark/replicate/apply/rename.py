@@ -159,6 +159,3 @@ def _forget_copy(work: TimelineWork, old: TableName, mark: Mark) -> None:
 
 def _names(state: TableState, old: TableName) -> tuple[TableName, ...]:
     return state.was if state.was[-1:] == (old,) else (*state.was, old)
-
-
-__all__ = ["is_begun", "passed_by", "rename", "set_aside", "was_set_aside"]

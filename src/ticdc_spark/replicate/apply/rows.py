@@ -277,6 +277,3 @@ def vanished(job: Job, name: TableName) -> str:
         f"out with `tables` under [job]; if the whole lake or the state folder is an older copy, delete the state "
         f"folder {job.state}, and the job goes on from what the tables are"
     )
-
-
-__all__ = ["apply_rows", "vanished"]

@@ -172,6 +172,3 @@ def _quarantine(work: TimelineWork, line: Sequence[Step], reason: str) -> None:
             state = work.state(step.table) or TableState(schema=step.table[0], name=step.table[1])
             if state.quarantined is None:
                 work.put(msgspec.structs.replace(state, quarantined=reason))
-
-
-__all__ = ["ApplyRows", "TimelineResult", "apply", "settle"]

@@ -14,10 +14,11 @@ from typing import ClassVar
 
 import msgspec
 
+from ticdc_spark.config.values import ModeName
 from ticdc_spark.model import Offsets, SchemaChange, TableName
 from ticdc_spark.replicate.apply.arrival_rows import apply_arrived
 from ticdc_spark.replicate.apply.batch import TimelineWork
-from ticdc_spark.replicate.modes.base import Advanced, ModeName, Rules
+from ticdc_spark.replicate.modes.base import Advanced, Rules
 from ticdc_spark.replicate.modes.commit import committed
 from ticdc_spark.replicate.modes.waiting import describe_missing
 from ticdc_spark.replicate.modes.watermark import read_partitions, seen_tables, waiting_rows
@@ -236,7 +237,6 @@ class ArrivalMode:
     name: ClassVar[ModeName] = "arrival"
 
     def replay_below(self, progress: Progress) -> dict[TableName, int]:
-        """See ``Mode``."""
         return replay_below_last_ddl(progress)
 
     def timelines(
@@ -248,12 +248,10 @@ class ArrivalMode:
         resolved: int,
         bounds: Bounds,
     ) -> list[list[Step]]:
-        """See ``Mode``."""
         at = batch_ordinal(progress.generation, progress.batch + 1)
         return assign_marks(timelines(states, pending, ddls, resolved, bounds), at)
 
     def apply_rows(self, work: TimelineWork, step: Rows) -> None:
-        """See ``Mode``."""
         apply_arrived(work, step)
 
     def commit(
@@ -267,16 +265,4 @@ class ArrivalMode:
         now: float,
         keep: float,
     ) -> Progress:
-        """See ``Mode``."""
         return committed_arrived(progress, number, states, resolved, ddls, now, keep, left)
-
-
-__all__ = [
-    "EVERYTHING",
-    "ArrivalMode",
-    "advance_arrived",
-    "assign_marks",
-    "batch_ordinal",
-    "committed_arrived",
-    "replay_below_last_ddl",
-]

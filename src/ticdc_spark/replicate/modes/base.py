@@ -92,6 +92,3 @@ class Mode(Protocol):
 
         ``keep``: seconds for which the change log is kept.
         """
-
-
-__all__ = ["Advanced", "LandedBatch", "Mode", "ModeName", "Rules"]

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 
 import msgspec
 
+from ticdc_spark.config.values import ModeName
 from ticdc_spark.errors import DecisionNeeded, UsageError
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.modes.arrival import ArrivalMode
-from ticdc_spark.replicate.modes.base import Mode, ModeName
+from ticdc_spark.replicate.modes.base import Mode
 from ticdc_spark.replicate.modes.watermark import WatermarkMode
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, RowsRead

@@ -41,6 +41,3 @@ def describe_missing(rows: PendingRows) -> str:
         f"`{rows.schema}`.`{rows.name}` waits for the schema of version {rows.schema_key}; its first row is in "
         f"topic {rows.topic}, partition {rows.partition}, commitTs {rows.min_ts}"
     )
-
-
-__all__ = ["describe_missing", "held_by_schemas"]

@@ -9,10 +9,11 @@ from typing import ClassVar
 
 import msgspec
 
+from ticdc_spark.config.values import ModeName
 from ticdc_spark.model import Offsets, SchemaChange, TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.rows import apply_rows
-from ticdc_spark.replicate.modes.base import Advanced, ModeName, Rules
+from ticdc_spark.replicate.modes.base import Advanced, Rules
 from ticdc_spark.replicate.modes.commit import committed
 from ticdc_spark.replicate.modes.waiting import describe_missing, held_by_schemas
 from ticdc_spark.replicate.plan.catch_up import catching_up, with_drops
@@ -269,7 +270,6 @@ class WatermarkMode:
     name: ClassVar[ModeName] = "watermark"
 
     def replay_below(self, progress: Progress) -> dict[TableName, int]:
-        """See ``Mode``."""
         # After the state was lost, a table may be ahead of what was read again.
         return {(table.schema, table.name): min(table.applied, progress.applied) for table in progress.tables}
 
@@ -282,11 +282,9 @@ class WatermarkMode:
         resolved: int,
         bounds: Bounds,
     ) -> list[list[Step]]:
-        """See ``Mode``."""
         return timelines(states, pending, ddls, resolved, bounds)
 
     def apply_rows(self, work: TimelineWork, step: Rows) -> None:
-        """See ``Mode``."""
         apply_rows(work, step)
 
     def commit(
@@ -300,5 +298,4 @@ class WatermarkMode:
         now: float,
         keep: float,
     ) -> Progress:
-        """See ``Mode``."""
         return committed(progress, number, states, resolved, now, keep, left)

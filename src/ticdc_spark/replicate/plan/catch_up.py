@@ -186,6 +186,3 @@ def _bound(one: CatchUp, reached: Mapping[Place, PartitionState]) -> int:
     if one.until is None:
         return bound
     return min(one.until, bound) if marks else one.until
-
-
-__all__ = ["bounds_behind", "catching_up", "with_dropped", "with_drops"]

@@ -64,6 +64,3 @@ def _topics_of_live(progress: Progress) -> dict[TableName, set[str]]:
 
 def _live_tables(progress: Progress, topic: str) -> bool:
     return any(topic in topics for topics in _topics_of_live(progress).values())
-
-
-__all__ = ["without_tables", "without_topics"]

@@ -52,6 +52,3 @@ def bounds_of(
             still.update(members)
             bounds |= {name: min(bounds.get(name, ts - 1), ts - 1) for name in members}
     return bounds, held
-
-
-__all__ = ["Bounds", "bounds_of"]

@@ -53,6 +53,3 @@ def with_rename(state: TableState, change: SchemaChange) -> TableState:
     """A table that gets another name while it catches up after the state was lost."""
     why = "it is older than what was applied before the state was lost, and rows under another name are left out since"
     return misshapen(state, change.commit_ts, f"{why}: {change.query}")
-
-
-__all__ = ["late_for", "renamed_behind", "with_late", "with_rename"]

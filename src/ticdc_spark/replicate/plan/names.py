@@ -25,6 +25,3 @@ def tables_of(change: SchemaChange) -> set[TableName]:
     """Every table that a DDL names; none for a DDL on a database."""
     before, after = tables_before_and_after(change)
     return before | after
-
-
-__all__ = ["tables_before_and_after", "tables_of"]

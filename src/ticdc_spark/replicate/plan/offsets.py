@@ -69,6 +69,3 @@ def idle_topics(progress: Progress) -> tuple[str, ...]:
     """The topics with a partition that had watermarks, and is passed over since it has had none for long: if it has
     rows yet below what the others had reached, they are late."""
     return tuple(sorted({state.topic for state in progress.partitions if state.idle and state.watermark}))
-
-
-__all__ = ["choose_offsets", "first_offsets", "idle_topics", "known_offsets", "lagging", "may_advance", "starts_of_new"]

@@ -48,6 +48,3 @@ def _names(ddl: QueuedDdl) -> tuple[set[TableName], set[TableName]]:
     """The names that a DDL frees, and those that it takes; by its SQL, since its schemas may not be known yet."""
     before, after = tables_before_and_after(ddl.change)
     return before - after, after - before
-
-
-__all__ = ["in_order"]

@@ -85,6 +85,3 @@ def mark_missing(progress: Progress, wanted: Callable[[str, str], bool]) -> Prog
 def _is_known(state: TableState | None, one: PastName) -> bool:
     """Whether a table is the one that has the name last: one that is gone may have had it before."""
     return state is not None and not (state.dropped and not state.kept and state.ddl_ts < one.born)
-
-
-__all__ = ["mark_missing", "with_past"]

@@ -155,16 +155,3 @@ def _may_lack(state: TableState, since: int, one: PartitionState, others: Collec
     if one.reaches != NOT_YET or not state.topics or one.topic in state.topics:
         return True
     return others is not None and one.topic not in others and not 0 < one.gone_until <= since
-
-
-__all__ = [
-    "NOT_YET",
-    "by_place",
-    "first_watermarks",
-    "lowest",
-    "partitions_at",
-    "reached",
-    "with_end_of_gone",
-    "with_new_partitions",
-    "without_beginning",
-]

@@ -114,6 +114,3 @@ def _is_named(config: SourceConfig, topic: str) -> bool:
     if config.topics is not None:
         return topic in config.topics
     return re.fullmatch(config.topic_pattern or "", topic) is not None
-
-
-__all__ = ["check_plan", "check_source", "notes_of_batch", "source_notes"]

@@ -330,6 +330,3 @@ def databases_after(databases: Sequence[str], applied: Sequence[QueuedDdl]) -> t
         if isinstance(_Named(ddl.change, is_raw=False).statement, DatabaseDdl):
             _follow(known, ddl.change)
     return known.names().databases
-
-
-__all__ = ["Spelled", "by_source", "databases_after", "is_landed", "landing_names", "spell"]

@@ -155,6 +155,3 @@ class Heart:
             self.status = msgspec.structs.replace(self.status, at=time.time())
             self._written = self.status.phase
             self.store.save_status(self.status)
-
-
-__all__ = ["HEARTBEAT", "Heart"]

@@ -103,6 +103,3 @@ def _protocol(job: Job, source: Source, store: Store, stop: threading.Event, *, 
     if found is not None:
         log.info("protocol: %s, by the first messages", found)
     return found
-
-
-__all__ = ["open_spark", "open_steps"]

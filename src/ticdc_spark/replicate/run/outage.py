@@ -22,6 +22,3 @@ def silent(source: SourceConfig, timeout: float = TIMEOUT) -> str:
         else:
             return ""
     return f"cannot reach Kafka at {source.bootstrap_servers}: {why}"
-
-
-__all__ = ["silent"]

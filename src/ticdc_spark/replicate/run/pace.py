@@ -22,6 +22,3 @@ class Pace:
         """``None`` before the first batch."""
         seconds = sum(taken for _, taken in self._batches)
         return sum(messages for messages, _ in self._batches) / seconds if seconds > 0 else None
-
-
-__all__ = ["Pace"]

@@ -228,6 +228,3 @@ def _spark(job: Job, opened: list[SparkSession]) -> str:
     spark = open_spark(job, source_parts(job.source))
     opened.append(spark)
     return f"Spark {spark.version} runs at {spark.sparkContext.master}"
-
-
-__all__ = ["Checked", "checks", "stop_at_fault"]

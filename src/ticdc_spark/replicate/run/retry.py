@@ -46,6 +46,3 @@ class Patience:
         pause, self._pause = min(self._pause, left), min(2 * self._pause, LONGEST_PAUSE)
         log.warning("%s; retrying in %.0f s, giving up in %.0f s", fault, pause, left)
         return pause
-
-
-__all__ = ["CONNECTIONS", "Patience"]

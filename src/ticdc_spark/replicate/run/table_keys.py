@@ -78,6 +78,3 @@ def _described(protocol: WireProtocol[Any], messages: Sequence[Message]) -> dict
 
 def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-
-
-__all__ = ["known_tables", "tables_to_read"]

@@ -78,6 +78,3 @@ def _living(progress: Progress) -> dict[TableName, TableState]:
         for state in progress.tables
         if state.table is not None and not state.dropped and state.load is None
     }
-
-
-__all__ = ["SHARE", "Caretaker", "policy_of"]

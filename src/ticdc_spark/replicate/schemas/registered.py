@@ -135,6 +135,3 @@ def _named(controls: Sequence[ControlEvent]) -> dict[str, list[TableName]]:
 
 def _pairs(controls: Sequence[ControlEvent]) -> set[SchemaIds]:
     return {event.ids for event in controls if isinstance(event, SchemaIdsRead)}
-
-
-__all__ = ["Registered", "registered"]

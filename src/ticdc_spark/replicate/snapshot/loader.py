@@ -325,6 +325,3 @@ def _with_states(progress: Progress, work: TimelineWork, sink: Sink | None = Non
             state = msgspec.structs.replace(state, snapshot_id=sink.snapshot_id(name))
         states[name] = state
     return msgspec.structs.replace(progress, tables=tuple(states.values()))
-
-
-__all__ = ["Loader", "Outcome"]

@@ -122,6 +122,3 @@ def next_mark(work: TimelineWork, name: TableName, base: int) -> Mark:
     """The mark of the next commit of a full read."""
     at, step = work.mark(name)
     return base, max(LOAD_STEP, step + 1 if at == base else 0)
-
-
-__all__ = ["LOAD_STEP", "begin", "bring_in", "give_up", "next_mark"]

@@ -64,6 +64,3 @@ def with_settled(states: Mapping[TableName, TableState], resolved: int, bounds: 
             clean = state.diverged_since is None
             found[name] = msgspec.structs.replace(state, settles=0, clean=clean)
     return found
-
-
-__all__ = ["Wants", "wanted_tables", "with_new_tables", "with_partial_tables", "with_settled", "without"]

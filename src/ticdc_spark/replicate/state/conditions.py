@@ -35,6 +35,3 @@ def without_first_rows(state: TableState) -> TableState:
 def is_without_rows(state: TableState) -> bool:
     """Whether ``no-key = "skip"`` leaves out the rows of a table: it has no key."""
     return state.diverged_since is not None and state.table is not None and not handle_key(state.table)
-
-
-__all__ = ["diverged", "is_without_rows", "misshapen", "with_ddl_during_read", "without_first_rows"]

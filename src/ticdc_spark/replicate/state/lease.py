@@ -50,11 +50,9 @@ class FencedStore:
         self._store, self._fence = store, fence
 
     def load(self) -> Progress | None:
-        """See ``ProgressStore``."""
         return self._store.load()
 
     def load_plan(self) -> Plan | None:
-        """See ``ProgressStore``."""
         return self._store.load_plan()
 
     def save(self, progress: Progress) -> None:

@@ -91,7 +91,6 @@ class FileLeaseStore:
         self.where = str(self._path)
 
     def read(self) -> tuple[LeaseRecord | None, bytes]:
-        """See ``LeaseStore``."""
         try:
             data = self._path.read_bytes()
             return msgspec.json.decode(data, type=LeaseRecord), data
@@ -102,7 +101,6 @@ class FileLeaseStore:
             raise SinkFault(message) from error
 
     def swap(self, version: bytes, record: LeaseRecord) -> bytes | None:
-        """See ``LeaseStore``."""
         data = msgspec.json.encode(record)
         try:
             with self._locked():
@@ -115,7 +113,6 @@ class FileLeaseStore:
         return data
 
     def hold(self) -> bool:
-        """See ``LeaseStore``."""
         if self._held is not None:
             return True
         try:
@@ -137,7 +134,6 @@ class FileLeaseStore:
         return True
 
     def let_go(self) -> None:
-        """See ``LeaseStore``."""
         if self._held is not None:
             self._held.close()
             self._held = None

@@ -74,6 +74,3 @@ class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
 
     what: str
     value: str
-
-
-__all__ = ["CatchUp", "Doubt", "DoubtedTable", "PastName", "SkippedRow", "SourceNote", "UnreadNote"]

@@ -52,11 +52,9 @@ class ObjectPlace:
         """Of what was read or replaced here: its version, and what a write whose answer is not known was to bring."""
 
     def where(self, name: str) -> str:
-        """See ``Place``."""
         return f"{self._uri}/{name}"
 
     def read(self, name: str) -> bytes | None:
-        """See ``Place``."""
         found = self.read_version(name)
         self._last[name] = (None if found is None else found[1]), None
         return None if found is None else found[0]
@@ -78,7 +76,6 @@ class ObjectPlace:
         self._last[name] = new, None
 
     def overwrite(self, name: str, data: bytes) -> None:
-        """See ``Place``."""
         try:
             obstore.put(self._store, name, data)
         except (BaseError, OSError) as error:
@@ -195,7 +192,6 @@ class ObjectLeaseStore:
         self.where = place.where(self._name)
 
     def read(self) -> tuple[LeaseRecord | None, bytes]:
-        """See ``LeaseStore``."""
         with _sink_faults():
             found = self._place.read_version(self._name)
         if found is None:
@@ -207,7 +203,6 @@ class ObjectLeaseStore:
             raise SinkFault(message) from error
 
     def swap(self, version: bytes, record: LeaseRecord) -> bytes | None:
-        """See ``LeaseStore``."""
         with _sink_faults():
             now = self._place.swap(self._name, version.decode() or None, msgspec.json.encode(record))
         return None if now is None else now.encode()
@@ -236,8 +231,7 @@ class ObjectLeaseStore:
         finally:
             self._place.remove(name)
 
-    def let_go(self) -> None:
-        """See ``LeaseStore``."""
+    def let_go(self) -> None: ...
 
 
 @contextmanager
@@ -247,6 +241,3 @@ def _sink_faults() -> Iterator[None]:
     except StateFault as fault:
         message = f"the lease: {fault}"
         raise SinkFault(message) from fault
-
-
-__all__ = ["ObjectLeaseStore", "ObjectPlace", "Version"]

@@ -32,11 +32,9 @@ class FolderPlace:
         self._folder = folder
 
     def where(self, name: str) -> str:
-        """See ``Place``."""
         return str(self._folder / name)
 
     def read(self, name: str) -> bytes | None:
-        """See ``Place``."""
         try:
             return (self._folder / name).read_bytes()
         except FileNotFoundError:
@@ -46,7 +44,6 @@ class FolderPlace:
             raise EnvironmentFault(message) from error
 
     def replace(self, name: str, data: bytes) -> None:
-        """See ``Place``."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             replace_file(self._folder / name, data)
@@ -71,6 +68,3 @@ def need_obstore(state: StateUri) -> None:
     """Raises: UsageError"""
     if find_spec("obstore") is None:
         raise UsageError(f"[job] state: {state} needs the package obstore: pip install obstore")
-
-
-__all__ = ["FolderPlace", "Place", "need_obstore", "open_place"]

@@ -90,6 +90,3 @@ def _with_new_words(content: object) -> object:
     if not isinstance(content, dict):
         return content
     return content | {key: new for (key, old), new in _RENAMED.items() if content.get(key) == old}
-
-
-__all__ = ["ProgressStore", "Store"]

@@ -31,7 +31,6 @@ class ClaimLeaseStore:
         self.earlier: LeaseStore | None = None
 
     def read(self) -> tuple[LeaseRecord | None, bytes]:
-        """See ``LeaseStore``."""
         while True:
             newest = self._claims.newest()
             if not newest:
@@ -52,7 +51,6 @@ class ClaimLeaseStore:
             raise SinkFault(message) from error
 
     def swap(self, version: bytes, record: LeaseRecord) -> bytes | None:
-        """See ``LeaseStore``."""
         found, now = self.read()
         if now != version:
             return None
@@ -97,11 +95,9 @@ class ClaimLeaseStore:
             log.warning("%s", fault)
 
     def hold(self) -> bool:
-        """See ``LeaseStore``."""
         return True
 
-    def let_go(self) -> None:
-        """See ``LeaseStore``."""
+    def let_go(self) -> None: ...
 
 
 class Leases:
@@ -121,7 +117,6 @@ class Leases:
         log.info("lease: %s", store.where)
 
     def check(self) -> None:
-        """See ``Fence``."""
         self.lease.check()
         if self._target is not None:
             self._target.check()
@@ -134,6 +129,3 @@ class Leases:
     ) -> None:
         if self._target is not None:
             self._target.release()
-
-
-__all__ = ["ClaimLeaseStore", "Leases"]

@@ -175,6 +175,3 @@ class IcebergCatalog:
         if column.type.iceberg == "list":
             return types.ListType.ofOptional(element_id, types.FloatType.get())
         return types.fromPrimitiveString(column.type.iceberg)
-
-
-__all__ = ["NAMESPACE", "PROPERTIES", "IcebergCatalog", "catalog_options"]

@@ -26,7 +26,7 @@ from ticdc_spark.sinks.iceberg.log_table import (
 )
 from ticdc_spark.sinks.iceberg.rows.spark_writer import after
 from ticdc_spark.spark.decode.control import Control, ControlEvent, Reject, read_control
-from ticdc_spark.spark.decode.envelopes import CONTROL_BUCKET, LOG_DDL, LandingPlan, bucket_of, land
+from ticdc_spark.spark.decode.envelopes import LandingPlan, bucket_of, land
 from ticdc_spark.spark.decode.log_files import (
     CONTROL_COLUMNS,
     CONTROL_DDL,
@@ -36,7 +36,7 @@ from ticdc_spark.spark.decode.log_files import (
     read_log,
     write_log,
 )
-from ticdc_spark.spark.decode.log_schema import BUCKETS
+from ticdc_spark.spark.decode.log_schema import BUCKETS, CONTROL_BUCKET, LOG_DDL
 from ticdc_spark.spark.decode.rows import LOG_COLUMNS
 from ticdc_spark.spark.decode.spread import Part, gather, spread
 from ticdc_spark.spark.tasks import ArrowTask, Parts, chain, is_small
@@ -115,13 +115,11 @@ class IcebergChangeLog:
         """By generation and batch: files of the newest batches that this process has landed."""
 
     def newest_generation(self) -> int:
-        """See ``ChangeLog``."""
         with faults("the change log cannot be read"):
             highest = self.spark.sql(f"SELECT max(generation) FROM {self.table}").collect()[0][0]
         return 0 if highest is None else int(highest)
 
     def batches(self, generation: int) -> frozenset[int]:
-        """See ``ChangeLog``."""
         with faults("the change log cannot be read"):
             parts = self.spark.table(f"{self.table}.partitions").where(sf.col("partition.generation") == generation)
             rows = parts.select("partition.batch").distinct().collect()
@@ -129,11 +127,9 @@ class IcebergChangeLog:
 
     @property
     def lands_here(self) -> bool:
-        """See ``ChangeLog``."""
         return self._files is not None
 
     def land(self, messages: DataFrame | pa.Table | Parts, plan: LandingPlan) -> list[ControlEvent]:
-        """See ``ChangeLog``."""
         what = "the change log cannot be written"
         with faults(what), task_faults(what):
             if self._files is not None:
@@ -176,7 +172,6 @@ class IcebergChangeLog:
         return [row for row in rows if row["kind"] != FILE]
 
     def keep_rejects(self, generation: int, batch: int, stage: str, rejects: Sequence[Reject], job_time: float) -> None:
-        """See ``ChangeLog``."""
         places = [(r.topic, r.partition, r.offset, r.seq, r.reason) for r in rejects]
         with faults("the dead letters cannot be written"):
             reasons = self.spark.createDataFrame(
@@ -221,17 +216,14 @@ class IcebergChangeLog:
         return found.select(*LOG_COLUMNS)
 
     def count_rows(self, scan: LogScan) -> int:
-        """See ``ChangeLog``."""
         with faults("the change log cannot be read"):
             return self.rows(self.spark, scan).count()
 
     def has_rows(self, scan: LogScan) -> bool:
-        """See ``ChangeLog``."""
         with faults("the change log cannot be read"):
             return bool(self.rows(self.spark, scan).limit(1).collect())
 
     def first_row(self, scan: LogScan) -> RowPlace | None:
-        """See ``ChangeLog``."""
         with faults("the change log cannot be read"):
             found = self.rows(self.spark, scan).orderBy("commit_ts", "partition", "offset").limit(1).collect()
         return RowPlace(**{name: found[0][name] for name in RowPlace.__struct_fields__}) if found else None
@@ -306,7 +298,6 @@ class IcebergChangeLog:
         return None if more is None else [*known, *more]
 
     def late_rows(self, generation: int, batch: int) -> list[LateRows]:
-        """See ``ChangeLog``."""
         with faults("late rows cannot be looked up"):
             log = self.spark.table(self.table).where(sf.col("generation") == generation)
             here = log.where(sf.col("batch") == batch)

@@ -28,18 +28,15 @@ class IcebergClaims:
         self.where = f"{catalog.catalog}.{NAMESPACE}.{self._prefix}* (warehouse {catalog.warehouse})"
 
     def newest(self) -> int:
-        """See ``Claims``."""
         return max(self._numbers(), default=0)
 
     def read(self, number: int) -> str | None:
-        """See ``Claims``."""
         with self._faults("read"):
             found = self._catalog.find_table(self._name(number))
             text = None if found is None else found.properties().get(_TEXT)
         return None if text is None else str(text)
 
     def make(self, number: int, text: str) -> bool:
-        """See ``Claims``."""
         catalog = self._catalog
         with self._faults("made"):
             catalog.create_database(NAMESPACE)
@@ -57,7 +54,6 @@ class IcebergClaims:
         return True
 
     def write(self, number: int, text: str) -> bool:
-        """See ``Claims``."""
         with self._faults("written"):
             found = self._catalog.find_table(self._name(number))
             if found is None:
@@ -71,7 +67,6 @@ class IcebergClaims:
         return True
 
     def remove(self, number: int) -> None:
-        """See ``Claims``."""
         with self._faults("removed"):
             name = self._catalog.identifier(self._name(number))
             try:
@@ -80,7 +75,6 @@ class IcebergClaims:
                 self._catalog.java_catalog.dropTable(name, False)
 
     def remove_before(self, number: int) -> None:
-        """See ``Claims``."""
         for one in self._numbers():
             if one < number:
                 self.remove(one)
@@ -111,6 +105,3 @@ _SCHEMA = '{"type":"struct","schema-id":0,"fields":[{"id":1,"name":"nothing","re
 
 def _kind(error: Py4JJavaError) -> str:
     return str(error.java_exception.getClass().getSimpleName())
-
-
-__all__ = ["IcebergClaims"]

@@ -85,6 +85,3 @@ class TableSchema(msgspec.Struct, frozen=True, rename="kebab"):
 def to_schema(iceberg: Any, schema: Any) -> TableSchema:
     """A schema of Iceberg's Java API."""
     return msgspec.json.decode(str(iceberg.SchemaParser.toJson(schema)), type=TableSchema)
-
-
-__all__ = ["JavaNames", "NestedField", "Snapshot", "TableSchema", "to_dict", "to_schema", "to_snapshot"]

@@ -20,10 +20,9 @@ EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 
 class IcebergKind:
-    """See ``registry.SinkKind``."""
+    """What a job file with an Iceberg sink needs before the sink is opened."""
 
     def parts(self, config: IcebergConfig) -> list[Part]:
-        """See ``registry.SinkKind``."""
         own_jdbc = "type" not in config.catalog_options and "catalog-impl" not in config.catalog_options
         return ["iceberg", "sqlite"] if own_jdbc else ["iceberg"]
 
@@ -35,7 +34,6 @@ class IcebergKind:
     def open(
         self, spark: SparkSession, config: IcebergConfig, writer: WriterName, fence: Callable[[], None]
     ) -> IcebergSink:
-        """See ``registry.SinkKind``."""
         if "://" not in config.warehouse:
             try:
                 Path(config.warehouse).mkdir(parents=True, exist_ok=True)
@@ -46,7 +44,6 @@ class IcebergKind:
         return IcebergSink(spark, config.catalog, config.warehouse, config.table_properties, catalog, writer, fence)
 
     def look(self, spark: SparkSession, config: IcebergConfig) -> str:
-        """See ``registry.SinkKind``."""
         options = catalog_options(config.catalog, config.warehouse, config.catalog_options)
         database = _sqlite_file(options.get(f"spark.sql.catalog.{config.catalog}.uri", ""))
         if database is not None and not database.exists():
@@ -60,11 +57,9 @@ class IcebergKind:
         return f"{config.catalog} answers; it has {count:,} namespaces"
 
     def open_lake(self, job: Job) -> SparkSession:
-        """See ``registry.SinkKind``."""
         return lake.open_lake(job)
 
     def read_as_of(self, job: Job, session: SparkSession, table: TableName, snapshot_id: int | None) -> DataFrame:
-        """See ``registry.SinkKind``."""
         return lake.read_as_of(job, session, table, snapshot_id)
 
 
@@ -88,4 +83,3 @@ def _sqlite_file(uri: str) -> Path | None:
 
 
 KIND = IcebergKind()
-__all__ = ["EXTENSIONS", "KIND", "IcebergKind"]

@@ -107,6 +107,3 @@ def list_tables(session: SparkSession, catalog: str = "lake") -> set[tuple[str, 
                 tables = session.sql(f"SHOW TABLES IN {quote(catalog)}.{quote(namespace)}").collect()
                 found |= {(namespace, table["tableName"]) for table in tables}
     return found
-
-
-__all__ = ["list_tables", "open_lake", "read_as_of", "read_dead_letters", "read_table"]

@@ -34,19 +34,17 @@ _FILE_DDL = "written binary"
 
 
 class IcebergLoads(SparkWriter):
-    """See ``sinks.base.Loads``."""
+    """Full reads: rows are gathered on a branch and become the table in one commit."""
 
     writer: Literal["python", "spark"] = "python"
 
     def load_note(self, table: TableName) -> LoadNote | None:
-        """See ``Loads``."""
         with faults(f"the branch {BRANCH} of {table} cannot be read"):
             head = self.load_table(table).snapshot(BRANCH)
             note = None if head is None else head.summary().get(NOTE)
         return None if note is None else msgspec.json.decode(str(note), type=LoadNote)
 
     def begin_load(self, table: TableName, note: LoadNote) -> None:
-        """See ``Loads``."""
         with faults(f"a full read of {table} cannot begin"):
             loaded = self.load_table(table)
             transaction = loaded.newTransaction()
@@ -71,7 +69,6 @@ class IcebergLoads(SparkWriter):
         parts: int,
         note: Callable[[int, int], LoadNote],
     ) -> LoadNote:
-        """See ``Loads``."""
         with faults(f"rows of {table} cannot be gathered"), self.session() as session:
             loaded = self.load_table(table)
             properties = to_dict(self.iceberg, loaded.properties())
@@ -130,8 +127,6 @@ class IcebergLoads(SparkWriter):
         return written, int(new.summary.get("added-records", "0"))
 
     def finish_load(self, table: TableName, stamp: Stamp) -> None:
-        """See ``Loads``."""
-
         def put(_: Any, transaction: Any) -> None:
             transaction.manageSnapshots().replaceBranch("main", BRANCH).removeBranch(BRANCH).commit()
             append_stamp(transaction, stamp)
@@ -159,6 +154,3 @@ def _write(columns: Sequence[LakeColumn], files: DataFiles) -> ArrowTask:
                 yield pa.RecordBatch.from_pylist([{"written": msgspec.msgpack.encode(file)}])
 
     return run
-
-
-__all__ = ["BRANCH", "IcebergLoads"]

@@ -127,6 +127,3 @@ def _if_there(load: Any, identifier: Any) -> Any:
 
 def _sql_name(catalog: IcebergCatalog, identifier: Any) -> str:
     return ".".join(quote(str(part)) for part in (catalog.catalog, *identifier.namespace().levels(), identifier.name()))
-
-
-__all__ = ["catalog_places", "places_in", "table_places"]

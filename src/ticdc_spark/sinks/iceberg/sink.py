@@ -15,7 +15,8 @@ from ticdc_spark.sinks.iceberg.rows.newest_changes import apply_newest
 from ticdc_spark.sinks.iceberg.unreadable import unreadable_rows
 from ticdc_spark.sinks.iceberg.upkeep import IcebergUpkeep
 from ticdc_spark.spark.decode.log_files import LogScan
-from ticdc_spark.spark.decode.rows import BadRow, ReadPlan
+from ticdc_spark.spark.decode.rows import BadRow
+from ticdc_spark.spark.decode.versions import ReadPlan
 
 
 class IcebergSink(IcebergUpkeep):
@@ -48,7 +49,6 @@ class IcebergSink(IcebergUpkeep):
         return self._log
 
     def changelog(self, job: str) -> IcebergChangeLog:
-        """See ``Sink``."""
         try:
             self._log = IcebergChangeLog(self.spark, self.catalog, job, self.writer, self.fence, self.storages)
         except SinkFault as fault:
@@ -58,18 +58,14 @@ class IcebergSink(IcebergUpkeep):
         return self._log
 
     def claims(self, job: str) -> IcebergClaims | None:
-        """See ``Sink``."""
         return IcebergClaims(self, job) if local_folder(self.warehouse) is None else None
 
     def apply_net_changes(self, changes: NetChanges) -> Applied:
-        """See ``Sink``."""
         return apply_net_changes(self, self.opened_changelog, changes)
 
     def apply_newest(self, changes: NewestChanges) -> Applied:
-        """See ``Sink``."""
         return apply_newest(self, self.opened_changelog, changes)
 
     def unreadable_rows(self, scan: LogScan, plan: ReadPlan, limit: int) -> list[BadRow]:
-        """See ``Sink``."""
         with self.session() as session:
             return unreadable_rows(self.opened_changelog, session, scan, plan, limit)

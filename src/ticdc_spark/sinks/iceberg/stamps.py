@@ -112,7 +112,6 @@ class History:
         self._read: list[Any] = []
 
     def commit(self, snapshot_id: int) -> Commit | None:
-        """See ``history.Lookup``."""
         found = self._loaded.snapshot(snapshot_id)
         for metadata in self._read if found is None else ():
             found = found or metadata.snapshot(snapshot_id)
@@ -151,18 +150,3 @@ def _stamp(held: Mapping[str, str]) -> Stamp | None:
     ts, step = mark.split(":")
     about, applied = held.get(ABOUT, ""), int(held.get(JOB_APPLIED, "0"))
     return Stamp(held[JOB], (int(ts), int(step)), int(held[APPLIED_BEFORE]), about, applied)
-
-
-__all__ = [
-    "ABOUT",
-    "JOB",
-    "MARK",
-    "append_stamp",
-    "find_stamp",
-    "note_of",
-    "place_of",
-    "read_note",
-    "set_properties",
-    "summary",
-    "unseen",
-]

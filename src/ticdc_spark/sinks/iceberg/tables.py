@@ -45,13 +45,11 @@ class IcebergTables(IcebergCatalog):
     """The tables of a catalog: what is looked up, created, changed and stamped there."""
 
     def find(self, table: TableName) -> TableFound | None:
-        """See ``Tables``."""
         with faults(f"the history of {table} cannot be read"):
             loaded = self.find_table(table)
             return None if loaded is None else find_stamp(self.iceberg, loaded)
 
     def list_tables(self, job: str) -> list[TableName]:
-        """See ``Tables``."""
         found: list[TableName] = []
         with faults(f"catalog {self.catalog!r} cannot be listed"):
             for namespace in self.java_catalog.listNamespaces():
@@ -65,13 +63,11 @@ class IcebergTables(IcebergCatalog):
         return found
 
     def snapshot_id(self, table: TableName) -> int | None:
-        """See ``Tables``."""
         with faults(f"table {table} cannot be read"):
             place = place_of(self.load_table(table))
             return None if place is None else place[0]
 
     def columns(self, table: TableName) -> dict[str, str]:
-        """See ``Columns``."""
         with faults(f"the columns of {table} cannot be read"):
             return self.columns_of(self.load_table(table))
 
@@ -81,7 +77,6 @@ class IcebergTables(IcebergCatalog):
         return {field.name: field.dataType.simpleString() for field in StructType.fromJson(json.loads(struct.json()))}
 
     def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
-        """See ``Tables``."""
         self.create_database(table[0])
         with faults(f"table {table} cannot be created"):
             spec = self.iceberg.PartitionSpec.unpartitioned()
@@ -98,22 +93,18 @@ class IcebergTables(IcebergCatalog):
             transaction.commitTransaction()
 
     def drop(self, table: TableName) -> None:
-        """See ``Tables``."""
         with faults(f"table {table} cannot be dropped"):
             if self.exists(table):
                 self.fence()
                 self.java_catalog.dropTable(self.identifier(table), True)
 
     def rename(self, old: TableName, new: TableName) -> None:
-        """See ``Tables``."""
         self.create_database(new[0])
         with faults(f"table {old} cannot be renamed to {new}"):
             self.fence()
             self.java_catalog.renameTable(self.identifier(old), self.identifier(new))
 
     def truncate(self, table: TableName, stamp: Stamp) -> None:
-        """See ``Tables``."""
-
         def put(_: Any, transaction: Any) -> None:
             delete = transaction.newDelete().deleteFromRowFilter(self.iceberg.expressions.Expressions.alwaysTrue())
             for key, value in summary(stamp).items():
@@ -124,13 +115,10 @@ class IcebergTables(IcebergCatalog):
             self.change(table, stamp, put, replaces_all=True)
 
     def stamp(self, table: TableName, stamp: Stamp) -> None:
-        """See ``Tables``."""
         with faults(f"table {table} cannot be stamped"):
             self.change(table, stamp, lambda _, transaction: append_stamp(transaction, stamp))
 
     def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
-        """See ``Columns``."""
-
         def put(loaded: Any, transaction: Any) -> None:
             self._refuse_partition_columns(table, loaded, changes.drop)
             self._put_columns(transaction, changes)
@@ -208,7 +196,6 @@ class IcebergTables(IcebergCatalog):
         return to_schema(self.iceberg, loaded.schema()).fields
 
     def create_database(self, schema: str) -> None:
-        """See ``Tables``."""
         with faults(f"namespace {schema!r} cannot be created"):
             namespace = self.namespace(schema)
             with self._creating:  # tables of one new schema are created side by side
@@ -217,7 +204,6 @@ class IcebergTables(IcebergCatalog):
                     self.java_catalog.createNamespace(namespace)
 
     def drop_database(self, schema: str) -> None:
-        """See ``Tables``."""
         with faults(f"namespace {schema!r} cannot be dropped"):
             namespace = self.namespace(schema)
             if self.java_catalog.namespaceExists(namespace) and not self.java_catalog.listTables(namespace):
@@ -263,6 +249,3 @@ def _path(table: TableName) -> str:
     """A location that no other table has, readable where the names are plain."""
     plain = ["".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in part) for part in table]
     return f"{plain[0]}/{plain[1]}-{uuid4().hex[:12]}"
-
-
-__all__ = ["IcebergTables"]

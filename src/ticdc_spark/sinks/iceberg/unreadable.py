@@ -7,7 +7,8 @@ from pyspark.sql import functions as sf
 from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog
 from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.spark.decode.log_files import LogScan
-from ticdc_spark.spark.decode.rows import BAD, BadRow, ReadPlan, read_rows, rows_ddl
+from ticdc_spark.spark.decode.rows import BAD, BadRow, read_rows, rows_ddl
+from ticdc_spark.spark.decode.versions import ReadPlan
 
 
 def unreadable_rows(
@@ -24,6 +25,3 @@ def unreadable_rows(
 def readable(typed: DataFrame) -> DataFrame:
     """The rows that could be read."""
     return typed.where(sf.col(BAD).isNull())
-
-
-__all__ = ["readable", "unreadable_rows"]

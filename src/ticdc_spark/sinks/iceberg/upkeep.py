@@ -60,10 +60,9 @@ class Metadata(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
 
 
 class IcebergUpkeep(IcebergLoads):
-    """See ``sinks.base.Upkeep``."""
+    """Compaction, expiry of snapshots and removal of orphaned files."""
 
     def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> list[str]:
-        """See ``Upkeep``."""
         done: list[str] = []
         with faults(f"upkeep of {table} fails"), self.session() as session:
             loaded = self.find_table(table)
@@ -92,11 +91,9 @@ class IcebergUpkeep(IcebergLoads):
         return done
 
     def file_places(self) -> Sequence[FilePlace]:
-        """See ``Upkeep``."""
         return catalog_places(self)
 
     def remove_orphans(self, table: TableName, older_than: float, places: Sequence[FilePlace]) -> int:
-        """See ``Upkeep``."""
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(older_than))
         with faults(f"upkeep of {table} fails"), self.session() as session:
             name, location = self.sql_name(table), str(self.load_table(table).location())
@@ -192,6 +189,3 @@ def _since_stamp(metadata: Metadata, note: Note | None) -> set[int]:
             break
         at = parents[at]
     return way
-
-
-__all__ = ["IcebergUpkeep", "Metadata", "expendable", "is_mostly_deleted", "small_files"]

@@ -50,18 +50,15 @@ class MemoryChangeLog:
         self.dead_letters = f"memory, dead letters of {job}"
 
     def newest_generation(self) -> int:
-        """See ``ChangeLog``."""
         kept = [at for at, landed in self.held.batches.items() if not landed.is_empty]
         return max((generation for generation, _ in kept), default=0)
 
     def batches(self, generation: int) -> frozenset[int]:
-        """See ``ChangeLog``."""
         return frozenset(
             batch for (held, batch), landed in self.held.batches.items() if held == generation and not landed.is_empty
         )
 
     def land(self, messages: Sequence[Message], plan: LandingPlan) -> list[ControlEvent]:
-        """See ``ChangeLog``."""
         rows, controls = land_messages(messages, plan)
         by_table: dict[TableName, list[LoggedRow]] = {}
         for row in rows:
@@ -78,7 +75,6 @@ class MemoryChangeLog:
         self.held.batches[generation, batch] = landed
 
     def keep_rejects(self, generation: int, batch: int, stage: str, rejects: Sequence[Reject], job_time: float) -> None:
-        """See ``ChangeLog``."""
         kept = tuple(rejects)
         self._durable("dead letters", lambda: self._keep(generation, batch, stage, kept))
 
@@ -99,22 +95,18 @@ class MemoryChangeLog:
         ]
 
     def count_rows(self, scan: LogScan) -> int:
-        """See ``ChangeLog``."""
         return len(self.scan(scan))
 
     def has_rows(self, scan: LogScan) -> bool:
-        """See ``ChangeLog``."""
         return bool(self.scan(scan))
 
     def first_row(self, scan: LogScan) -> RowPlace | None:
-        """See ``ChangeLog``."""
         first = min(self.scan(scan), key=lambda row: (row.commit_ts, row.partition, row.offset), default=None)
         if first is None:
             return None
         return RowPlace(commit_ts=first.commit_ts, topic=first.topic, partition=first.partition, offset=first.offset)
 
     def late_rows(self, generation: int, batch: int) -> list[LateRows]:
-        """See ``ChangeLog``."""
         landed = self.held.batches[generation, batch]
         found: dict[tuple[str, str, str], list[LoggedRow]] = {}
         for name, rows in landed.rows.items():
@@ -133,7 +125,6 @@ class MemoryChangeLog:
         return [_late_rows(*name, late) for name, late in found.items()]
 
     def forget(self, generation: int, before: int) -> None:
-        """See ``ChangeLog``."""
         self._durable("forget", lambda: self._forget((generation, before)))
 
     def _forget(self, before: tuple[int, int]) -> None:
@@ -165,6 +156,3 @@ def _late_rows(schema: str, table: str, key: str, rows: list[LoggedRow]) -> Late
         partition=first.partition,
         offset=first.offset,
     )
-
-
-__all__ = ["Logged", "LoggedBatch", "LoggedRow", "MemoryChangeLog"]

@@ -68,6 +68,3 @@ def _cast(old: LakeType, column: LakeColumn, value: Any) -> Any:
         case _:
             message = f"{old.spark} is not converted to {column.type.spark}"
             raise ValueError(message)
-
-
-__all__ = ["convert_values"]

@@ -138,6 +138,3 @@ class Lake:
         """Find a table's newest stamp, and what other writers did to it since."""
         table = self.tables.get(name)
         return None if table is None else judge(table.note, table.current, table.commits.get)
-
-
-__all__ = ["Field", "Gathered", "Lake", "LakeRow", "MemoryTable", "Snapshot", "do"]

@@ -24,19 +24,17 @@ class Zeros:
 
 
 class MemoryLoads:
-    """See ``sinks.base.Loads``."""
+    """Full reads into the lake in memory."""
 
     def __init__(self, lake: Lake, durable: Callable[[str, Callable[[], None]], None]) -> None:
         """``durable``: carries out a durable action, behind the fence."""
         self._lake, self._do = lake, durable
 
     def load_note(self, table: TableName) -> LoadNote | None:
-        """See ``Loads``."""
         gathered = self._lake.table(table).gathered
         return None if gathered is None else gathered.note
 
     def begin_load(self, table: TableName, note: LoadNote) -> None:
-        """See ``Loads``."""
         held = self._lake.table(table)
         self._do(f"begin to load {'.'.join(table)}", lambda: setattr(held, "gathered", Gathered(note)))
 
@@ -48,7 +46,6 @@ class MemoryLoads:
         parts: int,
         note: Callable[[int, int], LoadNote],
     ) -> LoadNote:
-        """See ``Loads``."""
         held, zeros = self._lake.table(table), Zeros()
         ids = {field.name: field.id for field in held.fields}
         places = [ids[column.name] for column in columns]
@@ -66,7 +63,6 @@ class MemoryLoads:
         return new
 
     def finish_load(self, table: TableName, stamp: Stamp) -> None:
-        """See ``Loads``."""
         held = self._lake.table(table)
 
         def commit() -> None:
@@ -84,6 +80,3 @@ def _rows(batches: Iterable[pa.RecordBatch], places: Sequence[int]) -> list[Lake
         cells = [column.to_pylist() for column in batch.columns]
         found += [dict(zip(places, row, strict=True)) for row in zip(*cells, strict=True)]
     return found
-
-
-__all__ = ["MemoryLoads", "Zeros"]

@@ -88,6 +88,3 @@ def _wins(change: Newest, ts: int) -> bool:
 
 def _cells(change: Newest, ids: Mapping[str, int], names: Sequence[str], time: str) -> dict[int, Any]:
     return {**{ids[name]: cell for name, cell in zip(names, change.row.cells, strict=True)}, ids[time]: change.ts}
-
-
-__all__ = ["Key", "Newest", "deletes", "merged", "newest"]

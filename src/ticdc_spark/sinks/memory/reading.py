@@ -11,8 +11,8 @@ from ticdc_spark.clients.upstream import Upstream
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import ColumnType, Value
 from ticdc_spark.spark.decode.plain_landing import LoggedRow
-from ticdc_spark.spark.decode.rows import BadRow, ReadPlan
-from ticdc_spark.spark.decode.versions import Version, cells_of, moved_rows, read_new, read_old
+from ticdc_spark.spark.decode.rows import BadRow
+from ticdc_spark.spark.decode.versions import ReadPlan, Version, cells_of, moved_rows, read_new, read_old
 from ticdc_spark.spark.types import Cells, LakeColumn, LakeOptions, LakeType, to_arrow
 from ticdc_spark.streams.handle_keys import Lookup
 
@@ -151,6 +151,3 @@ def _values(column: LakeColumn, options: LakeOptions, cells: Cells) -> tuple[lis
 def _known(source: ColumnType, lake: LakeType, options: LakeOptions) -> dict[Value, Any]:
     """The values of a type that were converted before."""
     return {}
-
-
-__all__ = ["ReadRows", "TypedRow", "lake_values", "read_logged"]

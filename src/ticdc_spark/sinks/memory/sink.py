@@ -28,7 +28,8 @@ from ticdc_spark.sinks.memory.newest import deletes, merged, newest
 from ticdc_spark.sinks.memory.reading import TypedRow, read_logged
 from ticdc_spark.spark.decode.log_files import LogScan
 from ticdc_spark.spark.decode.plain_landing import LoggedRow
-from ticdc_spark.spark.decode.rows import BadRow, ReadPlan
+from ticdc_spark.spark.decode.rows import BadRow
+from ticdc_spark.spark.decode.versions import ReadPlan
 from ticdc_spark.spark.types import LakeColumn, to_arrow
 
 
@@ -46,23 +47,19 @@ class MemorySink(MemoryLoads):
         """See ``Sink``: the lease of a lake in memory is its laboratory's."""
 
     def changelog(self, job: str) -> MemoryChangeLog:
-        """See ``Sink``."""
         self._log = MemoryChangeLog(self.lake, job, self._durable)
         return self._log
 
     # ---- tables
 
     def find(self, table: TableName) -> TableFound | None:
-        """See ``Tables``."""
         return self.lake.find(table)
 
     def list_tables(self, job: str) -> list[TableName]:
-        """See ``Tables``."""
         found = {name: self.lake.find(name) for name in self.lake.tables}
         return [name for name, table in found.items() if table and table.stamp and table.stamp.job == job]
 
     def snapshot_id(self, table: TableName) -> int | None:
-        """See ``Tables``."""
         return self.lake.table(table).current
 
     def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> list[str]:
@@ -78,7 +75,6 @@ class MemorySink(MemoryLoads):
         return 0
 
     def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
-        """See ``Tables``."""
         if table in self.lake.tables:
             raise SinkFault(f"table {table} exists already")
         new = MemoryTable(fields=tuple(Field(self.lake.next_id(), c.name, c.type) for c in columns))
@@ -92,11 +88,9 @@ class MemorySink(MemoryLoads):
         self._durable(f"create {_plain(table)}", commit)
 
     def drop(self, table: TableName) -> None:
-        """See ``Tables``."""
         self._durable(f"drop {_plain(table)}", lambda: _forget(self.lake, table))
 
     def rename(self, old: TableName, new: TableName) -> None:
-        """See ``Tables``."""
         if new in self.lake.tables:
             raise SinkFault(f"table {old} cannot be renamed to {new}: there is such a table")
         self.lake.table(old)
@@ -108,7 +102,6 @@ class MemorySink(MemoryLoads):
         self._durable(f"rename {_plain(old)} to {_plain(new)}", commit)
 
     def truncate(self, table: TableName, stamp: Stamp) -> None:
-        """See ``Tables``."""
         held = self.lake.table(table)
 
         def commit() -> None:
@@ -118,27 +111,22 @@ class MemorySink(MemoryLoads):
         self._durable(f"truncate {_plain(table)}", commit)
 
     def stamp(self, table: TableName, stamp: Stamp) -> None:
-        """See ``Tables``."""
         held = self.lake.table(table)
         self._durable(f"stamp {_plain(table)}", lambda: self._put(held, held.rows, "append", stamp))
 
     def create_database(self, schema: str) -> None:
-        """See ``Tables``."""
         self._durable(f"create database {schema}", lambda: self.lake.namespaces.add(schema))
 
     def drop_database(self, schema: str) -> None:
-        """See ``Tables``."""
         if not any(name[0] == schema for name in self.lake.tables):
             self._durable(f"drop database {schema}", lambda: self.lake.namespaces.discard(schema))
 
     # ---- columns
 
     def columns(self, table: TableName) -> dict[str, str]:
-        """See ``Columns``."""
         return {column.name: column.type.spark for column in self.lake.table(table).fields}
 
     def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
-        """See ``Columns``."""
         held = self.lake.table(table)
         renames, promoted = dict(changes.rename), {column.name: column.type for column in changes.promote}
         fields = [
@@ -165,7 +153,6 @@ class MemorySink(MemoryLoads):
         self._durable(f"change columns of {_plain(table)}", commit)
 
     def fill_column(self, table: TableName, column: LakeColumn, fill: Fill, stamp: Stamp) -> None:
-        """See ``Columns``."""
         array, bad, _ = to_arrow(column, fill.lake)([fill.value])
         if bad:
             raise DecisionNeeded(f"the default of the new column `{column.source}` cannot be read: {bad[0]}")
@@ -175,7 +162,6 @@ class MemorySink(MemoryLoads):
     def convert_column(
         self, table: TableName, old: str, column: LakeColumn, conversion: ColumnConversion, stamp: Stamp
     ) -> None:
-        """See ``Columns``."""
         source = self._field(table, old)
         values = [row.get(source.id) for row in self.lake.table(table).rows]
         self._set(table, column.name, convert_values(conversion, source.type, column, values), stamp)
@@ -233,7 +219,6 @@ class MemorySink(MemoryLoads):
         return Applied(zero_dates=zeros, rows=count)
 
     def apply_newest(self, changes: NewestChanges) -> Applied:
-        """See ``Changes``."""
         typed, zeros, _ = self._read(changes.scan, changes.plan, leave_out=changes.leave_out_unreadable)
         keys = [column.name for column in changes.plan.columns if column.key]
         places = [at for at, column in enumerate(changes.plan.columns) if column.key]
@@ -264,7 +249,6 @@ class MemorySink(MemoryLoads):
         return [row for row in read_logged(plan, rows).typed if row.op == "d"]
 
     def unreadable_rows(self, scan: LogScan, plan: ReadPlan, limit: int) -> list[BadRow]:
-        """See ``Changes``."""
         bad = read_logged(plan, self._rows(scan)).bad[:limit]
         return list({(row.topic, row.partition, row.offset, row.seq): row for row in bad}.values())
 
@@ -308,6 +292,3 @@ def _forget(lake: Lake, table: TableName) -> None:
 
 def _plain(table: TableName) -> str:
     return ".".join(table)
-
-
-__all__ = ["MemorySink"]

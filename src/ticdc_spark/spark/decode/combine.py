@@ -68,6 +68,3 @@ def _ends(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
     grouped = numbered.group_by([str(at) for at in range(len(keys))], use_threads=False)
     found = grouped.aggregate([(_AT, "first"), (_AT, "last")])
     return pa.table([found.column(f"{_AT}_first"), found.column(f"{_AT}_last")], ["first", "last"])
-
-
-__all__ = ["combine", "net"]

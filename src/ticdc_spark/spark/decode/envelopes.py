@@ -17,8 +17,8 @@ from ticdc_spark.ddl.known_names import KnownNames, Names
 from ticdc_spark.model import Bootstrap, Envelope, Event, Rejected, SchemaChange, Watermark
 from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.protocols.checksums import expected
-from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, SCHEMA_IDS, LeftOut, RowCounts, SchemaIds, left_out
-from ticdc_spark.spark.decode.log_schema import CONTROL_BUCKET, LOG_DDL, LOG_SCHEMA
+from ticdc_spark.spark.decode.control import LeftOut, RowCounts, left_out
+from ticdc_spark.spark.decode.log_schema import CONTROL_BUCKET, LOG_SCHEMA
 from ticdc_spark.spark.decode.schema_events import (
     Blocks,
     Heads,
@@ -374,25 +374,3 @@ def _summary_rows(plan: LandingPlan, summaries: _Summaries) -> pa.RecordBatch:
         for key, summary in summaries.items()
     ]
     return pa.RecordBatch.from_pylist(rows, schema=LOG_SCHEMA)
-
-
-__all__ = [
-    "CONTROL_BUCKET",
-    "LOG_DDL",
-    "LOG_SCHEMA",
-    "SCHEMA_BLOCK",
-    "SCHEMA_IDS",
-    "LandingPlan",
-    "RowCounts",
-    "SchemaIds",
-    "bucket_of",
-    "kind_of",
-    "land",
-    "old_below",
-    "partition_key",
-    "passed_of",
-    "replay_below_of",
-    "split_events",
-    "table_id_key",
-    "with_known_names",
-]

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ticdc_spark.spark.decode.envelopes import CONTROL_BUCKET, LOG_DDL, LOG_SCHEMA, LandingPlan, land
+from ticdc_spark.spark.decode.envelopes import LandingPlan, land
+from ticdc_spark.spark.decode.log_schema import CONTROL_BUCKET, LOG_DDL, LOG_SCHEMA
 from ticdc_spark.spark.decode.rows import LOG_COLUMNS
 from ticdc_spark.spark.storage import Storage, name_of, open_new, open_parquet
 from ticdc_spark.spark.tasks import ArrowTask, files_at
@@ -217,6 +218,3 @@ def _chosen(rows: pa.Table, wanted: LogScan) -> pa.Table:
         column = rows.column(name)
         mask = pc.and_(mask, pc.is_in(column, pa.array(list(values), column.type)))
     return rows if pc.all(mask).as_py() else rows.filter(mask)
-
-
-__all__ = ["CONTROL_COLUMNS", "CONTROL_DDL", "FILE", "LogFile", "LogScan", "read_log", "write_log"]

@@ -26,7 +26,6 @@ from ticdc_spark.spark.decode.control import (
     read_control,
 )
 from ticdc_spark.spark.decode.envelopes import (
-    CONTROL_BUCKET,
     LandingPlan,
     kind_of,
     land,
@@ -37,6 +36,7 @@ from ticdc_spark.spark.decode.envelopes import (
     with_known_names,
 )
 from ticdc_spark.spark.decode.log_files import CONTROL_COLUMNS
+from ticdc_spark.spark.decode.log_schema import CONTROL_BUCKET
 
 MESSAGES = pa.schema(
     [
@@ -191,6 +191,3 @@ def _summary(topic: str, partition: int, schema: str, table: str, key: str, summ
     return RowsRead(
         topic=topic, partition=partition, offset=-1, seq=0, schema=schema, table=table, schema_key=key, summary=summary
     )
-
-
-__all__ = ["MESSAGES", "Landed", "LoggedRow", "land_by_arrow", "land_messages"]

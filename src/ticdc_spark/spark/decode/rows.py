@@ -156,20 +156,3 @@ def _meta(batch: pa.RecordBatch, letters: pa.Array, source: Sequence[int], bad: 
         ],
         names=[OP, TS, ORDER, SEQ, BAD],
     )
-
-
-__all__ = [
-    "BAD",
-    "LOG_COLUMNS",
-    "META_DDL",
-    "OP",
-    "ORDER",
-    "SEQ",
-    "TS",
-    "UNREADABLE",
-    "BadRow",
-    "Counter",
-    "ReadPlan",
-    "read_rows",
-    "rows_ddl",
-]

@@ -56,6 +56,3 @@ def _numbers(column: pa.Array) -> npt.NDArray[np.uint64]:
         column = column.cast(pa.string())
     values = column.cast(pa.binary()).fill_null(b"").to_pylist()
     return np.fromiter(map(crc32, values), np.uint64, len(values))
-
-
-__all__ = ["Part", "can_spread", "gather", "spread"]

@@ -207,6 +207,3 @@ def _batch(lines: Iterable[EventLine]) -> pa.RecordBatch:
 
 def _json(image: object) -> str | None:
     return None if image is None else msgspec.json.encode(image).decode()
-
-
-__all__ = ["EVENTS", "read_topic"]

@@ -177,6 +177,3 @@ def moved_rows(version: Version, letters: Sequence[str], new: Columns, old: Colu
             pairs = enumerate(zip(mine, theirs, strict=False), first_old)
             moved.update(at for at, (a, b) in pairs if a != b and b is not None)
     return [at for at in sorted(moved) if letters[at] == "u"]
-
-
-__all__ = ["INCOMPLETE", "ReadPlan", "Version", "cells_of", "moved_rows", "read_new", "read_old"]

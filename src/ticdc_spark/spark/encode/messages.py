@@ -225,15 +225,3 @@ def _bad_rows(plan: EncodePlan, batch: pa.RecordBatch, bad: Mapping[int, str]) -
             raise MessageError(f"{UNWRITABLE}: {reason}")
         rows.append({key: place[key] for key in ("topic", "partition", "commit_ts")} | {"rows": 0, "bad": reason})
     return pa.RecordBatch.from_pylist(rows, schema=ENCODED_SCHEMA)
-
-
-__all__ = [
-    "CHANGE_COLUMNS",
-    "ENCODED_DDL",
-    "ENCODED_SCHEMA",
-    "UNWRITABLE",
-    "EncodePlan",
-    "RawImages",
-    "TypedImages",
-    "encode_rows",
-]

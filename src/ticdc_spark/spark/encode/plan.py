@@ -99,6 +99,3 @@ def inserts(rows: DataFrame, table: Table, columns: Sequence[LakeColumn], commit
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
-
-
-__all__ = ["encoded", "inserts", "plan_encoding"]

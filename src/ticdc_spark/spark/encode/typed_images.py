@@ -153,6 +153,3 @@ def _vector(numbers: Sequence[float]) -> str:
     # TiDB writes no exponents
     short = (canonical_float(text, 64) for text in _text(pa.array(numbers, pa.float32())).to_pylist())
     return "[" + ",".join(format(Decimal(text), "f") for text in short) + "]"
-
-
-__all__ = ["from_arrow", "image_reader"]

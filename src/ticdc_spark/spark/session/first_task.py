@@ -137,6 +137,3 @@ def _cannot_run(context: SparkContext, error: str) -> str:
         f"{(found or [error])[-1]}. A machine of the cluster needs {bare_python()} on its path, or "
         "spark.pyspark.python names one that has ticdc-spark"
     )
-
-
-__all__ = ["try_task"]

@@ -110,6 +110,3 @@ def _is_in_spark(jar: str) -> bool:
     """Whether Spark ships the same jar: Ivy names it ``<organisation>_<artifact>-<version>.jar``."""
     shipped = Path(pyspark.__file__).parent / "jars"
     return (shipped / Path(jar).name.partition("_")[2]).is_file()
-
-
-__all__ = ["ivy_folder", "locked", "resolve_jars"]

@@ -237,6 +237,3 @@ def _jar_settings(settings: Mapping[str, str], packages: Sequence[str], local: b
     name, separator = ("spark.driver.extraClassPath", os.pathsep) if local else ("spark.jars", ",")
     own = settings.get(name)
     return {name: separator.join([*([own] if own else []), *found]), "spark.jars.packages": ""}
-
-
-__all__ = ["Part", "check_java", "coordinates", "cores", "jvm_is_gone", "open_session", "runs_here", "stop_session"]

@@ -138,6 +138,3 @@ def _wanted(requirement: str, extra: str) -> list[tuple[str, str]]:
     if (extra not in of) if of else extra:
         return []
     return [(name, ""), *((name, one.strip()) for one in (match.group(2) or "").split(",") if one.strip())]
-
-
-__all__ = ["bare_python", "is_shipped", "shipped"]

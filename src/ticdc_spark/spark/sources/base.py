@@ -169,14 +169,3 @@ def check_start(start: Offsets, end: Offsets, beginning: Offsets, ends: Offsets)
         if first < last:
             found[partition] = first
     return found
-
-
-__all__ = [
-    "MESSAGES",
-    "Backlog",
-    "KeyValue",
-    "OffsetRange",
-    "Source",
-    "check_start",
-    "fair_cut",
-]

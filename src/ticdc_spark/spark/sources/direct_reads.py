@@ -129,6 +129,3 @@ def _read_shares(servers: str, options: Mapping[str, str], shares: Sequence[Sequ
                     yield from reader.tables(first, end)
 
     return read
-
-
-__all__ = ["DirectReads", "share_out"]

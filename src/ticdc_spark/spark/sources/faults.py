@@ -27,6 +27,3 @@ def keys_and_values(messages: DataFrame, limit: int) -> list[KeyValue]:
     with source_faults("the first messages cannot be read"):
         rows = messages.select("key", "value").limit(limit).toArrow().to_pylist()
     return [(row["key"], row["value"]) for row in rows]
-
-
-__all__ = ["keys_and_values", "source_faults"]

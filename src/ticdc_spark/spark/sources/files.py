@@ -30,11 +30,9 @@ class RecordedTopicSource:
         self._path = Path(path)
 
     def starting(self) -> Offsets:
-        """See ``Source``."""
         return self.beginning_offsets()
 
     def first_messages(self, start: Offsets, end: Offsets, limit: int) -> list[KeyValue]:
-        """See ``Source``."""
         return keys_and_values(self.read(start, end), limit)
 
     def beginning_offsets(self) -> Offsets:
@@ -81,7 +79,6 @@ class RecordedTopicSource:
         return self._spark.range(0, parts.number, 1, parts.number).mapInArrow(parts.read, MESSAGES)
 
     def read_parts(self, start: Offsets, end: Offsets) -> Parts | None:
-        """See ``Source``."""
         pieces = self._pieces(start, end)
         if not pieces:
             return None
@@ -89,7 +86,6 @@ class RecordedTopicSource:
         return Parts(len(tasks), _reader(tasks))
 
     def read_here(self, start: Offsets, end: Offsets) -> pa.Table | None:
-        """See ``Source``."""
         pieces = self._pieces(start, end)
         # Of a chunk that is read in part, and of a gzip file that is read from its start, all must be opened.
         chunks = [chunk for piece in pieces for chunk in piece.chunks]
@@ -172,6 +168,3 @@ def _reader(tasks: list[list[Piece]]) -> Callable[[Iterable[pa.RecordBatch]], It
 def _read(piece: Piece) -> Iterator[pa.RecordBatch]:
     is_parquet = piece.path.endswith(".parquet")
     return recorded_parquet.read(piece) if is_parquet else recorded_json.read([piece])
-
-
-__all__ = ["RecordedTopicSource"]

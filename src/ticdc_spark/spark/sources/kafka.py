@@ -64,11 +64,9 @@ class KafkaTopicSource:
         self._admin: Any = None
 
     def starting(self) -> Offsets:
-        """See ``Source``."""
         return self.end_offsets() if self._starting == "latest" else self.beginning_offsets()
 
     def first_messages(self, start: Offsets, end: Offsets, limit: int) -> list[KeyValue]:
-        """See ``Source``."""
         return keys_and_values(self.read(start, end), limit)
 
     def beginning_offsets(self) -> Offsets:
@@ -277,6 +275,3 @@ _QUESTIONS = {
     "TimeoutException": "; does this listener require TLS, a login or a certificate (kafka.security.protocol)?",
 }
 """What is most likely wrong where Kafka's client does not name it."""
-
-
-__all__ = ["KafkaTopicSource"]

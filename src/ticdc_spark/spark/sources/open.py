@@ -26,6 +26,3 @@ def open_source(spark: SparkSession, source: job.SourceConfig) -> Source:
         options=source.options,
         starting=source.starting,
     )
-
-
-__all__ = ["open_source", "parts"]

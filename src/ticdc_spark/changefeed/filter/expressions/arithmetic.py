@@ -155,6 +155,3 @@ _BITS: dict[str, Callable[[int, int], int]] = {
     "<<": lambda a, b: _shifted(a, b, left=True),
     ">>": lambda a, b: _shifted(a, b, left=False),
 }
-
-
-__all__ = ["arithmetic", "bits", "inverted", "negative"]

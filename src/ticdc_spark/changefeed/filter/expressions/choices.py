@@ -91,6 +91,3 @@ def _united(nodes: list[Node]) -> tuple[Kind, dict[str, Any]]:
                 first = collations.common(first, collation)
             more["collation"] = first
     return kind, more
-
-
-__all__ = ["case", "chosen", "extreme", "nullif"]

@@ -80,6 +80,3 @@ def _fold(char: str, name: str) -> str:
     base = char if "_as_" in name else unicodedata.normalize("NFD", char)[0]
     upper = base.upper()
     return upper if len(upper) == 1 else base
-
-
-__all__ = ["DEFAULT", "Collation", "collation_of", "common", "compare"]

@@ -108,6 +108,3 @@ def _micros(text: str) -> int:
     if found is None:
         raise MessageError(f"{text!r} is no TIME")
     return found
-
-
-__all__ = ["column_node"]

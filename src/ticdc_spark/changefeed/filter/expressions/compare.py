@@ -226,13 +226,3 @@ def _texts(left: Node, right: Node, collation: collations.Collation) -> Evaluate
         return None if second is None else collations.compare(first, second, collation)
 
     return evaluate
-
-
-__all__ = [
-    "as_kind",
-    "between",
-    "common_kind",
-    "comparison",
-    "contained",
-    "null_safe",
-]

@@ -125,6 +125,3 @@ def _refuse_losses(sql: str, tree: exp.Expression) -> None:
 def _unsigned(text: str) -> str:
     """``INTERVAL -3 DAY`` has the sign in its literal."""
     return text[1:] if len(text) > 1 and text[0] == "-" else text
-
-
-__all__ = ["compile_condition", "parse_expression"]

@@ -149,16 +149,3 @@ def shared_collation(left: Node, right: Node) -> collations.Collation:
     if "bytes" in (left.kind, right.kind) or "bits" in (left.kind, right.kind):
         return BINARY
     return collations.common(left.collation, right.collation)
-
-
-__all__ = [
-    "conjunction",
-    "disjunction",
-    "exclusive",
-    "is_value",
-    "like",
-    "matches",
-    "negation",
-    "shared_collation",
-    "truth",
-]

@@ -65,6 +65,3 @@ def _step(value: Any, step: str | int) -> Any:
     if isinstance(value, list):
         return value[step] if step < len(value) else _ABSENT
     return value if step == 0 else _ABSENT
-
-
-__all__ = ["extracted", "unquoted"]

@@ -145,6 +145,3 @@ _OF_CLOCK: dict[str, Callable[[int], int]] = {
     "second": lambda micros: micros // 10**6 % 60,
     "microsecond": lambda micros: micros % 10**6,
 }
-
-
-__all__ = ["moment_function", "shifted"]

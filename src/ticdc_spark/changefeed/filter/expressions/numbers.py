@@ -166,6 +166,3 @@ def _decimal(node: Node, precision: int, scale: int) -> Node:
         return min(max(convert.round_half_up(value, scale), -most), most)
 
     return mapped(number, "decimal", fitted, scale=scale)
-
-
-__all__ = ["cast", "number_function"]

@@ -203,6 +203,3 @@ _FUNCTIONS: dict[str, tuple[int, int, Callable[[list[Node]], Node]]] = {
     "crc32": (1, 1, _of_bytes("int", zlib.crc32)),
     "ascii": (1, 1, _of_bytes("int", lambda value: value[0] if value else 0)),
 }
-
-
-__all__ = ["concatenated", "text_function", "trimmed"]

@@ -359,6 +359,3 @@ _KNOWN = frozenset(
 
 def _refuse(what: str) -> Node:
     raise Unsupported(what)
-
-
-__all__ = ["Compiler"]

@@ -9,9 +9,21 @@ from ticdc_spark.replicate.plan.conversions.steps import KEEP, Step, approximate
 from ticdc_spark.spark.types import LakeType
 
 Family: TypeAlias = Literal[
-    "integer", "year", "bit", "float", "decimal", "text", "bytes", "date", "datetime", "timestamp", "time", "enum",
-    "set", "other",
-]  # fmt: skip
+    "integer",
+    "year",
+    "bit",
+    "float",
+    "decimal",
+    "text",
+    "bytes",
+    "date",
+    "datetime",
+    "timestamp",
+    "time",
+    "enum",
+    "set",
+    "other",
+]
 Side: TypeAlias = tuple[ColumnType, LakeType]
 """A column type, and its type in the lake."""
 _WHOLE = ("integer", "year", "bit")
@@ -316,6 +328,3 @@ def _to_names(old: Side, new: Side) -> tuple[Step, ...]:
     if source == "text":
         return (write,)
     return (texts.decode(), write) if source == "bytes" else _refused(old, new)
-
-
-__all__ = ["NO_ZONE", "Family", "Side", "family", "route"]

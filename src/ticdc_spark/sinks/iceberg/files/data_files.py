@@ -152,15 +152,3 @@ def _field(column: LakeColumn, files: DataFiles) -> pa.Field:
 
 def _id(field_id: int) -> dict[str, str]:
     return {"PARQUET:field_id": str(field_id)}
-
-
-__all__ = [
-    "DataFiles",
-    "Written",
-    "WrittenFile",
-    "read_keys",
-    "read_written",
-    "write_files",
-    "write_rows",
-    "written_by",
-]

@@ -67,6 +67,3 @@ def by_file(files: pa.DictionaryArray, positions: pa.Array) -> dict[str, pa.Arra
         names[int(numbers[begin])].as_py(): positions.slice(begin, end - begin)
         for begin, end in zip(begins, ends, strict=True)
     }
-
-
-__all__ = ["DeletedRows", "by_file", "read_deletes"]

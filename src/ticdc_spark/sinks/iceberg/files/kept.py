@@ -38,6 +38,3 @@ class Kept(Generic[K, V]):
             while self._total > self._most and len(self._held) > 1:
                 self._total -= self._size(self._held.popitem(last=False)[1])
         return found
-
-
-__all__ = ["Kept"]

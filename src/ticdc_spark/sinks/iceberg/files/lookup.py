@@ -279,6 +279,3 @@ def _matching(parts: Parts, keys: pa.Table) -> Iterator[tuple[LiveFile, pa.Array
         if high > low:
             yield file, pa.array(found[low:high] - begin + first)
         begin = end
-
-
-__all__ = ["FormerDeletes", "Lookup"]

@@ -146,6 +146,3 @@ def _bound(pairs: list[dict[str, Any]] | None, field_id: int) -> bytes | None:
 
 def _records(storage: Storage, path: str) -> Iterator[dict[str, Any]]:
     yield from fastavro.reader(io.BytesIO(read_bytes(storage, path)))  # type: ignore[misc]
-
-
-__all__ = ["LiveFile", "LiveFiles", "Manifests"]

@@ -200,6 +200,3 @@ def _unscaled(value: Decimal | None) -> bytes:
     number = int("".join(map(str, digits)) or "0") * (-1 if sign else 1)
     bits = number.bit_length() if number >= 0 else (number + 1).bit_length()
     return number.to_bytes(bits // 8 + 1, "big", signed=True)
-
-
-__all__ = ["NO_PARTITION", "PartitionField", "PartitionSpec", "partition_columns", "split", "to_partition", "to_spec"]

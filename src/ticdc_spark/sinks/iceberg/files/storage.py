@@ -216,6 +216,3 @@ def remove(io: Any, locations: Iterable[str]) -> None:
             io.deleteFile(location)
         except Py4JError as error:
             log.warning("%s belongs to no commit and could not be removed: %s", location, type(error).__name__)
-
-
-__all__ = ["Closed", "Storages", "remove", "s3_options", "s3a_options"]

@@ -163,6 +163,3 @@ def write_puffin(storage: Storage, path: str, vectors: Mapping[str, Positions]) 
     whole += _PUFFIN + footer + struct.pack("<I", len(footer)) + bytes(4) + _PUFFIN
     write_bytes(storage, path, bytes(whole))
     return len(whole), found
-
-
-__all__ = ["Positions", "Vector", "decode", "encode", "write_puffin"]

@@ -78,6 +78,3 @@ def _parsed(sink: IcebergTables, loaded: Any, spec_id: int, partition: str, text
     whole = {**unknown, **text, "spec-id": spec_id, "partition": msgspec.Raw(partition.encode())}
     read = sink.iceberg.util.JsonUtil.mapper().readTree(msgspec.json.encode(whole).decode())
     return sink.iceberg.ContentFileParser.fromJson(read, loaded.specs())
-
-
-__all__ = ["data_file", "delete_file", "position_deletes"]

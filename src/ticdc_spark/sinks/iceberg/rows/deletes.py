@@ -98,6 +98,3 @@ def _write_vectors(sink: IcebergTables, loaded: Any, to: Target, old: Places) ->
         added.append(delete_file(sink, loaded, to.files, written))
     removed = [delete_file(sink, loaded, to.files, file) for had in former.values() for file in had.deletes]
     return Deletes(added=tuple(added), removed=tuple(removed), locations=(path,))
-
-
-__all__ = ["Deletes", "Places", "write_deletes"]

@@ -98,6 +98,3 @@ def tasks_for(changes: NetChanges, size: int, parallelism: int) -> int | Closed:
         return 1 if needed <= 1 else Closed("it has more changes at once than a task can write, and floats in its key")
     # As many of the cores as its share of the batch: the other tables want theirs.
     return max(needed, min(round(changes.share * parallelism), rows // WORTH_A_TASK), 1)
-
-
-__all__ = ["MOST_TASKS", "TASK_ROWS", "apply_directly", "tasks_for"]

@@ -104,6 +104,3 @@ def _write(tables: SparkWriter, net: DataFrame, changes: NetChanges, *, appends:
             tables.merge(name, rest, columns, changes.stamp)
         finally:
             whole.unpersist()
-
-
-__all__ = ["apply_net_changes", "net_changes"]

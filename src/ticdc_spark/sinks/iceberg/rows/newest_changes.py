@@ -17,7 +17,8 @@ from ticdc_spark.sinks.iceberg.faults import quote
 from ticdc_spark.sinks.iceberg.rows.spark_writer import SparkWriter
 from ticdc_spark.sinks.iceberg.unreadable import readable
 from ticdc_spark.spark.decode.log_files import LogScan
-from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, SEQ, TS, ReadPlan, read_rows, rows_ddl
+from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, SEQ, TS, read_rows, rows_ddl
+from ticdc_spark.spark.decode.versions import ReadPlan
 from ticdc_spark.spark.types import LakeColumn
 
 _LOGICAL = (1 << 18) - 1
@@ -84,6 +85,3 @@ def _not_deleted_since(net: DataFrame, deletes: DataFrame, columns: Sequence[Lak
     keys = [column.name for column in columns if column.key]
     joined = net.join(deletes, keys, "left")
     return joined.where(sf.col(_GONE).isNull() | (sf.col(TS) >= sf.col(_GONE))).select(*net.columns)
-
-
-__all__ = ["apply_newest", "newest_changes"]

@@ -141,6 +141,3 @@ def _java_list(sink: IcebergTables, values: Iterable[str]) -> Any:
     for value in values:
         found.add(value)
     return found
-
-
-__all__ = ["commit", "positions", "positions_by_spark"]

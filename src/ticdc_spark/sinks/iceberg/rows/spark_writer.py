@@ -35,13 +35,11 @@ class SparkWriter(IcebergTables):
     """Tables that Spark writes to."""
 
     def fill_column(self, table: TableName, column: LakeColumn, fill: Fill, stamp: Stamp) -> None:
-        """See ``Columns``."""
         self._set(table, column.name, literal(column, fill), stamp)
 
     def convert_column(
         self, table: TableName, old: str, column: LakeColumn, conversion: ColumnConversion, stamp: Stamp
     ) -> None:
-        """See ``Columns``."""
         try:
             self._set(table, column.name, conversion.expression.format(old=quote(old)), stamp)
         except SinkFault as fault:
@@ -171,6 +169,3 @@ def literal(column: LakeColumn, fill: Fill) -> str:
     if column.type.arrow in {"local", "instant"}:
         value = value.replace(tzinfo=None)
     return f"CAST({text_literal(str(value))} AS {column.type.spark})"
-
-
-__all__ = ["SUMMARY", "SparkWriter", "after", "append_after", "literal"]

@@ -120,6 +120,3 @@ def _specs(sink: IcebergTables, loaded: Any, fields: Sequence[NestedField]) -> d
     columns = {field.id: (field.name, field.type) for field in fields}
     to_json = sink.iceberg.PartitionSpecParser.toJson
     return {int(spec.specId()): to_spec(str(to_json(spec)), columns) for spec in loaded.specs().values()}
-
-
-__all__ = ["Target", "layout", "target"]
