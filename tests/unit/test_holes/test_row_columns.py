@@ -283,3 +283,166 @@ def test_row_columns_without_watermarks() -> None:
         (1, "a", None, Decimal(7))
     ]
     assert LACKED in shop.status("t").detail
+
+
+def simple_row(shop: Shop, number: int, columns: str = "") -> Encoded:
+    """A row of table ``t`` by the newest schema, with the columns of ``columns`` before it (JSON with a comma)."""
+    version = shop.tables[SCHEMA, "t"].version
+    return Encoded(
+        None,
+        (
+            f'{{"version":1,"database":"shop","table":"t","tableID":1,"type":"INSERT","commitTs":{shop.tick()},'
+            f'"buildTs":0,"schemaVersion":{version},"data":{{{columns}"id":"{number}","v":"{number}"}}}}'
+        ).encode(),
+    )
+
+
+ORIGIN = '"_tidb_origin_ts":"7",'
+
+
+@pytest.mark.parametrize("columns", ["", ORIGIN])
+def test_a_mark_stays_where_the_same_rows_bring_a_hidden_column(columns: str) -> None:
+    shop = shop_with("v INT, w INT", "simple")
+    shop.insert("t", id="1", v="1", w="1")
+    shop.watermark()
+    shop.run()
+    shop.change("ALTER TABLE t DROP COLUMN w")
+    shop.bootstrap("t")
+    shop.send(simple_row(shop, 2, columns), "cdc")
+    for _ in range(2):
+        shop.watermark()
+        shop.run(again=True)
+        assert LACKED in shop.status("t").detail
+    assert shop.condition("t") == "diverged"
+
+
+@pytest.mark.parametrize("columns", ["", ORIGIN])
+def test_rows_for_a_kept_table_mark_it_also_where_they_bring_a_hidden_column(columns: str) -> None:
+    shop = shop_with("v INT", "simple", drop_table="keep")
+    shop.insert("t", id="1", v="1")
+    shop.sql("DROP TABLE t")
+    shop.watermark()
+    shop.run()
+    shop.change("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    shop.bootstrap("t")
+    shop.send(simple_row(shop, 2, columns), "cdc")
+    shop.watermark()
+    shop.run()
+    assert shop.condition("t") == "diverged"
+    assert "dropped and kept" in shop.status("t").detail
+
+
+@pytest.mark.parametrize("columns", ["", ORIGIN])
+def test_an_adopted_table_takes_first_rows_with_a_hidden_column(columns: str) -> None:
+    shop = Shop("simple", adopt=True)
+    shop.change("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    shop.bootstrap("t")
+    shop.lab.lake.create(shop.tables[SCHEMA, "t"], [{"id": "5", "v": "5"}], ())
+    shop.send(simple_row(shop, 2, columns), "cdc")
+    shop.watermark()
+    shop.run()
+    lake = shop.lake("t")
+    assert lake is not None
+    assert sorted((row["id"], row.get("_tidb_origin_ts")) for row in lake.rows) == [
+        (2, Decimal(7) if columns else None),
+        (5, None),
+    ]
+    assert shop.condition("t") == "unverified"
+
+
+def canal_row(shop: Shop, number: int, hidden: str) -> Encoded:
+    """A row of canal-json with one of TiDB's hidden columns."""
+    code, kind, value = {
+        "_tidb_softdelete_time": ("93", "timestamp", "2026-01-01 00:00:01.500000"),
+        "_tidb_origin_ts": ("-5", "bigint", "7"),
+    }[hidden]
+    ts = shop.tick()
+    return Encoded(
+        None,
+        (
+            f'{{"id":0,"database":"shop","table":"t","pkNames":["id"],"isDdl":false,"type":"INSERT","es":{ts >> 18},'
+            f'"ts":0,"sql":"","sqlType":{{"id":4,"v":12,"{hidden}":{code}}},"mysqlType":{{"id":"int","v":"varchar",'
+            f'"{hidden}":"{kind}"}},"old":null,"data":[{{"id":"{number}","v":"a","{hidden}":"{value}"}}],'
+            f'"_tidb":{{"commitTs":{ts}}}}}'
+        ).encode(),
+    )
+
+
+SOFT_DELETE = '"_tidb_softdelete_time":{"location":"UTC","value":"2026-01-01 00:00:01.5"},'
+
+
+def test_rows_of_two_versions_may_bring_one_hidden_column_each() -> None:
+    shop = shop_with("v INT", "simple")
+    shop.send(simple_row(shop, 1, SOFT_DELETE), "cdc")
+    shop.change("ALTER TABLE t ADD INDEX (v)")
+    shop.bootstrap("t")
+    shop.send(simple_row(shop, 2, ORIGIN), "cdc")
+    shop.watermark()
+    shop.run()
+    lake = shop.lake("t")
+    assert lake is not None
+    gone = datetime(2026, 1, 1, 0, 0, 1, 500_000, tzinfo=UTC)
+    rows = {row["id"]: (row["_tidb_softdelete_time"], row["_tidb_origin_ts"]) for row in lake.rows}
+    assert rows == {1: (gone, None), 2: (None, Decimal(7))}
+
+
+def bootstrapped_shop(**job: Any) -> Shop:
+    """A table of which no SQL has come, so that no message says which of its columns are generated."""
+    shop = Shop("simple", **job)
+    shop.change("CREATE TABLE t (id INT PRIMARY KEY, v INT, w INT)")
+    shop.bootstrap("t")
+    shop.insert("t", id="1", v="1", w="1")
+    shop.watermark()
+    shop.run()
+    return shop
+
+
+def test_rows_without_a_column_mark_a_table_that_is_clean_after_a_truncate() -> None:
+    shop = bootstrapped_shop()
+    shop.sql("TRUNCATE TABLE t")
+    shop.watermark()
+    shop.run()
+    assert shop.condition("t") == "clean"
+    send_without(shop, "w", id="2", v="2", w="2")
+    shop.watermark()
+    shop.run()
+    assert LACKED in shop.status("t").detail
+
+
+@pytest.mark.parametrize("how", ["now", "exact"])
+@pytest.mark.parametrize("generated", [False, True])
+def test_a_full_read_shows_which_columns_rows_may_lack(how: str, generated: bool) -> None:
+    shop = Shop("simple", snapshot=how)
+    shop.change(f"CREATE TABLE t (id INT PRIMARY KEY, v INT, w INT{' AS (v)' if generated else ''})")
+    shop.bootstrap("t")
+    shop.insert("t", id="1", v="1", **({} if generated else {"w": "1"}))
+    for _ in range(6):
+        shop.watermark()
+        shop.run()
+    assert shop.condition("t") == "clean"
+    send_without(shop, "w", id="2", v="2", **({} if generated else {"w": "2"}))
+    shop.watermark()
+    shop.run()
+    assert shop.condition("t") == ("clean" if generated else "diverged")
+
+
+@pytest.mark.parametrize("how", ["now", "exact"])
+def test_a_full_read_keeps_hidden_columns_and_marks_the_table(how: str) -> None:
+    shop = shop_with("v VARCHAR(9)", "canal-json", snapshot=how)
+    shop.send(canal_row(shop, 1, "_tidb_origin_ts"), "cdc")
+    shop.held[(SCHEMA, "t"), "1"] = {"id": "1", "v": "a"}
+    shop.watermark()
+    shop.run()
+    assert shop.condition("t") == "clean"
+    shop.resnapshot("t")
+    for _ in range(6):
+        shop.watermark()
+        shop.run()
+    shop.send(canal_row(shop, 2, "_tidb_origin_ts"), "cdc")
+    shop.watermark()
+    shop.run()
+    lake = shop.lake("t")
+    assert lake is not None
+    assert {row["id"]: row["_tidb_origin_ts"] for row in lake.rows} == {1: None, 2: Decimal(7)}
+    assert shop.condition("t") == "diverged"
+    assert "_tidb_origin_ts" in shop.status("t").detail

@@ -26,6 +26,7 @@ from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Rows
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN
 from ticdc_spark.replicate.schemas.inferred import follow
 from ticdc_spark.replicate.schemas.registered import restrict_columns
+from ticdc_spark.replicate.state.conditions import expected_columns
 from ticdc_spark.replicate.state.progress import PendingRows, TableState
 from ticdc_spark.sinks.base import Applied, NewestChanges
 from ticdc_spark.sinks.mark import NO_MARK, Mark
@@ -61,12 +62,7 @@ def apply_arrived(work: TimelineWork, step: Rows) -> None:
         return
     if work.mark(name) < mark:
         group = _Group(step=step, mark=mark, waiting=waiting, target=target, followed=followed)
-        try:
-            _merge(work, state, group)
-        except HiddenColumns as found:
-            state = add_hidden_columns(work, name, found.names, batch.batch_ordinal)
-            assert state.table is not None, "it was given columns"
-            _merge(work, state, msgspec.structs.replace(group, target=state.table))
+        _merge_with_hidden_columns(work, state, group)
         failpoints.point("merge")
         state = work.state(name) or state
     newest = max(min(rows.max_ts, step.upto) for rows in waiting)
@@ -85,6 +81,17 @@ class _Group(msgspec.Struct, frozen=True, kw_only=True):
     """The table that holds what is there and what comes."""
     followed: tuple[str, ...]
     """The schemas without DDL that it has followed then."""
+
+
+def _merge_with_hidden_columns(work: TimelineWork, state: TableState, group: _Group) -> None:
+    """Apply rows to a table, which gets TiDB's hidden columns as its rows bring them. Raises: as ``_merge``"""
+    while True:
+        try:
+            return _merge(work, state, group)
+        except HiddenColumns as found:
+            state = add_hidden_columns(work, state, found.names, work.batch.batch_ordinal)
+            assert state.table is not None, "it was given columns"
+            group = msgspec.structs.replace(group, target=state.table)
 
 
 def _merge(work: TimelineWork, state: TableState, group: _Group) -> None:
@@ -120,8 +127,8 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> None:
     )
 
     def commit(now: TableState, leave_out: bool) -> Applied:
-        may_lack = msgspec.structs.replace(plan, may_lack=now.diverged_since is not None)
-        readable = msgspec.structs.replace(changes, plan=may_lack, leave_out_unreadable=leave_out)
+        expecting = msgspec.structs.replace(plan, expects=expected_columns(now))
+        readable = msgspec.structs.replace(changes, plan=expecting, leave_out_unreadable=leave_out)
         after = msgspec.structs.replace(now, schema_keys=group.followed, clean=False)
         return work.commit(
             after,

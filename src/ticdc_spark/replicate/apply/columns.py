@@ -48,12 +48,14 @@ def stop_if_columns_are_gone(work: TimelineWork, state: TableState) -> None:
     )
 
 
-def add_hidden_columns(work: TimelineWork, name: TableName, hidden: Collection[str], applied_before: int) -> TableState:
-    """Give a table columns of TiDB's that rows have and no DDL names. Raises: UsageError, SinkFault"""
-    state = work.state(name)
-    assert state is not None, "its rows were read"
+def add_hidden_columns(
+    work: TimelineWork, state: TableState, hidden: Collection[str], applied_before: int
+) -> TableState:
+    """Give a table columns of TiDB's that rows have and no DDL names. ``state``: what the table was prepared to be,
+    its mark among it. Raises: UsageError, SinkFault"""
     assert state.table is not None, "its rows were read"
-    table = with_hidden_columns(state.table, hidden)
+    name, table = (state.schema, state.name), with_hidden_columns(state.table, hidden)
+    assert table != state.table, "the columns are new"
     state = msgspec.structs.replace(state, table=table)
     there = {column.casefold() for column in work.batch.sink.columns(name)}
     missing = [one for one in work.batch.columns(table) if one.name.casefold() not in there]

@@ -94,7 +94,8 @@ def lacks(columns: Sequence[str]) -> str:
     named = ", ".join(f"`{column}`" for column in columns)
     return (
         f"rows came without columns of the table, which hold no value of the source in them: {named}. Either the "
-        "changefeed leaves them out (column-selectors), or no message told of a DDL that dropped them (an event filter)"
+        "changefeed leaves them out (column-selectors), or no message told of a DDL that dropped them (an event "
+        "filter), or they are generated columns and no message said so"
     )
 
 

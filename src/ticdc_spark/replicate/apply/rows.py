@@ -22,7 +22,7 @@ from ticdc_spark.replicate.apply.rejects import HiddenColumns, apply_readable, l
 from ticdc_spark.replicate.plan.timeline import ROWS_APPENDED, ROWS_MERGED, Rows
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, effective, is_block
 from ticdc_spark.replicate.schemas.registered import restrict_columns
-from ticdc_spark.replicate.state.conditions import diverged
+from ticdc_spark.replicate.state.conditions import diverged, expected_columns
 from ticdc_spark.replicate.state.progress import PendingRows, TableState
 from ticdc_spark.sinks.base import Applied, ColumnChanges, NetChanges
 from ticdc_spark.sinks.mark import NO_MARK
@@ -90,13 +90,18 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
         work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
         return
     group = _Group(waiting=waiting, scan=scan, versions=versions, is_redo=redo)
-    try:
-        applied = _merge(work, state, group)
-    except HiddenColumns as found:
-        work.put(state)  # what it was prepared to, its mark among it
-        applied = _merge(work, add_hidden_columns(work, name, found.names, above), group)
+    applied = _merge_with_hidden_columns(work, state, group)
     failpoints.point("merge")
     work.count(name, upto, None if late or redo else applied.rows)
+
+
+def _merge_with_hidden_columns(work: TimelineWork, state: TableState, group: "_Group") -> Applied:
+    """Apply rows to a table, which gets TiDB's hidden columns as its rows bring them. Raises: as ``_merge``"""
+    while True:
+        try:
+            return _merge(work, state, group)
+        except HiddenColumns as found:  # One version of the table may bring one, and another the other.
+            state = add_hidden_columns(work, state, found.names, group.scan.above)
 
 
 def _with_columns_of_rows(state: TableState, versions: Mapping[str, Table], above: int) -> TableState:
@@ -151,7 +156,7 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Applied:
         readable = msgspec.structs.replace(
             changes,
             leave_out_unreadable=leave_out,
-            plan=msgspec.structs.replace(changes.plan, may_lack=now.diverged_since is not None),
+            plan=msgspec.structs.replace(changes.plan, expects=expected_columns(now)),
             new_keys=changes.new_keys and now.clean,
             appended=batch.stamp(after, (upto, ROWS_APPENDED), above),
         )

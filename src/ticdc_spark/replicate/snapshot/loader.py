@@ -14,7 +14,7 @@ from ticdc_spark.capture.snapshot.base import SnapshotReader, TooOld, Wanted, Wa
 from ticdc_spark.config.job import Job, SnapshotKeys
 from ticdc_spark.errors import DecisionNeeded, MessageError
 from ticdc_spark.model import Table, TableName
-from ticdc_spark.mysql import handle_key
+from ticdc_spark.mysql import HIDDEN_NAMES, handle_key, keep_hidden_columns
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.rows import vanished
 from ticdc_spark.replicate.plan.spelling import by_source
@@ -172,11 +172,13 @@ class Loader:
             ) from error
 
     def _as_known(self, table: Table, state: TableState | None, work: TimelineWork) -> Table:
-        """The table as the job knows it, where its rows look the same."""
+        """The table as the job knows it, where its rows look the same, with TiDB's hidden columns that it has. What the
+        job does not know of columns comes from the source: whether they are generated."""
         if state is None or state.table is None or state.dropped or work.mark((state.schema, state.name)) == NO_MARK:
             return table
+        table = keep_hidden_columns(table, state.table)
         same = same_columns(work.batch.columns(state.table), work.batch.columns(table))
-        return state.table if same else table
+        return _with_generated(state.table, table) if same else table
 
     def _gather(self, progress: Progress, tables: Sequence[TableState], save: Callable[[Progress], None]) -> None:
         """Read a wave of each table. Raises: DecisionNeeded, SinkFault, SourceFault"""
@@ -241,8 +243,9 @@ class Loader:
             raise SourceMoved("somebody dropped or renamed columns of it in the lake")
 
     def _columns(self, work: TimelineWork, state: TableState) -> tuple[LakeColumn, ...]:
+        """What is read of a table: no query gives TiDB's hidden columns."""
         assert state.table is not None, "its read is under way"
-        return work.batch.columns(state.table)
+        return tuple(column for column in work.batch.columns(state.table) if column.source not in HIDDEN_NAMES)
 
     def _wave(self, work: TimelineWork, state: TableState, note: LoadNote) -> Wave:
         load, name = state.load, (state.schema, state.name)
@@ -305,6 +308,16 @@ class Loader:
         state = work.state(name)
         assert state is not None, "its read is under way"
         work.put(msgspec.structs.replace(state, gathered=note.rows, expected=expected))
+
+
+def _with_generated(table: Table, source: Table) -> Table:
+    """A table with what the source says of its columns and no message has said."""
+    virtual = {column.name: column.virtual for column in source.columns}
+    columns = tuple(
+        msgspec.structs.replace(column, virtual=virtual.get(column.name)) if column.virtual is None else column
+        for column in table.columns
+    )
+    return msgspec.structs.replace(table, columns=columns)
 
 
 def _may_be_arrival(progress: Progress) -> bool:

@@ -6,6 +6,7 @@ import msgspec
 
 from ticdc_spark import failpoints
 from ticdc_spark.model import Table, TableName
+from ticdc_spark.mysql import HIDDEN_NAMES
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import OLD_VALUES
 from ticdc_spark.replicate.apply.rename import set_aside
@@ -72,6 +73,10 @@ def begin(work: TimelineWork, name: TableName, table: Table, load: Load, *, lack
     )
     if lacks:
         begun = misshapen(begun, base, "messages that could not be read were left out before its full read")
+    if hidden := sorted(HIDDEN_NAMES & {column.name for column in table.columns}):
+        begun = diverged(
+            begun, base, f"a full read gives no values of TiDB's columns {', '.join(hidden)}: they are NULL"
+        )
     mark = next_mark(work, name, base)
     if not there:
         work.commit(begun, mark, base, lambda stamp: sink.create(name, columns, stamp))

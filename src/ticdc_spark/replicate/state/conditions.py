@@ -1,5 +1,7 @@
 """What becomes of a table that is not, or may not be, equal to the source any more. Pure."""
 
+from typing import Literal
+
 import msgspec
 
 from ticdc_spark.mysql import handle_key
@@ -15,6 +17,14 @@ def diverged(state: TableState, since: int, why: str) -> TableState:
 def misshapen(state: TableState, since: int, why: str) -> TableState:
     """A table that may differ from the source in its columns, too: what was left out may have been a DDL."""
     return msgspec.structs.replace(diverged(state, since, why), misshapen=True)
+
+
+def expected_columns(state: TableState) -> Literal["nothing", "stored", "all"]:
+    """Which columns the rows of a table must have, for ``ReadPlan.expects``. A table that counts as equal to the source
+    is marked, too, by rows without a column that may or may not be generated."""
+    if state.diverged_since is not None:
+        return "nothing"
+    return "all" if state.clean else "stored"
 
 
 def with_ddl_during_read(state: TableState, ts: int) -> TableState:

@@ -67,7 +67,7 @@ def _read_version(plan: ReadPlan, version: Version, rows: list[LoggedRow], found
     of_new = rows[:end_new]
     partial = {at: row.commit_ts for at, row in enumerate(of_new) if row.partial and row.after is not None}
     new, odd = read_new(version, [row.after for row in of_new], bad, partial)
-    if plan.strict and (odd.hidden or (odd.lacking and not plan.may_lack)):
+    if plan.strict and (odd.hidden or (odd.lacking and plan.expects != "nothing")):
         raise MessageError(odd.text)
     old = read_old(version, [row.before for row in rows[first_old:]], bad, first_old)
     if new is not None and version.verify is not None:

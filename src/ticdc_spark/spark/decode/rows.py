@@ -84,7 +84,7 @@ def _typed(
     if end_new:
         of_new = batch.slice(0, end_new)
         new, odd = read_new(version, of_new.column("after").to_pylist(), bad, _partial(of_new))
-        if plan.strict and (odd.hidden or (odd.lacking and not plan.may_lack)):
+        if plan.strict and (odd.hidden or (odd.lacking and plan.expects != "nothing")):
             raise MessageError(f"{UNREADABLE}: {odd.text}")
     if first_old < size:
         old = read_old(version, batch.slice(first_old).column("before").to_pylist(), bad, first_old)

@@ -5,6 +5,7 @@ What is done here needs no Arrow: ``rows`` puts it between batches of a change l
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
+from typing import Literal
 
 import msgspec
 
@@ -36,8 +37,11 @@ class ReadPlan(msgspec.Struct, frozen=True, kw_only=True):
     """A change that cannot be read fails the task (with ``UNREADABLE`` in the text) instead of standing in ``BAD``."""
     schemas: dict[int, str] | None = None
     """Registered schemas by id, for Avro: a task asks no registry."""
-    may_lack: bool = False
-    """Rows may lack columns of the table: it is marked already. Otherwise such rows stop the task (``OddColumns``)."""
+    expects: Literal["nothing", "stored", "all"] = "stored"
+    """The columns that every row must have; a row without one stops the task (``OddColumns``).
+
+    ``stored``: those known to be stored. ``all``: also those that may be generated, as far as is known. ``nothing``:
+    the table is marked already."""
     upstream: str | None = None
     """URI of the database that is asked for rows of which only the key was sent."""
 
@@ -56,9 +60,7 @@ class Version:
         """Whether keys may hold local times: one that happens twice would fold two rows into one, so it is refused."""
         self.places = {column.name: at for at, column in enumerate(self.table.columns)}
         self.sent = {
-            column.source
-            for column in plan.columns
-            if column.column.virtual is False and column.source not in HIDDEN_NAMES
+            column.source for column in plan.columns if _is_sent(plan, column) and column.source not in HIDDEN_NAMES
         }
         """The columns that every whole row has: not those that are generated when they are read, nor TiDB's own."""
         self.generated = {column.source for column in plan.columns if column.column.virtual}
@@ -82,6 +84,11 @@ class Version:
         if plan.schemas is not None:
             return decoder(plan.protocol, plan.schemas).row_reader(self.table, options, only)
         return _reader(plan.protocol, self.table, options, only)
+
+
+def _is_sent(plan: ReadPlan, column: LakeColumn) -> bool:
+    virtual = column.column.virtual
+    return virtual is False or (virtual is None and plan.expects == "all")
 
 
 @lru_cache(_READERS_KEPT)
