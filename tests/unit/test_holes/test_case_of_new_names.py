@@ -144,3 +144,44 @@ def test_a_schema_file_in_another_case_reads_the_rows_of_the_table() -> None:
     shop.watermark()
     shop.run()
     assert shop.rows("t") == [(1, "a")]
+
+
+@pytest.mark.parametrize("renames", [False, True])
+@PROTOCOLS
+def test_a_ddl_and_rows_that_are_read_before_the_create_of_another_topic_are_of_one_table(
+    protocol: str, renames: bool
+) -> None:
+    """Rows have the database as it is, and DDL has it in lower case (tiflow#10047)."""
+    shop = Shop(protocol)
+    first_of(shop, "cdc", "cdc_x")
+    if renames:
+        shop.sql("CREATE TABLE a (id INT PRIMARY KEY)")
+    shop.watermark()
+    shop.run()
+    query = "RENAME TABLE a TO Bin.t" if renames else "CREATE TABLE Bin.t (id INT PRIMARY KEY)"
+    typed = "RENAME TABLE a TO bin.t" if renames else "CREATE TABLE t (id INT PRIMARY KEY)"
+    made = shop.change(query, schema="shop" if renames else "Bin", typed=typed)
+    altered = shop.change("ALTER TABLE Bin.t ADD COLUMN w INT", schema="Bin", typed="ALTER TABLE t ADD COLUMN w INT")
+    shop.send_ddl(in_lower_case(altered), "cdc_x")
+    shop.send_row(shop.row("insert", ("Bin", "t"), {"id": "1"}), "cdc_x")
+    shop.run()
+    shop.send_ddl(in_lower_case(made), "cdc")
+    shop.watermark()
+    shop.run()
+    found = shop.lab.view().tables
+    (name,) = (name for name, table in found.items() if table.condition != "dropped")
+    assert name in (("Bin", "t"), ("bin", "t"))
+    assert found[name].condition == "clean"
+    assert shop.rows("t", name[0]) == [(1, None)]
+    assert shop.lab.state.progress is not None
+    assert not shop.lab.state.progress.pending
+
+
+def in_lower_case(change: SchemaChange) -> SchemaChange:
+    """A DDL whose message has its database in lower case."""
+    tables = {
+        name: msgspec.structs.replace(table, schema=table.schema.lower())
+        for name in ("table", "pre_table")
+        if (table := getattr(change, name)) is not None
+    }
+    return msgspec.structs.replace(change, schema=change.schema.lower(), **tables)

@@ -155,6 +155,21 @@ def test_the_topic_of_a_dropped_table_may_be_deleted(how: str, applied: bool) ->
     assert (shop.rows("t") is None) == (how == "apply")
 
 
+def test_a_topic_of_dropped_tables_must_be_there_while_messages_of_it_are_unread() -> None:
+    shop = two_topics()
+    shop.sql("DROP TABLE t")
+    shop.watermark()
+    shop.run()
+    shop.insert("u", id="2")
+    shop.watermark()
+    made = shop.change("CREATE TABLE x (id INT PRIMARY KEY)")
+    shop.send_ddl(made, "cdc_shop_t")
+    shop.batch(rows=2)  # sees where the topics end, and reads a part of each
+    shop.broker.delete("cdc_shop_t")
+    with pytest.raises(SourceChanged, match="cdc_shop_t, partition 0 is not there any more"):
+        shop.run()
+
+
 def test_the_topic_of_a_table_whose_name_is_taken_again_must_be_there() -> None:
     shop = two_topics()
     shop.sql("DROP TABLE t")

@@ -131,6 +131,7 @@ def read_partitions(
         states[place] = msgspec.structs.replace(
             state,
             offset=end,
+            end=latest_offsets.get(place, end),
             watermark=watermark,
             reaches=reaches,
             again=again,

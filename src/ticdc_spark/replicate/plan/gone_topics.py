@@ -13,11 +13,13 @@ from ticdc_spark.replicate.state.progress import Progress
 
 
 def without_tables(progress: Progress, topics: Collection[str]) -> set[str]:
-    """Those of ``topics`` that had tables, every one of which is dropped: by what is applied, or by what waits."""
+    """Those of ``topics`` that had tables, every one of which is dropped: by what is applied, or by what waits. What
+    stood in such a topic was read, as far as the job has seen it end: a CREATE may be among the rest."""
     if not topics:
         return set()
     of_tables = {topic for table in progress.tables for topic in table.topics}
-    return {topic for topic in topics if topic in of_tables and not _live_tables(progress, topic)}
+    unread = {one.topic for one in progress.partitions if one.offset < one.end}
+    return {topic for topic in topics if topic in of_tables - unread and not _live_tables(progress, topic)}
 
 
 def without_topics(progress: Progress, topics: Collection[str]) -> Progress:

@@ -63,7 +63,12 @@ def check_source(source: Source, progress: Progress, config: SourceConfig) -> fr
         where = f"topic {place[0]}, partition {place[1]}"
         if place not in end_offsets:
             if offset > 0:
-                raise SourceChanged(f"{where} is not there any more; it was read up to offset {offset}. {NOT_THERE}")
+                end = max(
+                    (one.end for one in progress.partitions if (one.topic, one.partition) == place), default=offset
+                )
+                unread = f" of {end}" if end > offset else ""
+                message = f"{where} is not there any more; it was read up to offset {offset}{unread}. {NOT_THERE}"
+                raise SourceChanged(message)
         elif end_offsets[place] < offset:
             raise SourceChanged(
                 f"{where} ends at offset {end_offsets[place]}, and was read up to {offset}: it was created again, or "

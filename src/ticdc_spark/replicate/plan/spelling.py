@@ -146,13 +146,15 @@ def _named(table: Table, name: TableName) -> Table:
 
 
 def _bring(known: KnownNames, change: SchemaChange) -> None:
-    """Know the names that a DDL brings."""
+    """Know the names that a DDL brings; of a table that is made by what is read later, the database."""
     named = _Named(change, is_raw=False)
     for full, one in zip(named.full, named.references, strict=True):
         if one.is_new and full[1]:
             known.add(full)
         elif one.is_new:
             known.add_database(full[0])
+        elif full[1]:
+            known.see(full)
 
 
 def _note(known: KnownNames, change: SchemaChange) -> None:

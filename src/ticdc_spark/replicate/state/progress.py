@@ -22,6 +22,8 @@ class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
     partition: int
     offset: int
     """The next one to read."""
+    end: int = 0
+    """Where the partition ended when the job last looked."""
     watermark: int = 0
     """The highest read so far; 0: none yet."""
     behind_since: float = 0.0
