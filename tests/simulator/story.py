@@ -13,6 +13,7 @@ from tests.simulator.moves import Move
 from tests.simulator.operator import excuse_skipped, perform
 from tests.simulator.seams import LabMaker
 from tests.simulator.setup import SCHEMA_TIMEOUT, Setup
+from tests.simulator.snapshots import is_under_way
 from tests.simulator.verdict import judge_others, judge_stop, judge_tables
 from tests.simulator.verdict_more import judge_files
 from tests.simulator.world import Finding, Silent, World, unexpected
@@ -135,9 +136,11 @@ def _end(world: World) -> int:
         moved = result == "committed" or (view.applied, view.batch) != (before.applied, before.batch)
         quiet = 0 if moved else quiet + 1
         if quiet >= 2 and (view.applied >= last - 1 or waited > SCHEMA_TIMEOUT + 100):
-            if lives_on or not any("behind the others" in seen.detail for seen in view.tables.values()):
+            waits = any("behind the others" in seen.detail or is_under_way(seen) for seen in view.tables.values())
+            if lives_on or not waits:
                 break
-            # What TiCDC sends again is complete at a watermark beyond all that it had sent before.
+            # What TiCDC sends again is complete at a watermark beyond all that it had sent before; and the source may
+            # have changed while a table was read.
             lives_on, quiet, last = True, 0, world.ticdc.drain(rand)
             continue
         if quiet:
