@@ -210,3 +210,10 @@ def test_a_table_that_the_source_lists_in_another_case_is_the_one_that_the_job_h
     progress = Progress(job="j", tables=(TableState(schema="s", name="t"), TableState(schema="s", name="a")))
     there = [("S", "t"), ("s", "a"), ("s", "A"), ("s", "u")]
     assert by_source(progress, there) == dict(zip(there, [("s", "t"), *there[1:]], strict=True))
+
+
+def test_a_table_that_the_source_lists_before_its_create_is_read_has_the_database_that_the_job_knows() -> None:
+    progress = Progress(job="j", databases=("b",))
+    assert by_source(progress, [("B", "t")]) == {("B", "t"): ("b", "t")}
+    both = [("B", "t"), ("b", "u")]  # of a server that compares names with case
+    assert by_source(progress, both) == dict(zip(both, both, strict=True))

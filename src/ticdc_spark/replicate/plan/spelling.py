@@ -122,8 +122,14 @@ def is_landed(controls: Iterable[ControlEvent], before: Names, landing: Names) -
 def by_source(progress: Progress, there: Collection[TableName]) -> dict[TableName, TableName]:
     """The names by which a job knows the tables that a source has."""
     known, every = KnownNames(landing_names(progress)), set(there)
-    found = {name: known.find(name) for name in there}
-    return {name: name if one is None or one in every else one for name, one in found.items()}
+    databases = {schema for schema, _ in there}
+    found: dict[TableName, TableName] = {}
+    for name in there:
+        one = known.find(name)
+        if one is None and (database := known.database(name[0])) not in databases:
+            one = database, name[1]  # The table's CREATE is read later, and has the database as it is known.
+        found[name] = name if one is None or one in every else one
+    return found
 
 
 def _with(event: ControlEvent, **fields: object) -> ControlEvent:
