@@ -336,3 +336,24 @@ def test_a_new_partition_that_lost_messages_after_a_death_within_its_first_batch
     else:
         shop.run()
         assert shop.rows("u") == [(2,), (3,)]
+
+
+@pytest.mark.parametrize("made_again", [False, True])
+def test_a_topic_that_was_left_out_and_made_again_lacks_what_it_had(made_again: bool) -> None:
+    shop = two_topics()
+    shop.run()
+    shop.configure(topics=("cdc", "cdc_shop_u"))
+    shop.insert("t", id="2")
+    shop.insert("u", id="2")
+    shop.watermark()
+    shop.run(again=True)
+    if made_again:
+        shop.broker.create("cdc_shop_t")
+    shop.configure(topics=None)
+    shop.insert("t", id="3")
+    for _ in range(2):
+        shop.watermark()
+        shop.run(again=True)
+    assert shop.rows("t") == ([(1,), (3,)] if made_again else [(1,), (2,), (3,)])
+    assert shop.condition("t") == ("unverified" if made_again else "clean")
+    assert shop.condition("u") == "clean"
