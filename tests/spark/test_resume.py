@@ -10,7 +10,7 @@ from tests.spark.lake import lake, read_table, replicate, write_job
 from tests.spark.simple_topic import ddl, insert, table
 from ticdc_spark.config.load import load_job
 from ticdc_spark.model import Column, ColumnType, RowChange, SchemaChange
-from ticdc_spark.operate.resume import resume
+from ticdc_spark.operate.requests import resume
 from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 
 V = Column(name="v", type=ColumnType(name="varchar", length=9, charset="utf8mb4", collate="utf8mb4_bin"))
