@@ -108,8 +108,8 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
 def job_status(identity: Identity, now: float | None = None) -> JobStatus:
     """Read the state of a job. Raises: EnvironmentFault when a file of the state folder is broken."""
     store = Store(identity.state)
-    requests = tuple(words(request) for request in store.requests().values())
     progress = store.load() or Progress(job=identity.name)
+    requests = tuple(words(request) for request in store.requests().values())
     status = describe(identity, progress, store.load_status(), _lease(identity), now or time.time())
     return msgspec.structs.replace(status, requests=requests)
 

@@ -50,7 +50,7 @@ def begin(
         found = _first(job, source, sink, changelog, store)
         found = msgspec.structs.replace(found, source=source_notes(source, found))
         store.save(found)
-    found = take(store, found, reads=job.snapshot is not None)
+    found = take(store, found, reads=job.snapshot is not None) or found
     progress = msgspec.structs.replace(with_schema_files(found, job.schema.file), protocol=protocol)
     batches = frozenset() if is_first else changelog.batches(progress.generation)
     missing = {rows.batch for rows in progress.pending if rows.batch > 0} - batches

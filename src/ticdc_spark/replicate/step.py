@@ -194,7 +194,7 @@ class Steps:
     def take_requests(self) -> None:
         """Do what people have asked for since the job began. Raises: DecisionNeeded, EnvironmentFault"""
         progress = take(self.store, self.progress, reads=self.loader is not None)
-        if progress == self.progress:
+        if progress is None:
             return
         self.progress = look_at_wanted(self.job, self.sink, self.changelog, progress)
         if self.loader is not None:

@@ -97,14 +97,18 @@ class Shop(Changefeed):
         raise AssertionError("the job does not come to an end")
 
     def reader(self) -> DatabaseView | None:
-        """Of whole tables, as they are when they are read."""
-        return DatabaseView(cast(Database, _Tables(self)), "now", 0) if self.setup.snapshot else None
+        """Of whole tables, as they are now: what changes later is not seen."""
+        live = _Tables(self)
+        database = cast(Database, SimpleNamespace(now=live.now, events=live.events, meanwhile=None))
+        return DatabaseView(database, "now", 0) if self.setup.snapshot else None
 
     def rebuild(self, table: str) -> None:
-        """``ticdc-spark rebuild`` of a table."""
-        reader, job = self.reader(), msgspec.structs.replace(job_of(self.setup, _FOLDER), **self.keys)
+        """``ticdc-spark rebuild`` of a table; a job that runs goes on."""
+        reader, job = self.reader(), job_of(self.setup, _FOLDER)
         assert reader is not None, "the job has a section [snapshot]"
         self.lab.state.ask(rebuild_of(job, self.lab.state.load(), [f"{SCHEMA}.{table}"], reader))
+        if self.steps is not None and self.steps.loader is not None:
+            self.steps.loader.reader = DatabaseView(cast(Database, _Tables(self)), "now", 0)
 
     def stop(self) -> None:
         if self.fence is not None:
@@ -140,13 +144,12 @@ class Shop(Changefeed):
         self.lab.lake.rollback((SCHEMA, table), back)
 
     def clear(self, table: str) -> None:
-        """``ticdc-spark resume --clear-diverged`` of a table."""
-        job = job_of(self.setup, _FOLDER)
-        (found,) = diverged(job, self.lab.state.load(), [f"{SCHEMA}.{table}"], every=False)
+        """``ticdc-spark resume --clear-diverged`` of a table; a job that runs goes on."""
+        (found,) = diverged(job_of(self.setup, _FOLDER), self.lab.state.load(), [f"{SCHEMA}.{table}"], every=False)
         self.lab.state.ask(Clear(tables=((found.schema, found.name),)))
 
     def resume(self, *tables: str) -> None:
-        """``ticdc-spark resume`` of some tables, or of every one."""
+        """``ticdc-spark resume`` of some tables, or of every one; a job that runs goes on."""
         self.lab.resume(self.setup, [(SCHEMA, table) for table in tables] or None)
 
     def configure(self, **keys: Any) -> None:
@@ -184,7 +187,7 @@ class Shop(Changefeed):
 
 
 class _Tables:
-    """The tables of a shop as a database."""
+    """The tables of a shop as a database, as they are whenever they are read."""
 
     meanwhile = None
 

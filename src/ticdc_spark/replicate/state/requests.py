@@ -57,11 +57,17 @@ class RequestStore(Protocol):
         """Remove a request, which may be gone already."""
 
 
-def take(store: RequestStore, progress: Progress, *, reads: bool) -> Progress:
-    """The progress with all requests that wait, which are removed once it is saved. ``reads``: the job can read tables
-    in full; else a ``Rebuild`` goes on waiting. Raises: EnvironmentFault, LeaseHeld"""
+def take(store: RequestStore, progress: Progress, *, reads: bool) -> Progress | None:
+    """The progress with all requests that wait, which are removed once it is saved; ``None``: none waits.
+
+    ``reads``: the job can read tables in full; else a ``Rebuild`` goes on waiting.
+
+    Raises: EnvironmentFault, LeaseHeld
+    """
     waiting = store.requests()
     taken = {name: one for name, one in waiting.items() if reads or not isinstance(one, Rebuild)}
+    if not taken:
+        return None
     after = progress
     for request in taken.values():
         log.info("request: %s", words(request))
