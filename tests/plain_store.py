@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs
 
 
 class PlainStore:
@@ -62,6 +63,9 @@ class _Handler(BaseHTTPRequestHandler):
     server: "_Server"
 
     def do_GET(self) -> None:
+        bucket, _, query = self.path.partition("?")
+        if "list-type=2" in query:
+            return self._list(bucket.rstrip("/"), parse_qs(query).get("prefix", [""])[0])
         with self.server.store.lock:
             data = self.server.store.objects.get(self.path)
         if self.server.store.failing:
@@ -70,6 +74,22 @@ class _Handler(BaseHTTPRequestHandler):
             code = "NoSuchKey" if self.server.store.has_bucket else "NoSuchBucket"
             return self._answer(404, f"<Error><Code>{code}</Code></Error>".encode())
         return self._answer(200, data, _etag(data))
+
+    def _list(self, bucket: str, prefix: str) -> None:
+        with self.server.store.lock:
+            found = {key.removeprefix(f"{bucket}/"): data for key, data in self.server.store.objects.items()}
+        if self.server.store.failing:
+            return self._answer(500)
+        if not self.server.store.has_bucket:
+            return self._answer(404, b"<Error><Code>NoSuchBucket</Code></Error>")
+        listed = "".join(
+            f"<Contents><Key>{key}</Key><Size>{len(data)}</Size><ETag>{_etag(data)}</ETag>"
+            "<LastModified>2026-11-23T03:00:00.000Z</LastModified></Contents>"
+            for key, data in sorted(found.items())
+            if key.startswith(prefix)
+        )
+        body = f"<ListBucketResult><IsTruncated>false</IsTruncated>{listed}</ListBucketResult>"
+        return self._answer(200, body.encode())
 
     def do_PUT(self) -> None:
         data = self.rfile.read(int(self.headers["Content-Length"]))

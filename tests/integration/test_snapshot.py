@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import Queue
 from random import Random
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
@@ -17,11 +21,12 @@ from tests.mariadb_server import Server, running
 from tests.spark.lake import lake, read_table
 from ticdc_spark import failpoints
 from ticdc_spark.capture.snapshot.database import DatabaseReader
+from ticdc_spark.cli import main
 from ticdc_spark.config.load import load_identity, load_job
 from ticdc_spark.errors import DecisionNeeded, EnvironmentFault, SourceFault
 from ticdc_spark.operate.status import job_status
 from ticdc_spark.replicate import loop
-from ticdc_spark.replicate.report import Summary
+from ticdc_spark.replicate.report import BatchReport, Summary
 
 JOB = """
 [job]
@@ -151,6 +156,48 @@ def test_killed_five_times_with_changes_running_it_ends_in_the_truth(
         assert lake_rows(spark, tmp_path, live, name) == truth
         assert condition(job, name) == "clean"
     assert live.changes > 100
+
+
+def test_a_running_job_reads_a_table_again_that_was_dropped_in_the_lake(
+    spark: SparkSession, tmp_path: Path, server: Server, broker: Broker, live: LiveTables, topic_name: str
+) -> None:
+    live.add("orders", CREATE, values, 1500)
+    live.add("small", "CREATE TABLE small (id INT PRIMARY KEY, v VARCHAR(9))", lambda rand: {"v": "a"}, 10)
+    live.begin()
+    live.start(pause=0.01)
+    job = write_job(tmp_path, broker, server, topic_name)
+    stop, reports = threading.Event(), Queue[BatchReport]()
+
+    def turn(wanted: Callable[[BatchReport], bool]) -> None:
+        for _ in range(1000):
+            if wanted(reports.get(timeout=120)):
+                return
+        raise AssertionError(f"no turn is as wanted: {job_status(load_identity(job))}")
+
+    def read(report: BatchReport) -> bool:
+        progress = report.progress
+        found = {table.name for table in progress.tables if table.origin == "snapshot" and not table.load}
+        return found == {"orders", "small"} and not progress.wanted
+
+    with ThreadPoolExecutor(1) as pool:
+        run_ = pool.submit(lambda: loop.run(load_job(job), on_progress=reports.put, stop=stop))
+        try:
+            turn(read)
+            lake(spark, tmp_path).sql(f"DROP TABLE lake.{live.schema}.small")
+            asked = CliRunner().invoke(main, ["rebuild", str(job), f"{live.schema}.small"])
+            assert asked.exit_code == 0 and "the job is running" in asked.output
+            turn(lambda report: not read(report))
+            turn(read)
+            live.stop()
+        finally:
+            live.stop()
+            stop.set()
+            run_.result()
+    live.settle()
+    assert run(job) is not None
+    for name in ("orders", "small"):
+        assert lake_rows(spark, tmp_path, live, name) == live.rows(name)
+        assert condition(job, name) == "clean"
 
 
 def test_a_text_that_is_no_unicode_ends_the_read_and_others_are_the_servers(

@@ -18,10 +18,10 @@ _TROUBLES: tuple[tuple[str, ...], ...] = (
     ("recreate_topic", "lose_state", "send", "older_start", "batch", "send", "batch"),
     ("trim_topic", "lose_state", "send", "batch", "older_start", "send"),
     ("save_lake", "batch", "lose_state", "restore_lake", "batch", "send"),
-    ("save_lake", "send", "batch", "resnapshot", "batch", "lose_state", "restore_lake", "batch"),
+    ("save_lake", "send", "batch", "rebuild", "batch", "lose_state", "restore_lake", "batch"),
     ("save_state", "save_lake", "batch", "restore_state", "older_start", "batch", "restore_lake"),
-    ("resnapshot", "batch", "lose_state", "batch", "resnapshot"),
-    ("resnapshot", "mangle", "send", "ddl rename_table", "batch", "send", "batch", "resume"),
+    ("rebuild", "batch", "lose_state", "batch", "rebuild"),
+    ("rebuild", "mangle", "send", "ddl rename_table", "batch", "send", "batch", "resume"),
     (
         "on_reject quarantine",
         "mangle",

@@ -48,12 +48,12 @@ _ADOPTED: tuple[tuple[str, ...], ...] = (
     ("foreign_table required", "send", "batch", "ddl truncate_table", "transaction", "transaction", "send", "batch"),
 )
 _DURING_READS: tuple[tuple[str, ...], ...] = (
-    ("resnapshot", "batch", "ddl archive_table", "transaction", "transaction", "batch", "send", "batch"),
-    ("resnapshot", "batch", "batch", "ddl swap_alike", "transaction", "batch", "send", "batch"),
-    ("resnapshot", "batch", "meanwhile archive_table", "batch", "transaction", "send", "batch"),
-    ("resnapshot", "batch", "batch", "meanwhile swap_alike", "batch", "transaction", "send", "batch"),
-    ("resnapshot", "meanwhile archive_table", "batch", "kill", "batch", "transaction", "send", "batch"),
-    ("ddl create_like", "ddl fill_tables", "send", "batch", "resnapshot", "batch", "ddl swap_alike", "batch", "send"),
+    ("rebuild", "batch", "ddl archive_table", "transaction", "transaction", "batch", "send", "batch"),
+    ("rebuild", "batch", "batch", "ddl swap_alike", "transaction", "batch", "send", "batch"),
+    ("rebuild", "batch", "meanwhile archive_table", "batch", "transaction", "send", "batch"),
+    ("rebuild", "batch", "batch", "meanwhile swap_alike", "batch", "transaction", "send", "batch"),
+    ("rebuild", "meanwhile archive_table", "batch", "kill", "batch", "transaction", "send", "batch"),
+    ("ddl create_like", "ddl fill_tables", "send", "batch", "rebuild", "batch", "ddl swap_alike", "batch", "send"),
 )
 """Moves, each with its word."""
 

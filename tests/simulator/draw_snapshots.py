@@ -28,5 +28,5 @@ def draw_with_snapshots(seed: int, steps: int = 60) -> Story:
     moves = [move for move in story.moves if move.kind not in _NOT_YET]
     if mode != "dump":
         for _ in range(rand.randrange(3)):
-            moves.insert(rand.randrange(len(moves) + 1), Move(kind="resnapshot", dice=rand.getrandbits(30)))
+            moves.insert(rand.randrange(len(moves) + 1), Move(kind="rebuild", dice=rand.getrandbits(30)))
     return with_more_reads(replace(story, setup=setup, moves=tuple(moves)))

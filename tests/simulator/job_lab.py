@@ -21,10 +21,10 @@ from tests.simulator.wire import WIRES
 from ticdc_spark.config.job import Identity
 from ticdc_spark.errors import LeaseHeld
 from ticdc_spark.model import Message, Offsets
-from ticdc_spark.operate.resnapshot import want
-from ticdc_spark.operate.resume import lift
+from ticdc_spark.operate.requests import quarantined, rebuild_of
 from ticdc_spark.operate.status import describe
 from ticdc_spark.replicate.state.progress import Plan, Progress
+from ticdc_spark.replicate.state.requests import Request, Resume
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.memory.lake import Lake as Tables
 from ticdc_spark.sinks.memory.sink import MemorySink
@@ -92,14 +92,15 @@ class JobLab:
     def _reader(self, setup: JobSetup) -> DatabaseView | None:
         return DatabaseView(self.database, setup.snapshot, self.dumped) if setup.snapshot and self.database else None
 
-    def resnapshot(self, setup: JobSetup, table: TableName) -> None:
+    def rebuild(self, setup: JobSetup, table: TableName) -> None:
         reader = self._reader(setup)
         assert reader is not None
-        want(job_of(setup, _FOLDER), self.state, [".".join(table)], reader)
+        self.state.ask(rebuild_of(job_of(setup, _FOLDER), self.state.load(), [".".join(table)], reader))
 
     def resume(self, setup: JobSetup, tables: Collection[TableName] | None) -> None:
         names = [] if tables is None else [".".join(name) for name in tables]
-        lift(job_of(setup, _FOLDER), self.state, names, every=tables is None)
+        found = quarantined(job_of(setup, _FOLDER), self.state.load(), names, every=tables is None)
+        self.state.ask(Resume(tables=tuple((table.schema, table.name) for table in found)))
 
 
 def job_view(progress: Progress | None, folder: Path, now: float) -> JobView:
@@ -163,6 +164,7 @@ class JobProcess:
         before = self.steps.progress.batch
         self.fence.record.beat = self.fence.clock.now
         try:
+            self.steps.take_requests()
             loads = self.steps.load(lambda _phase, _batch: None)
             report = self.steps.batch(None, lambda _phase, _batch: None)
         except BaseException:
@@ -235,6 +237,8 @@ class State:
         self.injector = injector
         self.progress: Progress | None = None
         self.plan: Plan | None = None
+        self.waiting: dict[str, Request] = {}
+        self.asked = 0
 
     def load(self) -> Progress | None:
         return self.progress
@@ -242,7 +246,7 @@ class State:
     def save(self, progress: Progress | Copy = None) -> Copy:
         """The store's ``save(progress)``, and the folder's ``save()``."""
         if progress is None:
-            return self.progress, self.plan
+            return self.progress, self.plan, dict(self.waiting)
         self.injector.act("store", "save the progress", lambda: setattr(self, "progress", progress))
         return None
 
@@ -252,11 +256,24 @@ class State:
     def save_plan(self, plan: Plan) -> None:
         self.injector.act("store", "save the plan", lambda: setattr(self, "plan", plan))
 
+    def requests(self) -> dict[str, Request]:
+        return dict(self.waiting)
+
+    def ask(self, request: Request) -> None:
+        """By the operator, beside every process."""
+        self.asked += 1
+        self.waiting[f"{self.asked:08d}"] = request
+
+    def remove_request(self, name: str) -> None:
+        self.injector.act("store", "remove a request", lambda: self.waiting.pop(name, None))
+
     def restore(self, held: Copy) -> None:
-        self.progress, self.plan = held
+        self.progress, self.plan, waiting = held
+        self.waiting = dict(waiting)
 
     def wipe(self) -> None:
         self.progress = self.plan = None
+        self.waiting = {}
 
 
 class StateOfProcess:
@@ -276,6 +293,16 @@ class StateOfProcess:
 
     def save_plan(self, plan: Plan) -> None:
         self.state.injector.act("store", "save the plan", lambda: self._set("plan", plan))
+
+    def requests(self) -> dict[str, Request]:
+        return self.state.requests()
+
+    def ask(self, request: Request) -> None:
+        self.state.ask(request)
+
+    def remove_request(self, name: str) -> None:
+        self.fence.check()
+        self.state.remove_request(name)
 
     def _set(self, name: str, value: object) -> None:
         self.fence.check()

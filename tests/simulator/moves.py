@@ -46,7 +46,7 @@ MoveKind: TypeAlias = Literal[
     "late_rows",
     "drop_table",
     "resume",
-    "resnapshot",
+    "rebuild",
     # the state folder
     "save_state",
     "restore_state",

@@ -320,16 +320,16 @@ def _resume(world: World, move: Move, rand: Random) -> None:
         world.stops.append(f"{type(error).__name__}: {error}")
 
 
-def _resnapshot(world: World, move: Move, rand: Random) -> None:
+def _rebuild(world: World, move: Move, rand: Random) -> None:
     live = world.live(rand)
     world.stop()
     if live is None or not world.setup.job.snapshot:
         return
     try:
-        world.lab.resnapshot(world.job, (live.table.schema, live.table.name))
-        world.note(f"resnapshot {live.name}")
+        world.lab.rebuild(world.job, (live.table.schema, live.table.name))
+        world.note(f"rebuild {live.name}")
     except UsageError as error:
-        world.note(f"resnapshot: {error}")
+        world.note(f"rebuild: {error}")
 
 
 MOVES: dict[MoveKind, Apply] = {
@@ -364,7 +364,7 @@ MOVES: dict[MoveKind, Apply] = {
     "late_rows": _late_rows,
     "drop_table": _drop_table,
     "resume": _resume,
-    "resnapshot": _resnapshot,
+    "rebuild": _rebuild,
     "save_state": lake.save_state,
     "restore_state": lake.restore_state,
     "lose_state": lake.lose_state,

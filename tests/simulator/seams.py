@@ -187,8 +187,8 @@ class Lab(Protocol):
     def show(self, database: Database) -> None:
         """Give the job's full reads the source to read from."""
 
-    def resnapshot(self, setup: JobSetup, table: TableName) -> None:
-        """``ticdc-spark resnapshot`` of a table; no process runs. Raises: TicdcSparkError"""
+    def rebuild(self, setup: JobSetup, table: TableName) -> None:
+        """``ticdc-spark rebuild`` of a table; no process runs. Raises: TicdcSparkError"""
 
     def resume(self, setup: JobSetup, tables: Collection[TableName] | None) -> None:
         """``ticdc-spark resume`` of some quarantined tables, or (``None``) of all; no process runs.

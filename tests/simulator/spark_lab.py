@@ -32,9 +32,9 @@ from tests.simulator.setup import JobSetup, job_of
 from tests.simulator.snapshots import DatabaseView
 from tests.simulator.wire import WIRES
 from tests.spark_session import shared_session
-from ticdc_spark.operate.resnapshot import want
-from ticdc_spark.operate.resume import lift
+from ticdc_spark.operate.requests import quarantined, rebuild_of
 from ticdc_spark.replicate.state.progress import Plan, Progress
+from ticdc_spark.replicate.state.requests import Request, Resume
 from ticdc_spark.replicate.state.store import Store
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.iceberg.catalog import catalog_options
@@ -115,14 +115,16 @@ class SparkLab:
     def _reader(self, setup: JobSetup) -> DatabaseView | None:
         return DatabaseView(self.database, setup.snapshot, self.dumped) if setup.snapshot and self.database else None
 
-    def resnapshot(self, setup: JobSetup, table: TableName) -> None:
+    def rebuild(self, setup: JobSetup, table: TableName) -> None:
         reader = self._reader(setup)
         assert reader is not None
-        want(job_of(setup, self.folder), self.state.store, [".".join(table)], reader)
+        store = self.state.store
+        store.ask(rebuild_of(job_of(setup, self.folder), store.load(), [".".join(table)], reader))
 
     def resume(self, setup: JobSetup, tables: Collection[TableName] | None) -> None:
         names = [] if tables is None else [".".join(name) for name in tables]
-        lift(job_of(setup, self.folder), self.state.store, names, every=tables is None)
+        found = quarantined(job_of(setup, self.folder), self.state.store.load(), names, every=tables is None)
+        self.state.store.ask(Resume(tables=tuple((table.schema, table.name) for table in found)))
 
 
 class SparkProcess(JobProcess):
@@ -270,6 +272,15 @@ class StoreWithFaults:
 
     def save_plan(self, plan: Plan) -> None:
         self._injector.act("store", "save the plan", lambda: self._write(self._store.save_plan, plan))
+
+    def requests(self) -> dict[str, Request]:
+        return self._store.requests()
+
+    def ask(self, request: Request) -> None:
+        self._store.ask(request)
+
+    def remove_request(self, name: str) -> None:
+        self._injector.act("store", "remove a request", lambda: self._write(self._store.remove_request, name))
 
     def _write(self, save: Callable[[Any], None], what: object) -> None:
         self._fence.check()

@@ -131,7 +131,7 @@ def test_a_null_where_the_lake_holds_none_is_found(monkeypatch: pytest.MonkeyPat
 def test_a_table_changes_places_with_another_between_two_chunks() -> None:
     reading = replace(SIMPLE, tables_before=1, job=replace(SIMPLE.job, snapshot="now"))
     start = ("ddl fill_tables", "ddl fill_tables", "send", "advance", "send", "batch", "batch", "batch", "batch")
-    lines = (*start, "resnapshot", "advance", "send", "batch", "meanwhile archive_table", "batch", "advance", "send")
+    lines = (*start, "rebuild", "advance", "send", "batch", "meanwhile archive_table", "batch", "advance", "send")
     outcomes = [told(*lines, "batch", "batch", setup=reading, seed=seed) for seed in range(20)]
     assert sum(outcome.draws["archive_table between two chunks"] for outcome in outcomes) > 5
 

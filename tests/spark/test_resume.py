@@ -1,17 +1,27 @@
 """A quarantined table goes on after ``resume``, from where it stands, with all that waited for it."""
 
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from queue import Queue
 
 import msgspec
+from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from tests.recorded_topics import Line, write_json
 from tests.spark.lake import lake, read_table, replicate, write_job
 from tests.spark.simple_topic import ddl, insert, table
+from ticdc_spark.cli import main
 from ticdc_spark.config.load import load_job
 from ticdc_spark.model import Column, ColumnType, RowChange, SchemaChange
-from ticdc_spark.operate.resume import resume
+from ticdc_spark.operate.requests import resume
 from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
+from ticdc_spark.replicate import loop
+from ticdc_spark.replicate.report import BatchReport
+from ticdc_spark.replicate.state.store import Store
 
 V = Column(name="v", type=ColumnType(name="varchar", length=9, charset="utf8mb4", collate="utf8mb4_bin"))
 W = Column(name="w", type=V.type)
@@ -71,3 +81,50 @@ def test_a_table_goes_on_with_what_waited(spark: SparkSession, folder: Path) -> 
     assert done.quarantined is None and done.diverged_since == 40
     rows = sorted(read_table(session, "s", "t"), key=lambda row: int(row["id"]))
     assert rows == [{"id": 1, "v": "a", "w": None}, {"id": 3, "v": "c", "w": "x"}]
+
+
+@contextmanager
+def running(job: Path) -> Iterator[Callable[[Callable[[BatchReport], bool]], BatchReport]]:
+    """A job that runs until the end of the block. Yields: a wait for a turn whose report is as wanted"""
+    stop, reports = threading.Event(), Queue[BatchReport]()
+
+    def turn(wanted: Callable[[BatchReport], bool]) -> BatchReport:
+        for _ in range(1000):
+            report = reports.get(timeout=120)
+            if wanted(report):
+                return report
+        raise AssertionError("no turn is as wanted")
+
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(lambda: loop.run(load_job(job), on_progress=reports.put, stop=stop))
+        try:
+            yield turn
+        finally:
+            stop.set()
+            run.result()
+
+
+def test_a_running_job_takes_a_resume_though_no_message_comes(spark: SparkSession, folder: Path) -> None:
+    simple = encoder(SimpleConfig())
+    events = [
+        simple.ddl(ddl("CREATE", 10, "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))", T1)),
+        *simple.rows([insert(T1, 20, id="1", v="a")]),
+        simple.watermark(30),
+        b'{"version":1,"type":"INSERT","oops":1}',
+        *simple.rows([insert(T1, 40, id="2", v="b")]),
+        simple.watermark(50),
+    ]
+    values = [one if isinstance(one, bytes) else one.value for one in events if one is not None]
+    lines = [Line("topic", 0, at, None, None, value) for at, value in enumerate(values)]
+    source = write_json(folder / "topic" / "0.jsonl", lines).parent
+    pauses = 'poll-interval = "100ms"\ncommit-interval = "100ms"'
+    job = write_job(folder, source, f'on-reject = "quarantine"\nbatch-rows = 3\n{pauses}')
+    with running(job) as turn:
+        turn(lambda report: any(table.quarantined for table in report.progress.tables))
+        assert [row["id"] for row in read_table(lake(spark, folder), "s", "t")] == [1]
+        run = CliRunner().invoke(main, ["resume", str(job), "s.t"])
+        assert run.exit_code == 0 and "the job is running" in run.output
+        resumed = turn(lambda report: not any(table.quarantined for table in report.progress.tables))
+    assert (resumed.messages, resumed.changes) == (0, 1)
+    assert sorted(row["id"] for row in read_table(lake(spark, folder), "s", "t")) == [1, 2]
+    assert not Store(load_job(job).state).requests()

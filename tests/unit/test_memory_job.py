@@ -14,6 +14,7 @@ from ticdc_spark.model import Message, Offsets
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.names import escape
 from ticdc_spark.replicate.state.progress import Plan, Progress
+from ticdc_spark.replicate.state.requests import Request
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.memory.lake import Lake
 from ticdc_spark.sinks.memory.sink import MemorySink
@@ -60,6 +61,7 @@ class Kept:
     def __init__(self) -> None:
         self.progress: Progress | None = None
         self.plan: Plan | None = None
+        self.waiting: dict[str, Request] = {}
 
     def load(self) -> Progress | None:
         return self.progress
@@ -72,6 +74,15 @@ class Kept:
 
     def save_plan(self, plan: Plan) -> None:
         self.plan = plan
+
+    def requests(self) -> dict[str, Request]:
+        return dict(self.waiting)
+
+    def ask(self, request: Request) -> None:
+        self.waiting[f"{len(self.waiting):04d}"] = request
+
+    def remove_request(self, name: str) -> None:
+        self.waiting.pop(name, None)
 
 
 class NoLease:

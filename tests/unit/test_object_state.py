@@ -19,7 +19,8 @@ from ticdc_spark.replicate.run.retry import Patience
 from ticdc_spark.replicate.state import objects
 from ticdc_spark.replicate.state.lease import acquire
 from ticdc_spark.replicate.state.lease_store import LeaseStore, lease_store, this_process
-from ticdc_spark.replicate.state.progress import Plan, Progress, Status
+from ticdc_spark.replicate.state.progress import Plan, Progress, Status, TableState
+from ticdc_spark.replicate.state.requests import Rebuild, Resume, take
 from ticdc_spark.replicate.state.store import Store
 
 URI = "s3://bucket/state/shop"
@@ -64,6 +65,40 @@ def test_what_is_written_is_read(state: StateUri, server: PlainStore) -> None:
     found = again.load_plan()
     assert found is not None and (found.batch, found.end_offsets) == (4, (("x", 0, 5),))
     assert sorted(server.objects) == [f"/bucket/state/shop/{name}.json" for name in ("plan", "progress", "status")]
+
+
+def test_requests_wait_as_objects_of_their_own(state: StateUri, server: PlainStore) -> None:
+    asked = (Rebuild(tables=(("s", "a"),)), Resume(tables=(("s", "b"),)))
+    job, person = Store(state), Store(state)
+    progress = Progress(job="shop", tables=(TableState(schema="s", name="b", quarantined="bad row"),))
+    job.save(progress)
+    assert take(job, progress, reads=True) is None
+    for request in asked:
+        person.ask(request)
+    assert tuple(job.requests().values()) == asked
+    assert sum("/bucket/state/shop/requests/" in name for name in server.objects) == 2
+    after = take(job, progress, reads=True)
+    assert after is not None and after.tables[0].quarantined is None and after.wanted[0].name == "a"
+    assert Store(state).load() == after and not person.requests()
+    assert sorted(server.objects) == ["/bucket/state/shop/progress.json"]
+
+
+def test_a_request_outlives_a_store_that_goes_away_before_it_is_removed(state: StateUri, server: PlainStore) -> None:
+    """The progress is saved, and the answer to that is lost."""
+    job, progress = Store(state), Progress(job="shop")
+    job.save(progress)
+    Store(state).ask(Rebuild(tables=(("s", "a"),)))
+    server.lost_answers, server.goes_away = 1, True
+    with pytest.raises(StateFault, match=r"progress\.json cannot be"):
+        take(job, progress, reads=True)
+    with pytest.raises(StateFault, match=rf"^{URI}/requests cannot be listed"):
+        job.requests()
+    server.failing = False
+    again = Store(state)
+    found = again.load()
+    assert found is not None and len(found.wanted) == 1 and len(again.requests()) == 1
+    after = take(again, found, reads=True)
+    assert after == found and not again.requests()
 
 
 def test_a_broken_object_is_named(state: StateUri, server: PlainStore) -> None:

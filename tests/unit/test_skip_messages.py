@@ -14,8 +14,9 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.config.values import MessagePlace, skip_messages_line
 from ticdc_spark.errors import RejectedMessage, UsageError
 from ticdc_spark.model import Bootstrap, Change, Message, RowChange, SchemaChange, Table, Watermark
-from ticdc_spark.operate.resume import lift
+from ticdc_spark.operate.requests import diverged
 from ticdc_spark.replicate.state.progress import TableState
+from ticdc_spark.replicate.state.requests import Clear
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.memory.lake import Lake
 from ticdc_spark.sinks.memory.sink import MemorySink
@@ -179,9 +180,10 @@ def cleared(folder: Path, messages: list[Message], lake: Lake, store: Kept) -> J
     go(folder, messages, lake, store, skip_messages=at(5))
     job = job_of(folder, parallel_tables=1, skip_messages=at(5))
     with pytest.raises(UsageError, match=r"'simple.other' is not diverged; diverged: simple.user"):
-        lift(job, store, ["simple.other"], every=False, diverged=True)  # type: ignore[arg-type]
-    (was,) = lift(job, store, ["simple.user"], every=False, diverged=True)  # type: ignore[arg-type]
+        diverged(job, store.progress, ["simple.other"], every=False)
+    (was,) = diverged(job, store.progress, ["simple.user"], every=False)
     assert was.diverged_since == 30
+    store.ask(Clear(tables=(("simple", "user"),)))
     return job
 
 

@@ -105,16 +105,16 @@ def test_a_full_read_that_waits_needs_the_changefeed_and_not_a_person() -> None:
     status = describe(IDENTITY, progress, beat("finished"), None, NOW)
     assert (status.state, status.held_back_by.kind) == ("warning", "snapshot")
     assert "see that the changefeed runs" in status.next and "replicate shop.toml" in status.next
-    assert "resume" not in status.next and not status.tables[0].resnapshot
+    assert "resume" not in status.next and not status.tables[0].rebuild
 
 
 def test_what_a_full_read_would_cure_is_said() -> None:
     status = said(beat("finished"))
-    assert "dead-letters shop.toml" in status.next and "resnapshot shop.toml" in status.next
-    assert {table.condition for table in status.tables if table.resnapshot} >= {"quarantined", "diverged"}
-    assert not any(table.resnapshot for table in status.tables if table.condition in ("clean", "snapshot"))
+    assert "dead-letters shop.toml" in status.next and "rebuild shop.toml" in status.next
+    assert {table.condition for table in status.tables if table.rebuild} >= {"quarantined", "diverged"}
+    assert not any(table.rebuild for table in status.tables if table.condition in ("clean", "snapshot"))
     arrival = describe(IDENTITY, msgspec.structs.replace(PROGRESS, mode="arrival"), beat("finished"), None, NOW)
-    assert "resnapshot" not in arrival.next and not any(table.resnapshot for table in arrival.tables)
+    assert "rebuild" not in arrival.next and not any(table.rebuild for table in arrival.tables)
 
 
 def test_a_run_that_finished_while_rows_wait_for_a_schema_reports_it() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from ticdc_spark.config.load import load_job
-from ticdc_spark.operate.resume import clear, resume
+from ticdc_spark.operate.requests import clear, resume, taken_when
 
 
 @click.command("resume")
@@ -17,10 +17,11 @@ from ticdc_spark.operate.resume import clear, resume
     "--clear-diverged", is_flag=True, help="Clear that tables have diverged, once they were looked at; lifts nothing."
 )
 def command(job_file: Path, tables: tuple[str, ...], more: tuple[str, ...], every: bool, clear_diverged: bool) -> None:
-    """Let quarantined tables go on from where they stand, at the job's next run.
+    """Let quarantined tables go on from where they stand.
 
-    What waited for them is applied then. A row that still cannot be read is handled by on-reject again: set it to
-    "continue" to leave the row out. The job must not be running.
+    A job that runs takes the request between two batches; else it takes it when it starts. What waited for the tables
+    is applied then. A row that still cannot be read is handled by on-reject again: set it to "continue" to leave the
+    row out, which needs a restart.
 
     With --clear-diverged, tables that lack a message or a DDL by your decision, and that you have looked at, no longer
     count as diverged. They are unverified then; what diverges later is marked again.
@@ -31,19 +32,20 @@ def command(job_file: Path, tables: tuple[str, ...], more: tuple[str, ...], ever
         raise click.UsageError(message)
     job = load_job(job_file)
     if clear_diverged:
-        cleared = clear(job, tables, every=every)
-        for table in cleared:
+        found = clear(job, tables, every=every)
+        for table in found:
             click.echo(
-                f"{table.schema}.{table.name} no longer counts as diverged since {table.diverged_since}; it had "
-                f"diverged: {table.diverged_why or 'the reason was not kept'}"
+                f"requested: {table.schema}.{table.name} no longer counts as diverged since {table.diverged_since}; "
+                f"it had diverged: {table.diverged_why or 'the reason was not kept'}"
             )
-        if not cleared:
-            click.echo("no table has diverged")
-        return
-    found = resume(job, tables, every=every)
-    for table in found:
-        click.echo(
-            f"{table.schema}.{table.name} goes on from commitTs {table.applied}; it stood still: {table.quarantined}"
-        )
-    if not found:
-        click.echo("no table is quarantined")
+    else:
+        found = resume(job, tables, every=every)
+        for table in found:
+            click.echo(
+                f"requested: {table.schema}.{table.name} goes on from commitTs {table.applied}; "
+                f"it stood still: {table.quarantined}"
+            )
+    if found:
+        click.echo(taken_when(job))
+    else:
+        click.echo("no table has diverged" if clear_diverged else "no table is quarantined")

@@ -28,6 +28,7 @@ _WHOLE = 20
 _NAMED = 5
 """Tables that a full read would cure, in the command that does it."""
 _WATCH_SECONDS = 2.0
+_TAKEN = {True: "between two batches", False: "when it starts"}
 
 
 @click.command("status")
@@ -99,11 +100,11 @@ def _print(console: Console, file: str, status: JobStatus, *, whole: bool) -> No
         # below the grid: one long reason would make every row as wide
         for table in (table for table in listed if table.detail):
             console.print(Text(f"{table.name} is {table.condition}: {table.detail}"))
-        curable = [table.name for table in listed if table.resnapshot]
+        curable = [table.name for table in listed if table.rebuild]
         if curable:
             names = " ".join(curable[:_NAMED]) + (" …" if len(curable) > _NAMED else "")
             needs = "the database, or a dump, is named under [snapshot]"
-            console.print(Text(f"a full read makes them clean ({needs}): ticdc-spark resnapshot {file} {names}"))
+            console.print(Text(f"a full read makes them clean ({needs}): ticdc-spark rebuild {file} {names}"))
     if len(shown) > len(listed):
         console.print(Text(f"and {count(len(shown) - len(listed))} more that need a look: --table '*.*' shows all"))
 
@@ -152,6 +153,8 @@ def _facts(status: JobStatus) -> list[tuple[str, str, str]]:
     add("DDLs", f"{count(status.ddls)} applied, {count(len(status.ddls_waiting))} waiting")
     for ddl in status.ddls_waiting:
         add("", ddl)
+    for number, request in enumerate(status.requests):
+        add("" if number else "requests", f"{request}: the job takes it {_TAKEN[status.running]}", style="yellow")
     add("left out", _left_out(status))
     if error is not None:
         at = f" at {datetime.fromtimestamp(error.at, UTC):%Y-%m-%d %H:%M:%SZ}" if error.at else ""

@@ -18,6 +18,7 @@ from ticdc_spark.replicate.report import held, needs_a_look, reading
 from ticdc_spark.replicate.state.lease_store import LeaseRecord, lease_store
 from ticdc_spark.replicate.state.processes import machine, process, runs
 from ticdc_spark.replicate.state.progress import Progress, Status
+from ticdc_spark.replicate.state.requests import words
 from ticdc_spark.replicate.state.store import Store
 
 State: TypeAlias = Literal["normal", "warning", "pending", "failed", "stopped", "finished"]
@@ -92,6 +93,8 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Some of them may be applied: the sink did not count them, or a batch was interrupted."""
     ddls: int = 0
     ddls_waiting: tuple[str, ...] = ()
+    requests: tuple[str, ...] = ()
+    """What people have asked for, and the job has not taken yet."""
     rejected: int = 0
     replays: int = 0
     late: int = 0
@@ -105,9 +108,10 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
 def job_status(identity: Identity, now: float | None = None) -> JobStatus:
     """Read the state of a job. Raises: EnvironmentFault when a file of the state folder is broken."""
     store = Store(identity.state)
-    return describe(
-        identity, store.load() or Progress(job=identity.name), store.load_status(), _lease(identity), now or time.time()
-    )
+    progress = store.load() or Progress(job=identity.name)
+    requests = tuple(words(request) for request in store.requests().values())
+    status = describe(identity, progress, store.load_status(), _lease(identity), now or time.time())
+    return msgspec.structs.replace(status, requests=requests)
 
 
 def describe(
@@ -242,7 +246,7 @@ def _ways_out(file: str, progress: Progress) -> str:
     parts = [
         f"look at what was left out: ticdc-spark dead-letters {file}" if progress.rejected else "",
         f"once the cause is corrected: ticdc-spark resume {file} …" if stand else "",
-        f"or read tables in full: ticdc-spark resnapshot {file} …" if progress.mode != "arrival" else "",
+        f"or read tables in full: ticdc-spark rebuild {file} …" if progress.mode != "arrival" else "",
     ]
     return "; ".join(filter(None, parts)).removeprefix("or ") or "look at the tables below"
 

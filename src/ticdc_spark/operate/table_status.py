@@ -32,8 +32,8 @@ class TableStatus(msgspec.Struct, frozen=True, kw_only=True):
     applied_time: str
     condition: Condition
     detail: str = ""
-    resnapshot: bool = False
-    """Whether a full read, ``ticdc-spark resnapshot``, is what makes it clean."""
+    rebuild: bool = False
+    """Whether a full read, ``ticdc-spark rebuild``, is what makes it clean."""
     changes: int = 0
     """Row changes that were applied to it."""
     changes_waiting: int = 0
@@ -80,7 +80,7 @@ def tables_status(progress: Progress) -> tuple[TableStatus, ...]:
     unknown += [table_status(TableState(schema=schema, name=name)) for schema, name in wanted - listed]
     every = [_wanted(table) if (table.schema, table.table) in wanted else table for table in (*known, *unknown)]
     if progress.mode == "arrival":  # which has no full reads
-        every = [msgspec.structs.replace(table, resnapshot=False) for table in every]
+        every = [msgspec.structs.replace(table, rebuild=False) for table in every]
     return tuple(sorted(every, key=lambda table: table.name))
 
 
@@ -101,7 +101,7 @@ def _wanted(table: TableStatus) -> TableStatus:
     if table.condition != "unverified":
         return table
     return msgspec.structs.replace(
-        table, condition="snapshot", detail="it is to be read in full, and that has not begun", resnapshot=False
+        table, condition="snapshot", detail="it is to be read in full, and that has not begun", rebuild=False
     )
 
 
@@ -150,12 +150,12 @@ def table_status(
     """The status of one table. ``waiting``: its rows that were received and are not applied; ``behind``: why it is
     behind the others; ``None``: it is not. ``replaced``: DDLs of its name wait."""
     condition: Condition = "unverified"
-    detail, resnapshot = "", False
+    detail, rebuild = "", False
     if table.quarantined is not None:
-        condition, detail, resnapshot = "quarantined", redact(table.quarantined), True
+        condition, detail, rebuild = "quarantined", redact(table.quarantined), True
     elif table.diverged_since is not None:
         condition, detail = _diverged(table)
-        resnapshot = condition == "diverged"
+        rebuild = condition == "diverged"
     elif table.kept:
         condition, detail = "kept", _KEPT_AND_REPLACED if replaced else _KEPT
     elif table.dropped:
@@ -173,9 +173,9 @@ def table_status(
         condition = "clean"
     elif table.cleared is not None:
         detail = f"it had diverged since {table.cleared}, which a person has looked at and cleared"
-        resnapshot = True
+        rebuild = True
     else:
-        detail, resnapshot = _why_unverified(table), True
+        detail, rebuild = _why_unverified(table), True
     return TableStatus(
         name=f"{table.schema}.{table.name}",
         schema=table.schema,
@@ -185,7 +185,7 @@ def table_status(
         applied_time=tso_time.utc(table.applied),
         condition=condition,
         detail=detail,
-        resnapshot=resnapshot,
+        rebuild=rebuild,
         changes=table.rows,
         changes_waiting=waiting,
         snapshot_id=table.snapshot_id,

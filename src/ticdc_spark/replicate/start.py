@@ -22,6 +22,7 @@ from ticdc_spark.replicate.snapshot.steps import LOAD_STEP
 from ticdc_spark.replicate.state.conditions import diverged, misshapen, without_first_rows
 from ticdc_spark.replicate.state.notes import CatchUp
 from ticdc_spark.replicate.state.progress import PartitionState, PendingRows, Progress, TableState, WantedLoad
+from ticdc_spark.replicate.state.requests import take
 from ticdc_spark.replicate.state.store import ProgressStore
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.changelog_base import ChangeLog
@@ -49,6 +50,7 @@ def begin(
         found = _first(job, source, sink, changelog, store)
         found = msgspec.structs.replace(found, source=source_notes(source, found))
         store.save(found)
+    found = take(store, found, reads=job.snapshot is not None) or found
     progress = msgspec.structs.replace(with_schema_files(found, job.schema.file), protocol=protocol)
     batches = frozenset() if is_first else changelog.batches(progress.generation)
     missing = {rows.batch for rows in progress.pending if rows.batch > 0} - batches
@@ -65,6 +67,19 @@ def begin(
     known, redo = _look(job, sink, changelog, progress, interrupted=interrupted)
     newest = max(batches, default=0)
     return (known if newest <= progress.batch + interrupted else _of_older_state(known, newest, job, sink)), redo
+
+
+def look_at_wanted(job: Job, sink: Sink, changelog: ChangeLog, progress: Progress) -> Progress:
+    """The progress of a running job with what those tables are now of which a person wants a full read.
+
+    Raises: DecisionNeeded, SinkFault
+    """
+    wanted = {(one.schema, one.name) for one in progress.wanted if one.asked}
+    asked = tuple(table for table in progress.tables if (table.schema, table.name) in wanted)
+    looked, _ = _look(job, sink, changelog, msgspec.structs.replace(progress, tables=asked), interrupted=False)
+    now = {(table.schema, table.name): table for table in looked.tables}
+    tables = tuple(now.get((table.schema, table.name), table) for table in progress.tables)
+    return msgspec.structs.replace(progress, tables=tables)
 
 
 def _is_of_older_try(rows: PendingRows, progress: Progress, changelog: ChangeLog) -> bool:

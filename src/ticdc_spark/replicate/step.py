@@ -44,10 +44,11 @@ from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.skips import mark_new, warn_of_old
 from ticdc_spark.replicate.snapshot.loader import Loader, Outcome
 from ticdc_spark.replicate.snapshot.wanted import with_settled
-from ticdc_spark.replicate.start import begin
+from ticdc_spark.replicate.start import begin, look_at_wanted
 from ticdc_spark.replicate.state.lease import Fence, FencedStore
 from ticdc_spark.replicate.state.notes import SourceNote
 from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl, TableState
+from ticdc_spark.replicate.state.requests import take
 from ticdc_spark.replicate.state.store import ProgressStore
 from ticdc_spark.replicate.stops import stop_if_needed
 from ticdc_spark.replicate.timer import Timer
@@ -189,6 +190,16 @@ class Steps:
             changes=result.rows,
             seconds=time.monotonic() - began,
         )
+
+    def take_requests(self) -> None:
+        """Do what people have asked for since the job began. Raises: DecisionNeeded, EnvironmentFault"""
+        progress = take(self.store, self.progress, reads=self.loader is not None)
+        if progress is None:
+            return
+        self.progress = look_at_wanted(self.job, self.sink, self.changelog, progress)
+        if self.loader is not None:
+            self.loader.forget()
+        self._first = True  # what waited for a table is applied, and no message need come for it
 
     def load(self, beat: Callable[[str, int], None]) -> Outcome:
         """Do what can be done now for full reads of tables. Raises: DecisionNeeded, EnvironmentFault"""

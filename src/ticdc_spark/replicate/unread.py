@@ -154,7 +154,9 @@ def mark_unread(
 
 
 def _is_read_anew(state: TableState, note: UnreadNote) -> bool:
-    """Whether a table has been read in full since: then nothing of it is in a message that was left out."""
+    """Whether a table is, or has been, read in full since: then nothing of it is in a message that was left out."""
+    if state.load is not None:
+        return state.load.base > note.until
     return state.origin == "snapshot" and state.emptied > note.until
 
 

@@ -18,7 +18,8 @@ from tests.simulator.snapshots import DatabaseView
 from tests.unit.test_holes.changefeed import SCHEMA, Changefeed
 from tests.unit.test_holes.faults import Faults
 from ticdc_spark.mysql import handle_key
-from ticdc_spark.operate.resnapshot import want
+from ticdc_spark.operate.requests import diverged, rebuild_of
+from ticdc_spark.replicate.state.requests import Clear
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.memory.sink import MemorySink
 
@@ -76,6 +77,7 @@ class Shop(Changefeed):
         self.steps.job = msgspec.structs.replace(self.steps.job, batch_rows=rows)
         self.clock.advance(1.0)
         try:
+            self.steps.take_requests()
             self.steps.load(lambda _phase, _batch: None)
             self.steps.batch(None, lambda _phase, _batch: None)
         except BaseException:
@@ -95,26 +97,18 @@ class Shop(Changefeed):
         raise AssertionError("the job does not come to an end")
 
     def reader(self) -> DatabaseView | None:
-        """Of whole tables, as they are now."""
-        live = {
-            name: Live(
-                uid=1,
-                table=table,
-                specs=(),
-                keys=handle_key(table),
-                rows={(key,): row for (at, key), row in self.held.items() if at == name},
-            )
-            for name, table in self.tables.items()
-        }
-        database = cast(Database, SimpleNamespace(now=live, events=[SimpleNamespace(ts=self.ts)], meanwhile=None))
+        """Of whole tables, as they are now: what changes later is not seen."""
+        live = _Tables(self)
+        database = cast(Database, SimpleNamespace(now=live.now, events=live.events, meanwhile=None))
         return DatabaseView(database, "now", 0) if self.setup.snapshot else None
 
-    def resnapshot(self, table: str) -> None:
-        """``ticdc-spark resnapshot`` of a table."""
-        self.stop()
-        reader = self.reader()
+    def rebuild(self, table: str) -> None:
+        """``ticdc-spark rebuild`` of a table; a job that runs goes on."""
+        reader, job = self.reader(), job_of(self.setup, _FOLDER)
         assert reader is not None, "the job has a section [snapshot]"
-        want(job_of(self.setup, _FOLDER), self.lab.state, [f"{SCHEMA}.{table}"], reader)
+        self.lab.state.ask(rebuild_of(job, self.lab.state.load(), [f"{SCHEMA}.{table}"], reader))
+        if self.steps is not None and self.steps.loader is not None:
+            self.steps.loader.reader = DatabaseView(cast(Database, _Tables(self)), "now", 0)
 
     def stop(self) -> None:
         if self.fence is not None:
@@ -149,8 +143,13 @@ class Shop(Changefeed):
         """Make an older snapshot the current one, with the lake's own tool."""
         self.lab.lake.rollback((SCHEMA, table), back)
 
+    def clear(self, table: str) -> None:
+        """``ticdc-spark resume --clear-diverged`` of a table; a job that runs goes on."""
+        (found,) = diverged(job_of(self.setup, _FOLDER), self.lab.state.load(), [f"{SCHEMA}.{table}"], every=False)
+        self.lab.state.ask(Clear(tables=((found.schema, found.name),)))
+
     def resume(self, *tables: str) -> None:
-        self.stop()
+        """``ticdc-spark resume`` of some tables, or of every one; a job that runs goes on."""
         self.lab.resume(self.setup, [(SCHEMA, table) for table in tables] or None)
 
     def configure(self, **keys: Any) -> None:
@@ -185,6 +184,32 @@ class Shop(Changefeed):
     @property
     def applied(self) -> int:
         return self.lab.view().applied
+
+
+class _Tables:
+    """The tables of a shop as a database, as they are whenever they are read."""
+
+    meanwhile = None
+
+    def __init__(self, shop: Shop) -> None:
+        self.shop = shop
+
+    @property
+    def now(self) -> dict[tuple[str, str], Live]:
+        return {
+            name: Live(
+                uid=1,
+                table=table,
+                specs=(),
+                keys=handle_key(table),
+                rows={(key,): row for (at, key), row in self.shop.held.items() if at == name},
+            )
+            for name, table in self.shop.tables.items()
+        }
+
+    @property
+    def events(self) -> list[SimpleNamespace]:
+        return [SimpleNamespace(ts=self.shop.ts)]
 
 
 def after_every_death(make: Callable[[], Shop], judge: Callable[[Shop], None], rows: int = 100_000) -> int:

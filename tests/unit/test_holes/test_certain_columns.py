@@ -253,7 +253,7 @@ def test_a_full_read_makes_the_columns_of_a_table_certain() -> None:
     shop.send(Encoded(None, b"{"), "cdc")
     settle(shop)
     assert shop.condition("t") == "diverged"
-    shop.resnapshot("t")
+    shop.rebuild("t")
     settle(shop)
     assert (shop.columns("t"), shop.condition("t")) == (("id", "v", "n"), "clean")
     shop.sql("CREATE TABLE u LIKE t")

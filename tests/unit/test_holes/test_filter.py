@@ -295,6 +295,6 @@ def test_a_full_read_of_a_table_that_tables_leaves_out_is_refused() -> None:
     shop.run()
     shop.configure(tables=("*.*", "!*.t"))
     with pytest.raises(UsageError, match=r"'shop\.t': `tables` under \[job\] in .* leaves it out"):
-        shop.resnapshot("t")
+        shop.rebuild("t")
     shop.configure(tables=None)
-    shop.resnapshot("t")
+    shop.rebuild("t")

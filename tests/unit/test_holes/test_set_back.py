@@ -263,7 +263,7 @@ def test_a_full_read_mends_a_table_that_was_rolled_back_beyond_a_ddl(ddl: str, r
     shop.rollback("t", 1)
     with pytest.raises(DecisionNeeded, match=r"a DDL at \d+ is among what it lacks.*ticdc-spark resnapshot"):
         shop.run()
-    shop.resnapshot("t")
+    shop.rebuild("t")
     shop.run()
     assert shop.condition("t") in ("diverged", "snapshot")
     for _ in range(3):

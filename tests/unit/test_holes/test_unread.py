@@ -138,7 +138,8 @@ def test_a_table_that_is_read_in_full_is_not_marked_for_a_message_before_it() ->
         shop.run()
     assert shop.steps is not None
     assert [(note.name, note.quarantine) for note in shop.steps.progress.unread] == [("b", True)], "one for all"
-    shop.resnapshot("b")
+    shop.stop()
+    shop.rebuild("b")
     for at in range(3):
         shop.insert("b", id=str(10 + at))
         shop.watermark()

@@ -42,6 +42,12 @@ class Loader:
         self.keys, self.sink, self.reader, self.batch = keys, sink, reader, batch
         self.job, self.parallel = job, job.parallel_tables
         self.wants = wanted_tables(keys, job)
+        self._asking = Lock()
+        """Held to ask the reader while tables are gathered side by side: it is for one thread."""
+        self.forget()
+
+    def forget(self) -> None:
+        """Know nothing of the source, as at the start: a person who asks for a read may have changed what it has."""
         self._listed = False
         self._gone: set[tuple[TableName, int]] = set()
         """Tables that the source did not have, each with the commit_ts of its last DDL."""
@@ -50,8 +56,6 @@ class Loader:
         of that."""
         self._stale: set[str] = set()
         """Reads whose base the database has no more."""
-        self._asking = Lock()
-        """Held to ask the reader while tables are gathered side by side: it is for one thread."""
 
     def step(self, progress: Progress, save: Callable[[Progress], None]) -> Outcome:
         """Do what can be done now; ``save`` stores the progress. Raises: DecisionNeeded, SinkFault, SourceFault"""

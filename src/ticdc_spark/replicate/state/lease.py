@@ -9,6 +9,7 @@ so that clocks need not agree.
 import logging
 import threading
 import time
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Protocol
 
@@ -18,6 +19,7 @@ from ticdc_spark.errors import LeaseHeld, SinkFault
 from ticdc_spark.replicate.state.lease_store import LeaseRecord, LeaseStore, Owner
 from ticdc_spark.replicate.state.processes import machine, process, runs
 from ticdc_spark.replicate.state.progress import Plan, Progress
+from ticdc_spark.replicate.state.requests import Request
 from ticdc_spark.replicate.state.store import ProgressStore
 
 log = logging.getLogger(__name__)
@@ -64,6 +66,17 @@ class FencedStore:
         """See ``ProgressStore``. Raises: LeaseHeld"""
         self._fence.check()
         self._store.save_plan(plan)
+
+    def requests(self) -> Mapping[str, Request]:
+        return self._store.requests()
+
+    def ask(self, request: Request) -> None:
+        self._store.ask(request)
+
+    def remove_request(self, name: str) -> None:
+        """See ``RequestStore``. Raises: LeaseHeld, since another owner may not have what was saved here"""
+        self._fence.check()
+        self._store.remove_request(name)
 
 
 class Lease:

@@ -81,6 +81,13 @@ class ObjectPlace:
         except (BaseError, OSError) as error:
             raise self._fault(name, "written", error) from error
 
+    def names(self, folder: str) -> list[str]:
+        """See ``Place``. Raises: StateFault"""
+        try:
+            return [one["path"] for page in obstore.list(self._store, folder) for one in page]
+        except (BaseError, OSError) as error:
+            raise self._fault(folder, "listed", error) from error
+
     def read_version(self, name: str) -> tuple[bytes, Version] | None:
         """An object and its version; ``None`` when it is not there. Raises: StateFault"""
         try:
@@ -118,9 +125,11 @@ class ObjectPlace:
         return put[self._by] or ""
 
     def remove(self, name: str) -> None:
-        """Remove an object. Raises: StateFault"""
+        """See ``Place``. Raises: StateFault"""
         try:
             obstore.delete(self._store, name)
+        except FileNotFoundError:
+            return
         except (BaseError, OSError) as error:
             raise self._fault(name, "removed", error) from error
 

@@ -24,6 +24,12 @@ class Place(Protocol):
     def overwrite(self, name: str, data: bytes) -> None:
         """The same, whatever became of the file since it was read or written here. Raises: EnvironmentFault"""
 
+    def names(self, folder: str) -> list[str]:
+        """The files of a folder of the state, each with the folder's name before it. Raises: EnvironmentFault"""
+
+    def remove(self, name: str) -> None:
+        """Remove a file, which may be gone already. Raises: EnvironmentFault"""
+
 
 class FolderPlace:
     """See ``Place``: a folder, which is made when it is first written to."""
@@ -45,13 +51,30 @@ class FolderPlace:
 
     def replace(self, name: str, data: bytes) -> None:
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            (self._folder / name).parent.mkdir(parents=True, exist_ok=True)
             replace_file(self._folder / name, data)
         except OSError as error:
             message = f"{self.where(name)} cannot be written: {error}"
             raise EnvironmentFault(message) from error
 
     overwrite = replace
+
+    def names(self, folder: str) -> list[str]:
+        try:
+            found = [path.name for path in (self._folder / folder).iterdir()]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            message = f"{self.where(folder)} cannot be read: {error}"
+            raise EnvironmentFault(message) from error
+        return [f"{folder}/{name}" for name in found if not name.endswith(".tmp")]
+
+    def remove(self, name: str) -> None:
+        try:
+            (self._folder / name).unlink(missing_ok=True)
+        except OSError as error:
+            message = f"{self.where(name)} cannot be removed: {error}"
+            raise EnvironmentFault(message) from error
 
 
 def open_place(state: Path | StateUri) -> Place:

@@ -1,7 +1,9 @@
-"""The state of a job: progress, plan and heartbeat, each a file that is replaced whole."""
+"""The state of a job: progress, plan and heartbeat, each a file that is replaced whole; and requests, a file each."""
 
+import time
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
+from uuid import uuid4
 
 import msgspec
 
@@ -9,12 +11,15 @@ from ticdc_spark.config.state import StateUri
 from ticdc_spark.errors import EnvironmentFault
 from ticdc_spark.replicate.state.place import open_place
 from ticdc_spark.replicate.state.progress import Plan, Progress, Status
+from ticdc_spark.replicate.state.requests import Request, RequestStore
 
 T = TypeVar("T")
+_REQUESTS = "requests"
+"""The folder of a state with the requests that wait."""
 
 
-class ProgressStore(Protocol):
-    """Where the progress of a job and the plan of the batch under way are kept; each is replaced whole.
+class ProgressStore(RequestStore, Protocol):
+    """Where the progress of a job and the plan of the batch under way are kept, each replaced whole, and its requests.
 
     Raises: EnvironmentFault where it cannot be read or written.
     """
@@ -39,7 +44,7 @@ class Store:
         """Raises: UsageError for an object store whose options do not fit"""
         self._place = open_place(state)
         self.pause = 1.0 if isinstance(state, Path) else 5.0
-        """Seconds that should lie between two heartbeats."""
+        """Seconds between two heartbeats, or two looks for requests."""
 
     def load(self) -> Progress | None:
         """Return the committed progress; ``None`` when there is none yet.
@@ -68,14 +73,30 @@ class Store:
         """Write a heartbeat."""
         self._place.overwrite("status.json", msgspec.json.encode(status))
 
-    def _read(self, name: str, kind: type[T]) -> T | None:
+    def requests(self) -> dict[str, Request]:
+        """See ``RequestStore``."""
+        names = sorted(self._place.names(_REQUESTS))
+        kind, todo = cast(type[Request], Request), "; remove it, and give the command again"
+        read = {name: self._read(name, kind, todo) for name in names}
+        return {name: one for name, one in read.items() if one is not None}
+
+    def ask(self, request: Request) -> None:
+        """See ``RequestStore``."""
+        name = f"{_REQUESTS}/{time.time_ns():020d}-{uuid4().hex[:8]}.json"
+        self._place.overwrite(name, msgspec.json.encode(request))
+
+    def remove_request(self, name: str) -> None:
+        """See ``RequestStore``."""
+        self._place.remove(name)
+
+    def _read(self, name: str, kind: type[T], todo: str = "") -> T | None:
         data = self._place.read(name)
         if data is None:
             return None
         try:
             return msgspec.convert(_with_new_words(msgspec.json.decode(data)), type=kind)
         except msgspec.DecodeError as error:
-            message = f"{self._place.where(name)} cannot be read: {error}"
+            message = f"{self._place.where(name)} cannot be read: {error}{todo}"
             raise EnvironmentFault(message) from error
 
     def _write(self, name: str, value: object) -> None:

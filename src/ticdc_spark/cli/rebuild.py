@@ -1,4 +1,4 @@
-"""``ticdc-spark resnapshot``."""
+"""``ticdc-spark rebuild``."""
 
 from pathlib import Path
 
@@ -7,24 +7,25 @@ import click
 from ticdc_spark.config.load import load_job
 
 
-@click.command("resnapshot")
+@click.command("rebuild")
 @click.argument("job_file", metavar="JOB.toml", type=click.Path(path_type=Path, dir_okay=False))
 @click.argument("tables", metavar="SCHEMA.TABLE...", nargs=-1)
 @click.option("--table", "more", multiple=True, metavar="SCHEMA.TABLE", help="The same as an option; may be repeated.")
 def command(job_file: Path, tables: tuple[str, ...], more: tuple[str, ...]) -> None:
-    """Read tables anew from the source while the others go on, from the job's next run on.
+    """Read tables again from the source, beside the old copies, while the others go on.
 
     It cures tables that are unverified, diverged or quarantined, or that somebody changed or dropped in the lake.
-    Readers see a table as it was until its new rows are there. The job file names the source under [snapshot]; the job
-    must not be running.
+    Readers see a table as it was until its new rows are there. The job file names the source under [snapshot]. A job
+    that runs takes the request between two batches; else it takes it when it starts.
     """
     tables = (*tables, *more)
     if not tables:
         message = "name the tables: SCHEMA.TABLE (as often as needed)"
         raise click.UsageError(message)
     job = load_job(job_file)
-    from ticdc_spark.operate.resnapshot import resnapshot
+    from ticdc_spark.operate.requests import rebuild, taken_when
 
-    resnapshot(job, tables)
+    rebuild(job, tables)
     for table in tables:
-        click.echo(f"{table} will be read in full when the job runs")
+        click.echo(f"requested: {table} is read in full")
+    click.echo(taken_when(job))

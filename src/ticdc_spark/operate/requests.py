@@ -1,0 +1,120 @@
+"""Ask a job to read tables again, or to let them go on: it takes the request, running or at its next start."""
+
+import time
+from collections.abc import Callable, Collection
+
+import msgspec
+
+from ticdc_spark.capture.snapshot.base import SnapshotReader
+from ticdc_spark.capture.snapshot.open import open_reader
+from ticdc_spark.config.job import Job
+from ticdc_spark.config.load import load_identity
+from ticdc_spark.config.table_filter import table_filter
+from ticdc_spark.errors import UsageError
+from ticdc_spark.operate.status import job_status
+from ticdc_spark.replicate.plan.spelling import by_source
+from ticdc_spark.replicate.state.progress import Progress, TableState
+from ticdc_spark.replicate.state.requests import Clear, Rebuild, Request, Resume, has_diverged, is_quarantined
+from ticdc_spark.replicate.state.store import Store
+
+
+def rebuild(job: Job, tables: Collection[str]) -> None:
+    """Ask for full reads of tables, named ``schema.table``.
+
+    Raises: UsageError for a table that the source does not have or ``tables`` leaves out, or a job without
+    ``[snapshot]`` or without progress; SourceFault, EnvironmentFault
+    """
+    if job.snapshot is None:
+        raise UsageError(f"{job.file}: [snapshot]: missing; it names the database, or the dump, to read tables from")
+    reader = open_reader(job.snapshot)
+    try:
+        _ask(job, rebuild_of(job, Store(job.state).load(), tables, reader))
+    finally:
+        reader.close()
+
+
+def resume(job: Job, tables: Collection[str], *, every: bool) -> list[TableState]:
+    """Ask that tables which are quarantined go on: those named ``schema.table``, or every one.
+
+    Returns: them, as the job has them now
+
+    Raises: UsageError for a table that is not quarantined, or a job that has no progress; EnvironmentFault
+    """
+    found = quarantined(job, Store(job.state).load(), tables, every=every)
+    _ask(job, Resume(tables=_names(found)))
+    return found
+
+
+def clear(job: Job, tables: Collection[str], *, every: bool) -> list[TableState]:
+    """Tell that a person has looked at tables which had diverged: they no longer count as such. They stay unverified,
+    and what diverges later is marked again.
+
+    Returns: them, as the job has them now
+
+    Raises: as ``resume``
+    """
+    found = diverged(job, Store(job.state).load(), tables, every=every)
+    _ask(job, Clear(tables=_names(found)))
+    return found
+
+
+def taken_when(job: Job) -> str:
+    """When the job takes a request that is made now, in words. Raises: EnvironmentFault"""
+    if not job_status(load_identity(job.file)).running:
+        return "the job is not running: it takes this when it starts"
+    seconds = Store(job.state).pause + max(job.poll_interval, job.commit_interval)
+    return f"the job is running: it takes this within {seconds:.0f} s, or once the batch under way is over"
+
+
+def rebuild_of(job: Job, progress: Progress | None, tables: Collection[str], reader: SnapshotReader) -> Rebuild:
+    """The request for full reads of tables, all or none. Raises: UsageError, SourceFault"""
+    if progress is None:
+        raise UsageError(f"{job.file}: the job has no progress in {job.state}: its tables are read when it first runs")
+    found = by_source(progress, reader.tables())
+    there = {".".join(one): name for named, name in found.items() for one in (named, name)}
+    followed = table_filter(job.tables or ["*.*"])
+    for text in tables:
+        if text not in there:
+            raise UsageError(f"{text!r} is no table of the source; write schema.table")
+        if not followed(*there[text]):
+            raise UsageError(
+                f"{text!r}: `tables` under [job] in {job.file} leaves it out, so that no change of it would follow its "
+                "full read; let it in first"
+            )
+    return Rebuild(tables=tuple(there[text] for text in dict.fromkeys(tables)), at=reader.fixed or 0)
+
+
+def quarantined(job: Job, progress: Progress | None, tables: Collection[str], *, every: bool) -> list[TableState]:
+    """The tables that a ``Resume`` is to name. Raises: UsageError"""
+    return _chosen(job, progress, tables, every, is_quarantined, "quarantined")
+
+
+def diverged(job: Job, progress: Progress | None, tables: Collection[str], *, every: bool) -> list[TableState]:
+    """The tables that a ``Clear`` is to name. Raises: UsageError"""
+    return _chosen(job, progress, tables, every, has_diverged, "diverged")
+
+
+def _chosen(
+    job: Job,
+    progress: Progress | None,
+    tables: Collection[str],
+    every: bool,
+    fits: Callable[[TableState], bool],
+    what: str,
+) -> list[TableState]:
+    if progress is None:
+        raise UsageError(f"{job.file}: the job has no progress in {job.state}: nothing is {what}")
+    marked = {f"{table.schema}.{table.name}": table for table in progress.tables if fits(table)}
+    for text in tables:
+        if text not in marked:
+            raise UsageError(f"{text!r} is not {what}; {what}: {', '.join(sorted(marked)) or 'no table'}")
+    return list(marked.values()) if every else [marked[text] for text in dict.fromkeys(tables)]
+
+
+def _names(tables: Collection[TableState]) -> tuple[tuple[str, str], ...]:
+    return tuple((table.schema, table.name) for table in tables)
+
+
+def _ask(job: Job, request: Request) -> None:
+    if request.tables:
+        Store(job.state).ask(msgspec.structs.replace(request, asked_at=time.time()))

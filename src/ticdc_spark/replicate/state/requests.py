@@ -1,0 +1,128 @@
+"""What a person asks of a job, running or not: a command writes a request beside the state, and the job takes it.
+
+To take a request is to fold it into the progress, to save that, and to remove the request. A process that dies on the
+way leaves the request there, and the next one takes it again: folded twice, it changes nothing more.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from typing import Protocol, TypeAlias
+
+import msgspec
+
+from ticdc_spark.model import TableName
+from ticdc_spark.replicate.state.progress import Progress, TableState, WantedLoad
+
+log = logging.getLogger(__name__)
+
+
+class _Asked(msgspec.Struct, frozen=True, kw_only=True, tag_field="request", forbid_unknown_fields=True):
+    tables: tuple[TableName, ...]
+    """As the job knows them."""
+    asked_at: float = 0.0
+    """Seconds since the epoch."""
+
+
+class Rebuild(_Asked, frozen=True, kw_only=True, tag="rebuild"):
+    """Read tables in full again, whatever they are."""
+
+    at: int = 0
+    """commit_ts of the dump that they are read from; 0: a database."""
+
+
+class Resume(_Asked, frozen=True, kw_only=True, tag="resume"):
+    """Let tables that are quarantined go on."""
+
+
+class Clear(_Asked, frozen=True, kw_only=True, tag="clear"):
+    """A person has looked at tables that had diverged: they no longer count as such."""
+
+
+Request: TypeAlias = Rebuild | Resume | Clear
+
+
+class RequestStore(Protocol):
+    """Where requests wait, beside the progress. Raises: EnvironmentFault"""
+
+    def save(self, progress: Progress) -> None:
+        """Commit a progress."""
+
+    def requests(self) -> Mapping[str, Request]:
+        """The requests that wait, by a name of each, the oldest first."""
+
+    def ask(self, request: Request) -> None:
+        """Have a request wait; needs no lease."""
+
+    def remove_request(self, name: str) -> None:
+        """Remove a request, which may be gone already."""
+
+
+def take(store: RequestStore, progress: Progress, *, reads: bool) -> Progress | None:
+    """The progress with all requests that wait, which are removed once it is saved; ``None``: none waits.
+
+    ``reads``: the job can read tables in full; else a ``Rebuild`` goes on waiting.
+
+    Raises: EnvironmentFault, LeaseHeld
+    """
+    waiting = store.requests()
+    taken = {name: one for name, one in waiting.items() if reads or not isinstance(one, Rebuild)}
+    if not taken:
+        return None
+    after = progress
+    for request in taken.values():
+        log.info("request: %s", words(request))
+        after = folded(after, request)
+    if after != progress:
+        store.save(after)
+    for name in taken:
+        store.remove_request(name)
+    return after
+
+
+def folded(progress: Progress, request: Request) -> Progress:
+    """The progress with a request. Tables that it does not fit any more stay as they are."""
+    match request:
+        case Rebuild():
+            left = tuple(one for one in progress.wanted if (one.schema, one.name) not in request.tables)
+            new = (WantedLoad(schema=schema, name=name, at=request.at, asked=True) for schema, name in request.tables)
+            return msgspec.structs.replace(progress, wanted=(*left, *new))
+        case Resume():
+            return _changed(progress, request.tables, is_quarantined, _lifted)
+        case Clear():
+            return _changed(progress, request.tables, has_diverged, _cleared)
+
+
+def is_quarantined(table: TableState) -> bool:
+    """Whether a ``Resume`` changes a table."""
+    return table.quarantined is not None
+
+
+def has_diverged(table: TableState) -> bool:
+    """Whether a ``Clear`` changes a table."""
+    return table.diverged_since is not None
+
+
+def words(request: Request) -> str:
+    """A request for the log and for ``status``."""
+    return f"{request.__struct_config__.tag} {', '.join('.'.join(name) for name in request.tables)}"
+
+
+def _changed(
+    progress: Progress,
+    names: Collection[TableName],
+    fits: Callable[[TableState], bool],
+    change: Callable[[TableState], TableState],
+) -> Progress:
+    tables = tuple(
+        change(table) if (table.schema, table.name) in names and fits(table) else table for table in progress.tables
+    )
+    return msgspec.structs.replace(progress, tables=tables)
+
+
+def _lifted(table: TableState) -> TableState:
+    return msgspec.structs.replace(table, quarantined=None)
+
+
+def _cleared(table: TableState) -> TableState:
+    seen = table.diverged_since
+    return msgspec.structs.replace(table, diverged_since=None, diverged_why="", misshapen=False, cleared=seen)
