@@ -74,19 +74,16 @@ class Store:
         self._place.overwrite("status.json", msgspec.json.encode(status))
 
     def requests(self) -> dict[str, Request]:
-        """See ``RequestStore``."""
         names = sorted(self._place.names(_REQUESTS))
         kind, todo = cast(type[Request], Request), "; remove it, and give the command again"
         read = {name: self._read(name, kind, todo) for name in names}
         return {name: one for name, one in read.items() if one is not None}
 
     def ask(self, request: Request) -> None:
-        """See ``RequestStore``."""
         name = f"{_REQUESTS}/{time.time_ns():020d}-{uuid4().hex[:8]}.json"
         self._place.overwrite(name, msgspec.json.encode(request))
 
     def remove_request(self, name: str) -> None:
-        """See ``RequestStore``."""
         self._place.remove(name)
 
     def _read(self, name: str, kind: type[T], todo: str = "") -> T | None:
