@@ -434,7 +434,7 @@ def test_a_full_read_keeps_hidden_columns_and_marks_the_table(how: str) -> None:
     shop.watermark()
     shop.run()
     assert shop.condition("t") == "clean"
-    shop.resnapshot("t")
+    shop.rebuild("t")
     for _ in range(6):
         shop.watermark()
         shop.run()
