@@ -231,6 +231,8 @@ def _judge_kept(world: World, view: JobView, lake: Mapping[Name, LakeTable]) -> 
         table = lake.get(name)
         if table is None and world.setup.job.snapshot and name not in world.in_lake:
             continue  # It was dropped before it could be read in full.
+        if world.setup.job.snapshot and seen is not None and seen.condition in ("unverified", "kept"):
+            continue  # The same, and rows of it had come.
         if table is None and live.rows:
             return Finding(kind="lost table", where="its DROP was skipped", detail=f"{name} had {len(live.rows)} rows")
         different = differences(live, table) if table is not None else None

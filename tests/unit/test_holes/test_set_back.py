@@ -261,7 +261,7 @@ def test_a_full_read_mends_a_table_that_was_rolled_back_beyond_a_ddl(ddl: str, r
     shop.watermark()
     shop.dies(point, after=True)
     shop.rollback("t", 1)
-    with pytest.raises(DecisionNeeded, match=r"a DDL at \d+ is among what it lacks.*ticdc-spark resnapshot"):
+    with pytest.raises(DecisionNeeded, match=r"a DDL at \d+ is among what it lacks.*ticdc-spark rebuild"):
         shop.run()
     shop.rebuild("t")
     shop.run()

@@ -17,7 +17,7 @@ def without_tables(progress: Progress, topics: Collection[str]) -> set[str]:
     stood in such a topic was read, as far as the job has seen it end: a CREATE may be among the rest."""
     if not topics:
         return set()
-    of_tables = {topic for table in progress.tables for topic in table.topics}
+    of_tables = {topic for table in progress.tables for topic in table.topics} | {ddl.topic for ddl in progress.ddls}
     unread = {one.topic for one in progress.partitions if one.offset < one.end}
     return {topic for topic in topics if topic in of_tables - unread and not _live_tables(progress, topic)}
 
