@@ -14,7 +14,7 @@ from tests.s3_server import BUCKET, SECRET_KEY, S3Server
 from tests.spark.deaths import once_at, run_with_deaths
 from tests.spark.simple_topic import INT, ddl, insert, topic
 from tests.spark.test_retry import Running
-from tests.spark.test_row_delta import END, FIRST, MORE, T, Ways, update
+from tests.spark.test_row_delta import END, FIRST, MORE, T, Ways, update, ways
 from ticdc_spark.config.load import load_job
 from ticdc_spark.errors import LeaseHeld, SinkFault
 from ticdc_spark.model import Change, Column, Watermark
@@ -22,6 +22,8 @@ from ticdc_spark.replicate import loop
 from ticdc_spark.replicate.report import Summary
 from ticdc_spark.sinks.iceberg.catalog import catalog_options
 from ticdc_spark.sinks.iceberg.rows import direct
+
+__all__ = ["ways"]  # a fixture
 
 _NUMBERS = count(1)
 T2 = msgspec.structs.replace(T, columns=(*T.columns, Column(name="w", type=INT)), version=110)
