@@ -16,10 +16,10 @@ from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.apply.batch import COMMIT_TS, Batch, TimelineWork
-from ticdc_spark.replicate.apply.columns import add_hidden_columns
+from ticdc_spark.replicate.apply.columns import merge_with_hidden_columns
 from ticdc_spark.replicate.apply.ddl import alter
 from ticdc_spark.replicate.apply.keyless import leave_out_rows
-from ticdc_spark.replicate.apply.rejects import HiddenColumns, apply_readable
+from ticdc_spark.replicate.apply.rejects import apply_readable
 from ticdc_spark.replicate.apply.rows import vanished
 from ticdc_spark.replicate.plan.evolve import Alter
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Rows
@@ -61,8 +61,8 @@ def apply_arrived(work: TimelineWork, step: Rows) -> None:
         work.put(leave_out_rows(work, state, max(step.above + 1, min(rows.min_ts for rows in waiting))))
         return
     if work.mark(name) < mark:
-        group = _Group(step=step, mark=mark, waiting=waiting, target=target, followed=followed)
-        _merge_with_hidden_columns(work, state, group)
+        group = _Group(step=step, mark=mark, waiting=waiting, followed=followed)
+        merge_with_hidden_columns(work, state, batch.batch_ordinal, lambda now: _merge(work, now, group))
         failpoints.point("merge")
         state = work.state(name) or state
     newest = max(min(rows.max_ts, step.upto) for rows in waiting)
@@ -77,26 +77,14 @@ class _Group(msgspec.Struct, frozen=True, kw_only=True):
     step: Rows
     mark: Mark
     waiting: Sequence[PendingRows]
-    target: Table
-    """The table that holds what is there and what comes."""
     followed: tuple[str, ...]
     """The schemas without DDL that it has followed then."""
 
 
-def _merge_with_hidden_columns(work: TimelineWork, state: TableState, group: _Group) -> None:
-    """Apply rows to a table, which gets TiDB's hidden columns as its rows bring them. Raises: as ``_merge``"""
-    while True:
-        try:
-            return _merge(work, state, group)
-        except HiddenColumns as found:
-            state = add_hidden_columns(work, state, found.names, work.batch.batch_ordinal)
-            assert state.table is not None, "it was given columns"
-            group = msgspec.structs.replace(group, target=state.table)
-
-
 def _merge(work: TimelineWork, state: TableState, group: _Group) -> None:
     """Apply rows to a table that is prepared for them. Raises: as ``apply_readable``, DecisionNeeded"""
-    batch, name, step, target = work.batch, group.step.table, group.step, group.target
+    batch, name, step, target = work.batch, group.step.table, group.step, state.table
+    assert target is not None, "it was prepared"
     inferred, waiting = bool(group.followed), group.waiting
     keys = tuple(sorted({rows.schema_key for rows in waiting}))
     columns = batch.columns(target)

@@ -1,8 +1,9 @@
 """Whether a table still has the columns of its stamp, and what becomes of one that has not."""
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
+from typing import TypeVar
 
 import msgspec
 
@@ -11,12 +12,14 @@ from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import TableName
 from ticdc_spark.mysql import with_hidden_columns
 from ticdc_spark.replicate.apply.batch import TimelineWork
+from ticdc_spark.replicate.apply.rejects import HiddenColumns
 from ticdc_spark.replicate.state.conditions import misshapen
 from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.sinks.base import ColumnChanges, Sink
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, lake_columns
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 OLD_VALUES = "_ticdc_old"
 """Column that holds the old values while a type change converts them."""
 
@@ -48,11 +51,25 @@ def stop_if_columns_are_gone(work: TimelineWork, state: TableState) -> None:
     )
 
 
-def add_hidden_columns(
+def merge_with_hidden_columns(
+    work: TimelineWork, state: TableState, applied_before: int, merge: Callable[[TableState], T]
+) -> T:
+    """Merge rows into a table, and again with each hidden column of TiDB's that they bring: one version of the table
+    may bring one, and another version the other. ``state``: the table as prepared for the rows.
+
+    Raises: as ``merge``; UsageError, SinkFault
+    """
+    while True:
+        try:
+            return merge(state)
+        except HiddenColumns as found:
+            state = _add_hidden_columns(work, state, found.names, applied_before)
+
+
+def _add_hidden_columns(
     work: TimelineWork, state: TableState, hidden: Collection[str], applied_before: int
 ) -> TableState:
-    """Give a table columns of TiDB's that rows have and no DDL names. ``state``: what the table was prepared to be,
-    its mark among it. Raises: UsageError, SinkFault"""
+    """Give a table columns that rows have and no DDL names. Raises: UsageError, SinkFault"""
     assert state.table is not None, "its rows were read"
     name, table = (state.schema, state.name), with_hidden_columns(state.table, hidden)
     assert table != state.table, "the columns are new"

@@ -16,9 +16,9 @@ from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Column, Table, TableName
 from ticdc_spark.mysql import HIDDEN_NAMES
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
-from ticdc_spark.replicate.apply.columns import add_hidden_columns, stop_if_columns_are_gone
+from ticdc_spark.replicate.apply.columns import merge_with_hidden_columns, stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.keyless import leave_out_rows
-from ticdc_spark.replicate.apply.rejects import HiddenColumns, apply_readable, lacks
+from ticdc_spark.replicate.apply.rejects import apply_readable, lacks
 from ticdc_spark.replicate.plan.timeline import ROWS_APPENDED, ROWS_MERGED, Rows
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, effective, is_block
 from ticdc_spark.replicate.schemas.registered import restrict_columns
@@ -90,18 +90,9 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
         work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
         return
     group = _Group(waiting=waiting, scan=scan, versions=versions, is_redo=redo)
-    applied = _merge_with_hidden_columns(work, state, group)
+    applied = merge_with_hidden_columns(work, state, above, lambda now: _merge(work, now, group))
     failpoints.point("merge")
     work.count(name, upto, None if late or redo else applied.rows)
-
-
-def _merge_with_hidden_columns(work: TimelineWork, state: TableState, group: "_Group") -> Applied:
-    """Apply rows to a table, which gets TiDB's hidden columns as its rows bring them. Raises: as ``_merge``"""
-    while True:
-        try:
-            return _merge(work, state, group)
-        except HiddenColumns as found:  # One version of the table may bring one, and another the other.
-            state = add_hidden_columns(work, state, found.names, group.scan.above)
 
 
 def _with_columns_of_rows(state: TableState, versions: Mapping[str, Table], above: int) -> TableState:
