@@ -20,7 +20,7 @@ from ticdc_spark.replicate.state.store import Store
 from ticdc_spark.sinks.memory.sink import MemorySink
 
 T = (SCHEMA, "t")
-REQUESTS: tuple[Request, ...] = (Rebuild(tables=(T,), at=7), Resume(tables=(T,)), Clear(tables=(T,), asked_at=1.5))
+REQUESTS: tuple[Request, ...] = (Rebuild(tables=(T,), at=7), Resume(tables=(T,)), Clear(tables=(T,)))
 
 
 def settled(shop: Shop, batches: int = 3) -> Shop:

@@ -1,9 +1,6 @@
 """Ask a job to read tables again, or to let them go on: it takes the request, running or at its next start."""
 
-import time
 from collections.abc import Callable, Collection
-
-import msgspec
 
 from ticdc_spark.capture.snapshot.base import SnapshotReader
 from ticdc_spark.capture.snapshot.open import open_reader
@@ -117,4 +114,4 @@ def _names(tables: Collection[TableState]) -> tuple[tuple[str, str], ...]:
 
 def _ask(job: Job, request: Request) -> None:
     if request.tables:
-        Store(job.state).ask(msgspec.structs.replace(request, asked_at=time.time()))
+        Store(job.state).ask(request)

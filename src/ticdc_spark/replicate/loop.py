@@ -141,8 +141,8 @@ class _Turns:
     finished: bool = False
     targets: Offsets | None = None
     """With ``once``: how far it reads."""
-    asked_at: float = field(default_factory=time.monotonic)
-    """When requests were looked for; a start takes them, too."""
+    requests_looked_for: float = field(default_factory=time.monotonic)
+    """When; a start takes requests, too."""
     quiet_since: float = field(default_factory=time.monotonic)
     pace: Pace = field(default_factory=Pace)
 
@@ -151,8 +151,8 @@ class _Turns:
         if self.once and self.targets is None:
             self.targets = steps.source.end_offsets()
         began = time.monotonic()
-        if began - self.asked_at >= self.heart.store.pause:
-            self.asked_at = began
+        if began - self.requests_looked_for >= self.heart.store.pause:
+            self.requests_looked_for = began
             steps.take_requests()
         loads = steps.load(self.heart.beat)
         report = steps.batch(self.targets, self.heart.beat)

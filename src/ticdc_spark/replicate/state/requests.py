@@ -19,8 +19,6 @@ log = logging.getLogger(__name__)
 class _Asked(msgspec.Struct, frozen=True, kw_only=True, tag_field="request", forbid_unknown_fields=True):
     tables: tuple[TableName, ...]
     """As the job knows them."""
-    asked_at: float = 0.0
-    """Seconds since the epoch."""
 
 
 class Rebuild(_Asked, frozen=True, kw_only=True, tag="rebuild"):
