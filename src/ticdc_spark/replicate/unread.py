@@ -140,7 +140,7 @@ def mark_unread(
         name = (note.schema, note.name)
         for one in holders(name, ddls):
             state = marked.get(one)
-            if state is not None and state.table is not None and not state.dropped and not _is_read_anew(state, note):
+            if state is not None and state.table is not None and not state.dropped and not _is_read_again(state, note):
                 marked[one] = _unread(state, note)
         state = marked.get(name)
         there = state is not None and state.table is not None and not state.dropped
@@ -153,7 +153,7 @@ def mark_unread(
     return marked, tuple(_together(left))
 
 
-def _is_read_anew(state: TableState, note: UnreadNote) -> bool:
+def _is_read_again(state: TableState, note: UnreadNote) -> bool:
     """Whether a table is, or has been, read in full since: then nothing of it is in a message that was left out."""
     if state.load is not None:
         return state.load.base > note.until

@@ -13,8 +13,9 @@ from ticdc_spark.replicate.state.progress import Progress
 
 
 def without_tables(progress: Progress, topics: Collection[str]) -> set[str]:
-    """Those of ``topics`` that had tables, every one of which is dropped: by what is applied, or by what waits. What
-    stood in such a topic was read, as far as the job has seen it end: a CREATE may be among the rest."""
+    """Those of ``topics`` that had tables, every one of which is dropped: by what is applied, or by what waits.
+
+    A topic with unread messages is none of them: they may create a table."""
     if not topics:
         return set()
     of_tables = {topic for table in progress.tables for topic in table.topics} | {ddl.topic for ddl in progress.ddls}

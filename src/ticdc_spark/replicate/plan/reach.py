@@ -28,14 +28,16 @@ def partitions_at(offsets: Offsets) -> tuple[PartitionState, ...]:
 
 
 def with_new_partitions(progress: Progress, starts: Offsets, end_offsets: Offsets) -> Progress:
-    """Note the partitions that a batch begins to read, and whose first messages may be gone: it does not begin with
-    offset 0, or a table waits for a topic that was left out, and that may have been created again meanwhile."""
+    """Note the partitions that a batch begins to read and whose first messages may be gone.
+
+    Either the partition does not begin at offset 0, or a table waits for its topic. The job did not read such a topic
+    for a while, and somebody may have created it again."""
     known = {(state.topic, state.partition) for state in progress.partitions}
-    left_out = {topic for one in progress.catching_up for topic, _, _ in one.needs} - {topic for topic, _ in known}
+    waited_for = {topic for one in progress.catching_up for topic, _, _ in one.needs} - {topic for topic, _ in known}
     new = [
         PartitionState(topic=place[0], partition=place[1], offset=starts.get(place, 0), reaches=NOT_YET)
         for place in sorted(end_offsets)
-        if place not in known and (starts.get(place, 0) > 0 or place[0] in left_out)
+        if place not in known and (starts.get(place, 0) > 0 or place[0] in waited_for)
     ]
     return msgspec.structs.replace(progress, partitions=(*progress.partitions, *new)) if new else progress
 

@@ -58,15 +58,13 @@ def check_source(source: Source, progress: Progress, config: SourceConfig) -> fr
     gone = {topic for topic, _ in known} - {topic for topic, _ in end_offsets}
     left = {topic for topic in gone if not _is_named(config, topic)} | without_tables(progress, gone)
     known = {place: offset for place, offset in known.items() if place[0] not in left}
+    ends = {(one.topic, one.partition): one.end for one in progress.partitions}
     _compare(progress.source, source.notes(known))
     for place, offset in known.items():
         where = f"topic {place[0]}, partition {place[1]}"
         if place not in end_offsets:
             if offset > 0:
-                end = max(
-                    (one.end for one in progress.partitions if (one.topic, one.partition) == place), default=offset
-                )
-                unread = f" of {end}" if end > offset else ""
+                unread = f" of {ends[place]}" if ends[place] > offset else ""
                 message = f"{where} is not there any more; it was read up to offset {offset}{unread}. {NOT_THERE}"
                 raise SourceChanged(message)
         elif end_offsets[place] < offset:

@@ -152,7 +152,7 @@ def _named(table: Table, name: TableName) -> Table:
 
 
 def _bring(known: KnownNames, change: SchemaChange) -> None:
-    """Know the names that a DDL brings; of a table that is made by what is read later, the database."""
+    """Know the names that a DDL brings. Of a table whose CREATE is not read yet, its database is known from here on."""
     named = _Named(change, is_raw=False)
     for full, one in zip(named.full, named.references, strict=True):
         if one.is_new and full[1]:

@@ -1,11 +1,16 @@
 """What becomes of a table that is not, or may not be, equal to the source any more. Pure."""
 
-from typing import Literal
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.replicate.state.progress import TableState
+
+if TYPE_CHECKING:  # it imports the decoders, which `status` does not need
+    from ticdc_spark.spark.decode.versions import ExpectedColumns
 
 
 def diverged(state: TableState, since: int, why: str) -> TableState:
@@ -19,9 +24,9 @@ def misshapen(state: TableState, since: int, why: str) -> TableState:
     return msgspec.structs.replace(diverged(state, since, why), misshapen=True)
 
 
-def expected_columns(state: TableState) -> Literal["nothing", "stored", "all"]:
-    """Which columns the rows of a table must have, for ``ReadPlan.expects``. A table that counts as equal to the source
-    is marked, too, by rows without a column that may or may not be generated."""
+def expected_columns(state: TableState) -> ExpectedColumns:
+    """Which columns the rows of a table must have. Rows without a column that may be generated mark a table only if it
+    counts as equal to the source."""
     if state.diverged_since is not None:
         return "nothing"
     return "all" if state.clean else "stored"

@@ -5,7 +5,7 @@ What is done here needs no Arrow: ``rows`` puts it between batches of a change l
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -23,6 +23,11 @@ _READERS_KEPT = 128
 """Compiled readers that a process keeps: a worker reads the same tables again in the next batch."""
 
 
+ExpectedColumns: TypeAlias = Literal["nothing", "stored", "all"]
+"""``stored``: the columns that are known to be stored. ``all``: also those of which no message said whether they are
+generated. ``nothing``: the table is marked already."""
+
+
 class ReadPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What a reading task must know; sent to every task."""
 
@@ -37,11 +42,8 @@ class ReadPlan(msgspec.Struct, frozen=True, kw_only=True):
     """A change that cannot be read fails the task (with ``UNREADABLE`` in the text) instead of standing in ``BAD``."""
     schemas: dict[int, str] | None = None
     """Registered schemas by id, for Avro: a task asks no registry."""
-    expects: Literal["nothing", "stored", "all"] = "stored"
-    """The columns that every row must have; a row without one stops the task (``OddColumns``).
-
-    ``stored``: those known to be stored. ``all``: also those that may be generated, as far as is known. ``nothing``:
-    the table is marked already."""
+    expects: ExpectedColumns = "stored"
+    """The columns that every row must have; a row without one stops the task (``OddColumns``)."""
     upstream: str | None = None
     """URI of the database that is asked for rows of which only the key was sent."""
 
