@@ -75,6 +75,7 @@ def judge_tables(world: World, view: JobView, *, final: bool) -> Finding | None:
     truth = world.database.truth_at(view.applied)
     view, lake, twins = in_any_letters(view, world.lab.lake.tables())
     world.in_lake.update(lake)
+    world.was_clean.update(name for name, seen in view.tables.items() if seen.condition == "clean")
     for name, live in truth.items():
         if (
             not world.is_unknowable(live.uid)
@@ -231,7 +232,7 @@ def _judge_kept(world: World, view: JobView, lake: Mapping[Name, LakeTable]) -> 
         table = lake.get(name)
         if table is None and world.setup.job.snapshot and name not in world.in_lake:
             continue  # It was dropped before it could be read in full.
-        if world.setup.job.snapshot and seen is not None and seen.condition in ("unverified", "kept"):
+        if world.setup.job.snapshot and name not in world.was_clean:
             continue  # The same, and rows of it had come.
         if table is None and live.rows:
             return Finding(kind="lost table", where="its DROP was skipped", detail=f"{name} had {len(live.rows)} rows")

@@ -92,6 +92,8 @@ class World:
         """Tables that no job made, made by hand: as long as ``adopt`` is not set, and nothing touches them."""
         self.in_lake: set[Name] = set()
         """Names that the lake had a table of after some batch."""
+        self.was_clean: set[Name] = set()
+        """Names of which a table counted as equal to the source after some batch."""
         self.removed: dict[Uid, str] = {}
         """Tables of which messages are gone from the topics, and why."""
         self.made_anew: dict[Uid, set[Name]] = {}
