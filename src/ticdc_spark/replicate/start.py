@@ -70,7 +70,7 @@ def begin(
 
 
 def look_at_wanted(job: Job, sink: Sink, changelog: ChangeLog, progress: Progress) -> Progress:
-    """The progress of a running job with what those tables are now of which a person wants a full read.
+    """The progress of a running job, with the tables that a person wants read in full as they are in the lake now.
 
     Raises: DecisionNeeded, SinkFault
     """
@@ -327,7 +327,7 @@ def _redo(job: Job, changelog: ChangeLog, progress: Progress, table: TableState,
     if progress.mode == "arrival":
         why = "without watermarks it is not known which rows it lacks"
     elif (read := max(_read_in_full(table), _read_in_full(was))) >= mark:
-        why = f"it was read in full at {read}. `ticdc-spark rebuild` reads it anew"
+        why = f"it was read in full at {read}. `ticdc-spark rebuild` reads it again"
     elif (ddl := _last_ddl(table, was, looked)) > looked.stamp.mark:
         why = f"a DDL at {ddl[0]} is among what it lacks"
     elif mark < progress.forgotten or mark < progress.replay_below:
@@ -339,7 +339,7 @@ def _redo(job: Job, changelog: ChangeLog, progress: Progress, table: TableState,
     if why:
         raise DecisionNeeded(
             f"{looked.behind}. It cannot be brought forward from the change log: {why}. Roll the table forward again, "
-            "have it read anew (`ticdc-spark rebuild`), "
+            "have it read again (`ticdc-spark rebuild`), "
             f"or, if all tables were restored together, delete the state folder {job.state}: the job then reads the "
             "topic again from its start and goes on from what the tables are"
         )

@@ -27,7 +27,7 @@ def add_late_rows(job: Job, changelog: ChangeLog, number: int, advanced: Advance
             f"`{first.schema}`.`{first.table}`: {first.rows} rows came after the table had passed them; the first has "
             f"commitTs {first.commit_ts} (topic {first.topic}, partition {first.partition}, offset {first.offset}) and "
             "is no replay. Was the changefeed's filter widened, or another changefeed started on this topic? "
-            'late-rows = "apply-if-newest" applies them; `ticdc-spark rebuild` reads the table anew'
+            'late-rows = "apply-if-newest" applies them; `ticdc-spark rebuild` reads the table again'
         )
         raise LateRow(message)
     pending = tuple(
