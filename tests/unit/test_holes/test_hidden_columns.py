@@ -78,3 +78,34 @@ def test_a_ddl_that_brings_hidden_columns_behind_a_full_read_marks_the_table() -
     shop.watermark()
     shop.run()
     assert UNREAD in shop.status("t").detail
+
+
+def test_columns_without_a_ddl_leave_a_table_unverified_behind_its_full_read() -> None:
+    """A full read of several moments ends clean once all of them are applied, unless rows bring a column until then."""
+    shop = Shop("simple", snapshot="now")
+    shop.change("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    shop.bootstrap("t")
+    shop.insert("t", id="1", v="1")
+    shop.start()
+    assert shop.steps is not None
+    for number in range(8):
+        shop.watermark()
+        shop.insert("t", id=str(10 + number), v="3")
+        shop.clock.advance(1.0)
+        shop.steps.load(lambda _phase, _batch: None)
+        tables = () if shop.lab.state.progress is None else shop.lab.state.progress.tables
+        if any(table.settles for table in tables):
+            break
+        shop.steps.batch(None, lambda _phase, _batch: None)
+    else:
+        raise AssertionError("the table is not read in several moments")
+    shop.change("ALTER TABLE t ADD COLUMN w INT NOT NULL DEFAULT 5")
+    shop.bootstrap("t")
+    shop.insert("t", id="2", v="2", w="2")
+    for _ in range(3):
+        shop.watermark()
+        shop.run()
+    rows = shop.rows("t")
+    assert rows is not None
+    assert (1, 1, None) in rows  # 5 at the source
+    assert shop.condition("t") == "unverified"
