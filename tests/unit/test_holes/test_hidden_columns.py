@@ -8,7 +8,8 @@ import pytest
 
 from tests.unit.test_holes.changefeed import SCHEMA
 from tests.unit.test_holes.shop import Shop, after_every_death
-from tests.unit.test_holes.test_row_columns import canal_row
+from tests.unit.test_holes.test_row_columns import ORIGIN, canal_row, shop_with, simple_row
+from ticdc_spark.protocols.base import Encoded
 
 UNREAD = "a full read gives no values of TiDB's columns _tidb_origin_ts"
 
@@ -109,3 +110,18 @@ def test_columns_without_a_ddl_leave_a_table_unverified_behind_its_full_read() -
     assert rows is not None
     assert (1, 1, None) in rows  # 5 at the source
     assert shop.condition("t") == "unverified"
+
+
+def test_a_row_that_cannot_be_read_takes_none_with_hidden_columns_along() -> None:
+    """One task stops at the first row before another task has met the second."""
+    shop = shop_with("v INT", "simple", on_reject="continue")
+    unreadable = simple_row(shop, 1)
+    shop.send(Encoded(None, unreadable.value.replace(b'"v":"1"', b'"v":"x"')), "cdc")
+    shop.change("ALTER TABLE t ADD INDEX (v)")
+    shop.bootstrap("t")
+    shop.send(simple_row(shop, 2, ORIGIN), "cdc")
+    shop.watermark()
+    shop.run()
+    assert origins(shop) == {2: Decimal(7)}
+    assert shop.condition("t") == "diverged"
+    assert "'x' is no int" in shop.status("t").detail
