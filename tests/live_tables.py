@@ -182,11 +182,12 @@ class LiveTables:
         return int(self.server.execute(f"SELECT COUNT(*) FROM {self.schema}.{name}")[0][0])
 
     def close(self) -> None:
-        """End the writer and the connections."""
+        """End the writer, drop the database and close the connections: a later test's job would read its tables."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
         self.connection.close()
+        self.server.execute(f"DROP DATABASE IF EXISTS {self.schema}")
         self._upstream.close()
 
     def _schema(self, name: str) -> Table:

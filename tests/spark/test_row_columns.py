@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.recorded_topics import read_back, write_json
+from tests.spark import simple_topic
 from tests.spark.lake import lake, read_table, replicate, write_job
 from tests.spark.test_protocols import write_topic
 from ticdc_spark.ddl import parse_create
-from ticdc_spark.model import Message, RowChange, SchemaChange
+from ticdc_spark.model import Bootstrap, Column, Message, RowChange, SchemaChange, Watermark
 from ticdc_spark.protocols.open import decode as open_protocol
 
 TS = 463267588210688000
@@ -59,3 +61,32 @@ def test_lacking_and_hidden_columns_in_iceberg(spark: SparkSession, folder: Path
     (state,) = summary.progress.tables
     assert "rows came without columns of the table" in state.diverged_why
     assert "`w`" in state.diverged_why
+
+
+@pytest.mark.parametrize("writer", ["python", "spark"])
+def test_an_unreadable_row_takes_none_with_hidden_columns_along(spark: SparkSession, folder: Path, writer: str) -> None:
+    """Rows of one version are read before those of the next, so that the unreadable row is met first."""
+    value = Column(name="v", type=simple_topic.INT)
+    first, next_one = (simple_topic.table(version, value) for version in (10, 30))
+    path = simple_topic.topic(
+        folder,
+        [
+            simple_topic.ddl("CREATE", 10, "CREATE TABLE `t` (`id` INT PRIMARY KEY,`v` INT)", first),
+            simple_topic.insert(first, 20, id="1", v="777"),
+            Bootstrap(next_one),
+            simple_topic.insert(next_one, 40, id="2", v="888"),
+            Watermark(100),
+        ],
+    )
+    changed = {b'"777"': b'"x"', b'"888"': b'"8","_tidb_origin_ts":"7"'}
+    lines = []
+    for line in read_back(path):
+        text = line.value
+        for old, new in changed.items():
+            text = None if text is None else text.replace(old, new)
+        lines.append(line._replace(value=text))
+    write_json(path / "0.jsonl", lines)
+    summary = replicate(write_job(folder, path, f'on-reject = "continue"\nwriter = "{writer}"'))
+    assert list(read_table(lake(spark, folder), "s", "t")) == [{"id": 2, "v": 8, "_tidb_origin_ts": Decimal(7)}]
+    (state,) = summary.progress.tables
+    assert "'x' is no int" in state.diverged_why

@@ -5,13 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
 from ticdc_spark.model import Column, Index, Table
 from ticdc_spark.mysql import parse_type
 from ticdc_spark.protocols.base import ReadOptions
-from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, read_rows
+from ticdc_spark.spark.decode.odd_columns import OddColumns, odd_columns
+from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, BadRow, read_rows
 from ticdc_spark.spark.decode.versions import ReadPlan
 from ticdc_spark.spark.types import LakeOptions, lake_columns
 
@@ -127,3 +129,16 @@ def test_a_bad_row_keeps_its_place() -> None:
     assert [row[ORDER] for row in rows if row[BAD]] == [0, 1]
     assert '"offset":0' in rows[0][BAD] and "key column `id` is null" in rows[0][BAD]
     assert '"offset":1' in rows[1][BAD] and "column `age`" in rows[1][BAD]
+
+
+def test_rows_with_hidden_columns_are_told_apart_from_those_that_cannot_be_read() -> None:
+    rows = read(
+        [
+            ("insert", "1", None, b'{"id":"x","name":"a"}'),
+            ("insert", "1", None, b'{"_tidb_origin_ts":"7","id":"2","name":"b"}'),
+        ],
+        strict=False,
+    )
+    unreadable, hidden = (msgspec.json.decode(row[BAD], type=BadRow).reason for row in rows)
+    assert odd_columns(unreadable) is None
+    assert odd_columns(hidden) == OddColumns(hidden=("_tidb_origin_ts",))

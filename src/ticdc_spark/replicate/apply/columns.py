@@ -13,7 +13,7 @@ from ticdc_spark.model import TableName
 from ticdc_spark.mysql import with_hidden_columns
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.rejects import HiddenColumns
-from ticdc_spark.replicate.state.conditions import misshapen
+from ticdc_spark.replicate.state.conditions import misshapen, with_unread_columns
 from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.sinks.base import ColumnChanges, Sink
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, lake_columns
@@ -73,7 +73,7 @@ def _add_hidden_columns(
     assert state.table is not None, "its rows were read"
     name, table = (state.schema, state.name), with_hidden_columns(state.table, hidden)
     assert table != state.table, "the columns are new"
-    state = msgspec.structs.replace(state, table=table)
+    state = with_unread_columns(msgspec.structs.replace(state, table=table), state.table)
     there = {column.casefold() for column in work.batch.sink.columns(name)}
     missing = [one for one in work.batch.columns(table) if one.name.casefold() not in there]
     log.warning("`%s`.`%s`: columns that no DDL names: %s", *name, ", ".join(sorted(hidden)))

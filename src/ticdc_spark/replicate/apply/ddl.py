@@ -36,7 +36,7 @@ from ticdc_spark.replicate.plan.evolve import (
 )
 from ticdc_spark.replicate.plan.names import tables_before_and_after, tables_of
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl
-from ticdc_spark.replicate.state.conditions import diverged, misshapen, with_ddl_during_read
+from ticdc_spark.replicate.state.conditions import diverged, misshapen, with_ddl_during_read, with_unread_columns
 from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.sinks.base import ColumnChanges
 from ticdc_spark.sinks.mark import NO_MARK, Mark
@@ -384,6 +384,7 @@ def alter(
     if (again := with_ddl_during_read(after, ts)) != after:
         log.warning("`%s`.`%s`: %s", *new, again.diverged_why)
         after = again
+    after = with_unread_columns(after, state.table)
     last = commits[-1].mark
     after = msgspec.structs.replace(after, ddl_step=last[1])
     for one in commits:

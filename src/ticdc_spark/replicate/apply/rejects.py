@@ -123,6 +123,9 @@ def ways_out(job: Job, places: Iterable[tuple[str, int, int]]) -> str:
 def _bad_rows(work: TimelineWork, scan: LogScan, plan: ReadPlan) -> list[BadRow]:
     limit = work.batch.job.max_rejects + 1
     bad = work.batch.sink.unreadable_rows(scan, plan, limit)
+    odd = [found for row in bad if (found := odd_columns(row.reason)) is not None]
+    if odd:  # The task that met another row stopped first.
+        raise HiddenColumns(tuple(sorted({name for found in odd for name in found.hidden})))
     if len(bad) >= limit:
         message = f"more than {limit - 1} rows of one batch cannot be read, such as: {bad[0].reason}"
         raise EnvironmentFault(message)

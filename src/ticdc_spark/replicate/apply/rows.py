@@ -248,7 +248,8 @@ def _prepare_table(
     extra = _new_columns(table, newest)
     if extra:
         merged = msgspec.structs.replace(table, columns=(*table.columns, *extra))
-        state = msgspec.structs.replace(state, table=merged, clean=False)
+        # A full read that settles does not make it clean: at the source its rows may have a default in these columns.
+        state = msgspec.structs.replace(state, table=merged, clean=False, settles=0)
     if missing:
         # The source's schema changed without a DDL that TiCDC sends, or before this job's first message.
         log.warning("`%s`.`%s`: columns without a DDL: %s", *name, ", ".join(column.source for column in missing))

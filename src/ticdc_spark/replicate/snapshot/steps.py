@@ -6,11 +6,10 @@ import msgspec
 
 from ticdc_spark import failpoints
 from ticdc_spark.model import Table, TableName
-from ticdc_spark.mysql import HIDDEN_NAMES
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import OLD_VALUES
 from ticdc_spark.replicate.apply.rename import set_aside
-from ticdc_spark.replicate.state.conditions import diverged, misshapen
+from ticdc_spark.replicate.state.conditions import diverged, misshapen, with_unread_columns
 from ticdc_spark.replicate.state.progress import Load, TableState
 from ticdc_spark.sinks.base import ColumnChanges
 from ticdc_spark.sinks.loads_base import LoadNote
@@ -73,10 +72,6 @@ def begin(work: TimelineWork, name: TableName, table: Table, load: Load, *, lack
     )
     if lacks:
         begun = misshapen(begun, base, "messages that could not be read were left out before its full read")
-    if hidden := sorted(HIDDEN_NAMES & {column.name for column in table.columns}):
-        begun = diverged(
-            begun, base, f"a full read gives no values of TiDB's columns {', '.join(hidden)}: they are NULL"
-        )
     mark = next_mark(work, name, base)
     if not there:
         work.commit(begun, mark, base, lambda stamp: sink.create(name, columns, stamp))
@@ -118,6 +113,7 @@ def bring_in(work: TimelineWork, name: TableName, note: LoadNote) -> None:
         rows=note.rows,
         gathered=0,
     )
+    after = with_unread_columns(after, None)
     mark = next_mark(work, name, base)
     work.commit(after, mark, base, lambda stamp: work.batch.sink.finish_load(name, stamp))
     failpoints.point("swap")

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ticdc_spark.mysql import handle_key
+from ticdc_spark.model import Table
+from ticdc_spark.mysql import HIDDEN_NAMES, handle_key
 from ticdc_spark.replicate.state.progress import TableState
 
 if TYPE_CHECKING:  # it imports the decoders, which `status` does not need
@@ -39,6 +40,18 @@ def with_ddl_during_read(state: TableState, ts: int) -> TableState:
         return state
     why = f"a DDL at {ts} changed or renamed it while it was read in full: it may have rows of the table behind the DDL"
     return diverged(msgspec.structs.replace(state, settles=0, origin="bootstrap"), ts, why)
+
+
+def with_unread_columns(state: TableState, before: Table | None) -> TableState:
+    """A table that has hidden columns of TiDB's, which ``before`` had not. A full read gives none of their values, so
+    the rows that it brought may lack some. A table that came with its CREATE TABLE has had each value with its row."""
+    columns = () if state.table is None else state.table.columns
+    known = () if before is None else before.columns
+    new = HIDDEN_NAMES & {column.name for column in columns} - {column.name for column in known}
+    if not new or state.origin != "snapshot":
+        return state
+    why = f"a full read gives no values of TiDB's columns {', '.join(sorted(new))}: they are NULL"
+    return diverged(state, state.emptied, why)
 
 
 def without_first_rows(state: TableState) -> TableState:

@@ -88,6 +88,8 @@ def _read_version(plan: ReadPlan, version: Version, rows: list[LoggedRow], found
             for at in [at for at, value in enumerate(values) if value is None]:
                 bad.setdefault(source[at], f"key column `{column.source}` is null")
         columns.append(values)
+    if bad and plan.strict:
+        raise MessageError(next(iter(bad.values())))
     letters += ["d"] * len(moved)
     for letter, at, cells in zip(letters, source, zip(*columns, strict=True), strict=True):
         row = rows[at]

@@ -259,8 +259,6 @@ class MemorySink(MemoryLoads):
             read = read_logged(msgspec.structs.replace(plan, strict=not leave_out), rows)
         except MessageError as error:
             raise UnreadableRows(str(error)) from error
-        if read.bad and not leave_out:
-            raise UnreadableRows(read.bad[0].reason)
         return read.typed, read.zero_dates, len(rows)
 
     def _rows(self, scan: LogScan) -> list[LoggedRow]:

@@ -137,7 +137,7 @@ def read_new(
     if images.count(None) == len(images):
         return None, OddColumns()
     columns = version.read(images)
-    hidden = _hidden(version, [images[at] for at in columns.bad])
+    hidden = {at: names for at in columns.bad if (names := _hidden(version, images[at]))}
     if version.exact_keys:
         for at, reason in version.read_keys(images).bad.items():
             bad.setdefault(at, f"{reason}; ambiguous-timestamp does not decide for keys")
@@ -146,7 +146,7 @@ def read_new(
     elif partial_rows and version.lookup is not None:
         bad.update(complete_columns(version.table, columns, dict(partial_rows), version.lookup))
     for at, reason in columns.bad.items():
-        bad.setdefault(at, reason)
+        bad.setdefault(at, OddColumns(hidden=hidden[at]).text if at in hidden else reason)
     lacks = set()
     for name, lacking in columns.absent.items():
         column = version.table.columns[version.places[name]]
@@ -158,13 +158,13 @@ def read_new(
             for at in lacking:
                 if images[at] is not None:
                     bad.setdefault(at, f"the row has no column `{name}`")
-    return columns, OddColumns(tuple(sorted(lacks)), hidden)
+    return columns, OddColumns(tuple(sorted(lacks)), tuple(sorted(set().union(*hidden.values()))))
 
 
-def _hidden(version: Version, images: Sequence[bytes | None]) -> tuple[str, ...]:
-    """TiDB's hidden columns in images that could not be read, which the table has not."""
+def _hidden(version: Version, image: bytes | None) -> tuple[str, ...]:
+    """TiDB's hidden columns in an image that could not be read, which the table has not."""
     names = HIDDEN_NAMES - version.places.keys()
-    return tuple(sorted(name for name in names if any(image and name.encode() in image for image in images)))
+    return tuple(sorted(name for name in names if image and name.encode() in image))
 
 
 def read_old(version: Version, images: Sequence[bytes | None], bad: dict[int, str], first: int) -> Columns | None:
