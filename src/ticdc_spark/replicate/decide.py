@@ -16,6 +16,7 @@ from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.apply.ddl import is_skipped
 from ticdc_spark.replicate.apply.look import held_in_lake
 from ticdc_spark.replicate.apply.rejects import log_rejects, ways_out
+from ticdc_spark.replicate.letters import Letters
 from ticdc_spark.replicate.modes.arrival import advance_arrived
 from ticdc_spark.replicate.modes.base import Advanced, LandedBatch, Rules
 from ticdc_spark.replicate.modes.choose import as_read, hides, refuse_hidden, without_ddl
@@ -36,7 +37,6 @@ from ticdc_spark.replicate.state.notes import UnreadNote
 from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl, TableState
 from ticdc_spark.replicate.unread import names_in, of_databases, with_left_out, with_topics_of_tables
 from ticdc_spark.sinks.base import Sink
-from ticdc_spark.sinks.changelog_base import ChangeLog
 from ticdc_spark.spark.decode.control import MessageSkipped, WatermarkRead, reject_of
 
 log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class Decider:
     def __init__(
         self,
         job: Job,
-        changelog: ChangeLog,
+        letters: Letters,
         sink: Sink,
         protocol: str,
         registry: Registered | None,
@@ -83,7 +83,7 @@ class Decider:
         until_ts: int | None,
     ) -> None:
         self.job = job
-        self.changelog = changelog
+        self.letters = letters
         self.sink = sink
         self.protocol = protocol
         self.registry = registry
@@ -116,22 +116,18 @@ class Decider:
         judged = msgspec.structs.replace(advanced.progress, tables=tables, ddls=ddls)
         judged = with_left_out(judged, self.job.tables, names_left_out(controls, self.job.tables))
         advanced = msgspec.structs.replace(advanced, progress=judged)
-        if landed.controls:
-            noted = msgspec.structs.replace(advanced.progress, logged=landed.number)
-            advanced = msgspec.structs.replace(advanced, progress=noted)
         # Tables may be there already as the policy of the first try had it.
         on_reject = plan.on_reject or self.job.on_reject
         databases = of_databases(progress)
         noted = with_topics_of_tables(advanced.progress, controls)
         advanced = msgspec.structs.replace(advanced, progress=noted)
         if skipped:
-            rejects, generation = [reject_of(event) for event in skipped], advanced.progress.generation
-            self.changelog.keep_rejects(generation, landed.number, STAGE, rejects, now)
+            self.letters.keep(landed.number, STAGE, [reject_of(event) for event in skipped], now)
             advanced = msgspec.structs.replace(advanced, progress=mark(advanced.progress, skipped, databases))
         if advanced.rejects:
             advanced = self._decode_rejects(landed.number, advanced, databases, now, on_reject)
         if advanced.late:
-            advanced = add_late_rows(self.job, self.changelog, landed.number, advanced)
+            advanced = add_late_rows(self.job, self.letters.rows, landed, progress, advanced)
         resolved = max(advanced.resolved, plan.resolved or 0)
         if mode == "arrival" and plan.resolved is not None:
             resolved = plan.resolved
@@ -176,7 +172,7 @@ class Decider:
         controls, end_offsets, latest_offsets = landed.controls, landed.end_offsets, landed.latest_offsets
         waited = rules.now - (progress.hold.since or rules.now) >= self.job.idle_partition_timeout
         at_end = self.bounded and all(end_offsets.get(place, 0) >= end for place, end in latest_offsets.items())
-        folded = (landed.number, controls, end_offsets, latest_offsets, rules, self._left_out, self._named_after)
+        folded = (controls, end_offsets, latest_offsets, rules, self._left_out, self._named_after)
         refuse_hidden(controls, mode)
         begun = self._add_registered(progress, landed, mode)
         if mode is None:
@@ -189,7 +185,7 @@ class Decider:
             log.warning("there are watermarks: a new job would run in mode watermark, which is exact")
         registered = None if self.registry is None else self.registry.tables(controls, landed.names)
         begun, controls = without_ddl(progress, controls, self.protocol)
-        arrived = (landed.number, controls, *folded[2:5], registered, *folded[5:])
+        arrived = (controls, *folded[1:4], registered, *folded[4:])
         return mode, self._fold_with_upstream(begun, lambda progress: advance_arrived(progress, *arrived))
 
     def _fold_with_upstream(self, begun: Progress, fold: Callable[[Progress], Advanced]) -> Advanced:
@@ -250,11 +246,11 @@ class Decider:
                 f"max-rejects = {self.job.max_rejects}; the first: {where}: {first.reason}"
             )
             raise EnvironmentFault(message)
-        self.changelog.keep_rejects(advanced.progress.generation, number, "decode", rejects, now)
+        self.letters.keep(number, "decode", rejects, now)
         text = f"a message cannot be read: {first.reason} ({where})"
         if on_reject == "stop":
             message = (
-                f"{text}; {len(rejects)} such in this batch, kept in {self.changelog.dead_letters}; nothing of the "
+                f"{text}; {len(rejects)} such in this batch, kept in {self.letters.where}; nothing of the "
                 f"batch is applied. {ways_out(self.job, ((at.topic, at.partition, at.offset) for at in rejects))}"
             )
             raise RejectedMessage(message)

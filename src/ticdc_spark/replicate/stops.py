@@ -7,10 +7,9 @@ from ticdc_spark.replicate.apply.first_rows import missing_schema
 from ticdc_spark.replicate.decide import Decided
 from ticdc_spark.replicate.plan.evolve import Refused, action
 from ticdc_spark.replicate.state.progress import Progress
-from ticdc_spark.sinks.changelog_base import ChangeLog
 
 
-def stop_if_needed(job: Job, progress: Progress, decided: Decided, now: float, changelog: ChangeLog) -> None:
+def stop_if_needed(job: Job, progress: Progress, decided: Decided, now: float) -> None:
     """Raise what ends the job after a committed batch.
 
     Raises: UnsupportedDdl, SchemaMissing, SinkFault
@@ -33,7 +32,7 @@ def stop_if_needed(job: Job, progress: Progress, decided: Decided, now: float, c
     if missing and progress.schema_wait_since and waited >= job.schema_timeout:
         first = min(missing, key=lambda rows: rows.min_ts)
         message = (
-            f"{missing_schema(changelog, progress, first)}. No DDL or BOOTSTRAP with it came in {waited:.0f} s "
+            f"{missing_schema(first)}. No DDL or BOOTSTRAP with it came in {waited:.0f} s "
             "(schema-timeout). Ways out: [schema] file with its CREATE TABLE, upstream under [source], a BOOTSTRAP, "
             f'or [schema] skip-to-known = ["{first.schema}.{first.name}"], which leaves these rows out'
         )

@@ -12,11 +12,11 @@ from typing import Protocol
 import msgspec
 
 from ticdc_spark.model import TableName, Value
-from ticdc_spark.sinks.changelog_base import ChangeLog
 from ticdc_spark.sinks.claims import Claims
+from ticdc_spark.sinks.dead_letters import DeadLetters
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mark import Mark
-from ticdc_spark.spark.decode.log_files import LogScan
+from ticdc_spark.spark.decode.ranges import RowScan
 from ticdc_spark.spark.decode.rows import OP, BadRow
 from ticdc_spark.spark.decode.versions import ReadPlan
 from ticdc_spark.spark.tasks import ReadParts
@@ -105,7 +105,7 @@ class NetChanges(msgspec.Struct, frozen=True, kw_only=True):
     """The rows of one table to apply, one net change a key, and how they are read."""
 
     table: TableName
-    scan: LogScan
+    scan: RowScan
     plan: ReadPlan
     stamp: Stamp
     """The mark of the commit that applies them."""
@@ -127,13 +127,15 @@ class NewestChanges(msgspec.Struct, frozen=True, kw_only=True):
     """The rows of one table to apply in arrival mode: each key's newest change, where the table has no newer one."""
 
     table: TableName
-    scan: LogScan
+    scan: RowScan
     plan: ReadPlan
     columns: tuple[LakeColumn, ...]
     """Those of ``plan``, and the last one for the commit_ts of a row's last change."""
     stamp: Stamp
     deletes: ReadPlan | None = None
-    """How older rows of the log are read for the deletes that they hold; ``None``: those need not be read."""
+    """How older rows are read for the deletes that they hold; ``None``: those need not be read."""
+    since: RowScan | None = None
+    """With ``deletes``: the rows that may hold them."""
     leave_out_unreadable: bool = False
 
 
@@ -220,7 +222,7 @@ class Changes(Protocol):
         Raises: as ``apply_net_changes``.
         """
 
-    def unreadable_rows(self, scan: LogScan, plan: ReadPlan, limit: int) -> list[BadRow]:
+    def unreadable_rows(self, scan: RowScan, plan: ReadPlan, limit: int) -> list[BadRow]:
         """At most ``limit`` rows that cannot be read, each once. Raises: SinkFault"""
 
 
@@ -297,5 +299,5 @@ class Sink(Tables, Columns, Changes, Loads, Upkeep, Protocol):
     def claims(self, job: str) -> Claims | None:
         """Where a lease can be kept that all runs of a job find; ``None``: in a folder of the lake."""
 
-    def changelog(self, job: str) -> ChangeLog:
-        """Open the job's change log and dead letters, which this sink then reads rows from."""
+    def dead_letters(self, job: str) -> DeadLetters:
+        """Open the job's dead letters. Raises: SinkFault"""

@@ -30,7 +30,6 @@ from ticdc_spark.replicate.state.conditions import expected_columns
 from ticdc_spark.replicate.state.progress import PendingRows, TableState
 from ticdc_spark.sinks.base import Applied, NewestChanges
 from ticdc_spark.sinks.mark import NO_MARK, Mark
-from ticdc_spark.spark.decode.log_files import LogScan
 
 log = logging.getLogger(__name__)
 
@@ -92,15 +91,8 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> None:
     plan = batch.read_plan(
         {key: _version(batch, name, key, target, group.followed) for key in keys}, data, inferred=inferred
     )
-    scan = LogScan(
-        generation=batch.generation,
-        batches=frozenset(rows.batch for rows in waiting),
-        schema=name[0],
-        table=name[1],
-        above=max(step.above, min(rows.min_ts for rows in waiting) - 1),
-        upto=step.upto,
-        keys=keys,
-    )
+    above = max(step.above, min(rows.min_ts for rows in waiting) - 1)
+    scan = msgspec.structs.replace(batch.waiting(name, waiting, above, step.upto), keys=keys)
     hidden = PROTOCOLS[batch.protocol].traits.hidden_deletes
     every = None
     if not hidden and scan.above < batch.commit_ts_of(state):
@@ -112,6 +104,7 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> None:
         columns=tuple(columns),
         stamp=batch.stamp(state, group.mark, group.mark[0]),
         deletes=every,
+        since=None if every is None else batch.rows_since(state, scan.above, scan.upto),
     )
 
     def commit(now: TableState, leave_out: bool) -> Applied:

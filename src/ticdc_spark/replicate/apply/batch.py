@@ -8,18 +8,22 @@ import msgspec
 
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import SinkFault, UsageError
-from ticdc_spark.model import Column, ColumnType, Table, TableName
+from ticdc_spark.ddl.known_names import NO_NAMES, Names
+from ticdc_spark.model import Column, ColumnType, Offsets, Table, TableName
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.replicate.apply.look import look_at
+from ticdc_spark.replicate.letters import Letters
 from ticdc_spark.replicate.plan.evolution import SessionZone
+from ticdc_spark.replicate.plan.pending import range_of
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.state.progress import PendingRows, TableState
 from ticdc_spark.sinks.base import Sink, Stamp
-from ticdc_spark.sinks.changelog_base import ChangeLog
 from ticdc_spark.sinks.mark import NO_MARK, Mark
+from ticdc_spark.spark.decode.ranges import RowRange, RowScan
 from ticdc_spark.spark.decode.versions import ReadPlan
+from ticdc_spark.spark.rows_base import TopicRows
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, LakeType, lake_columns
 
 T = TypeVar("T")
@@ -37,7 +41,8 @@ class Batch:
 
     job: Job
     sink: Sink
-    changelog: ChangeLog
+    rows: TopicRows
+    letters: Letters
     generation: int
     batch: int
     protocol: str
@@ -58,8 +63,30 @@ class Batch:
     """The state is an older copy: every table that is written now is behind those that wait to be written again."""
     idle_topics: tuple[str, ...] = ()
     """Topics with a partition that is passed over, as it has had no watermark for long."""
+    read: Offsets = field(default_factory=dict)
+    """The offsets up to which partitions were read."""
+    names: Names = NO_NAMES
+    """By which the rows of the batch are known."""
     topics: Mapping[TableName, Collection[str]] = field(default_factory=dict)
     """The topics of what waits for tables: one that is new has not noted them yet."""
+
+    def waiting(self, name: TableName, waiting: Sequence[PendingRows], above: int, upto: int) -> RowScan:
+        """Rows that wait for a table."""
+        return RowScan(
+            table=name,
+            ranges=tuple(map(range_of, waiting)),
+            above=above,
+            upto=upto,
+            rows=sum(rows.waiting for rows in waiting),
+            bytes=sum(rows.bytes for rows in waiting),
+        )
+
+    def rows_since(self, state: TableState, above: int, upto: int) -> RowScan:
+        """Every row of a table after a commit_ts, applied or not. Raises: SourceFault"""
+        name = (state.schema, state.name)
+        topics = {*state.topics, *self.topics.get(name, ())}
+        ranges: tuple[RowRange, ...] = self.rows.ranges_since(above + 1, self.read, topics)
+        return RowScan(table=name, ranges=ranges, above=above, upto=upto, names=self.names)
 
     def read_plan(
         self, tables: Mapping[str, Table], columns: Sequence[LakeColumn], *, inferred: bool = False

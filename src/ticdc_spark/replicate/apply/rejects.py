@@ -14,7 +14,7 @@ from ticdc_spark.replicate.state.conditions import diverged
 from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.sinks.base import Applied, UnreadableRows
 from ticdc_spark.spark.decode.control import Reject
-from ticdc_spark.spark.decode.log_files import LogScan
+from ticdc_spark.spark.decode.ranges import RowScan
 from ticdc_spark.spark.decode.odd_columns import odd_columns
 from ticdc_spark.spark.decode.rows import BadRow
 from ticdc_spark.spark.decode.versions import ReadPlan
@@ -42,7 +42,7 @@ def apply_readable(
     work: TimelineWork,
     name: TableName,
     state: TableState,
-    scan: LogScan,
+    scan: RowScan,
     plan: ReadPlan,
     apply: Callable[[TableState, bool], Applied],
 ) -> Applied:
@@ -71,7 +71,7 @@ def apply_readable(
         reason = _keep(work, name, bad)
         policy = job.on_reject if others else "continue"
         if policy == "stop":
-            kept = work.batch.changelog.dead_letters
+            kept = work.batch.letters.where
             message = (
                 f"{reason}; kept in {kept}; nothing of this table was applied past it. "
                 f"{ways_out(job, ((row.topic, row.partition, row.offset) for row in others))}"
@@ -120,7 +120,7 @@ def ways_out(job: Job, places: Iterable[tuple[str, int, int]]) -> str:
     )
 
 
-def _bad_rows(work: TimelineWork, scan: LogScan, plan: ReadPlan) -> list[BadRow]:
+def _bad_rows(work: TimelineWork, scan: RowScan, plan: ReadPlan) -> list[BadRow]:
     limit = work.batch.job.max_rejects + 1
     bad = work.batch.sink.unreadable_rows(scan, plan, limit)
     odd = [found for row in bad if (found := odd_columns(row.reason)) is not None]
@@ -139,7 +139,7 @@ def _keep(work: TimelineWork, name: TableName, bad: list[BadRow]) -> str:
         Reject(topic=row.topic, partition=row.partition, offset=row.offset, seq=row.seq, reason=row.reason)
         for row in bad
     ]
-    batch.changelog.keep_rejects(batch.generation, batch.batch, ".".join(name), rejects, batch.now)
+    batch.letters.keep(batch.batch, ".".join(name), rejects, batch.now)
     work.rejected += len(bad)
     return reason_of(name, min(bad, key=lambda row: row.commit_ts))
 

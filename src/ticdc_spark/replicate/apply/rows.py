@@ -26,7 +26,7 @@ from ticdc_spark.replicate.state.conditions import diverged, expected_columns
 from ticdc_spark.replicate.state.progress import PendingRows, TableState
 from ticdc_spark.sinks.base import Applied, ColumnChanges, NetChanges
 from ticdc_spark.sinks.mark import NO_MARK
-from ticdc_spark.spark.decode.log_files import LogScan
+from ticdc_spark.spark.decode.ranges import RowScan
 
 log = logging.getLogger(__name__)
 
@@ -60,16 +60,8 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
         # What a DROP or a RENAME took away does not come back under the old name.
         gone = state.ddl_ts if mark == NO_MARK and state.dropped else 0
         above = max(state.emptied, gone, min(above, max(taken or 0, min(rows.min_ts for rows in late) - 1)))
-    scan = LogScan(
-        generation=batch.generation,
-        batches=None if late else frozenset(rows.batch for rows in waiting),
-        schema=name[0],
-        table=name[1],
-        above=above,
-        upto=upto,
-        kinds=("row", "late") if late else ("row",),
-    )
-    if state.dropped and (mark == NO_MARK or state.kept) and not batch.changelog.has_rows(scan):
+    scan = batch.rows_since(state, above, upto) if late else batch.waiting(name, waiting, above, upto)
+    if state.dropped and (mark == NO_MARK or state.kept) and not batch.rows.has_rows(scan):
         # What waits is of a later table of this name.
         work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
         return
@@ -78,7 +70,7 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
     if versions and state.table is not None and _new_columns(state.table, list(versions.values())[-1]):
         # A group of rows may be of two tables that had the name in turn.
         with_keys = {key: msgspec.structs.replace(scan, keys=(key,)) for key in versions}
-        versions = {key: one for key, one in versions.items() if batch.changelog.has_rows(with_keys[key])}
+        versions = {key: one for key, one in versions.items() if batch.rows.has_rows(with_keys[key])}
     if not versions:
         work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
         return
@@ -114,7 +106,7 @@ class _Group(msgspec.Struct, frozen=True, kw_only=True):
     """Rows of a table that are applied in one go."""
 
     waiting: Sequence[PendingRows]
-    scan: LogScan
+    scan: RowScan
     versions: Mapping[str, Table]
     is_redo: bool
 
@@ -271,6 +263,5 @@ def vanished(job: Job, name: TableName) -> str:
     return (
         f"`{name[0]}`.`{name[1]}` was created by this job, but it is not in the lake any more. Restore it, have it "
         f"read again (`ticdc-spark rebuild {job.file.name} {name[0]}.{name[1]}`), or leave it "
-        f"out with `tables` under [job]; if the whole lake or the state folder is an older copy, delete the state "
-        f"folder {job.state}, and the job goes on from what the tables are"
+        f"out with `tables` under [job]"
     )

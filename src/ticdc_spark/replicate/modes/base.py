@@ -86,9 +86,5 @@ class Mode(Protocol):
         ddls: Sequence[QueuedDdl],
         left: Sequence[QueuedDdl],
         now: float,
-        keep: float,
     ) -> Progress:
         """The progress after a batch that applied ``ddls``, and not those ``left``.
-
-        ``keep``: seconds for which the change log is kept.
-        """

@@ -1,4 +1,4 @@
-"""Advance: how far all tables may go by what a landed batch holds. A pure function over control events.
+"""Advance: how far all tables may go by what a batch read. A pure function over control events.
 
 resolved = min over partitions of the watermark, minus 1: a watermark W only guarantees that everything **smaller** than
 W was sent, and it often equals the commit_ts of a DDL that is still to come.
@@ -40,7 +40,6 @@ from ticdc_spark.spark.decode.control import (
 
 def advance(
     progress: Progress,
-    batch: int,
     controls: Sequence[ControlEvent],
     end_offsets: Offsets,
     latest_offsets: Offsets,
@@ -60,7 +59,7 @@ def advance(
     schemas = known_schemas(progress, ordered)
     progress = with_past(progress, ordered)
     ddls, known = _ddls(progress, ordered)
-    pending, replays, late = waiting_rows(progress, batch, ordered)
+    pending, replays, late = waiting_rows(progress, ordered)
     ddls = with_drops(progress, ordered, ddls, pending)
     tables = seen_tables(known, ordered)
     partitions, resolved, hold = _resolve(progress, read, latest_offsets, rules)
@@ -84,7 +83,7 @@ def advance(
         schema_wait_since=(progress.schema_wait_since or rules.now) if missing else 0.0,
         replays=progress.replays + replays,
         regressions=progress.regressions + regressions,
-        newest=max(progress.newest, max((rows.max_ts for rows in pending if rows.batch == batch), default=0)),
+        newest=max([progress.newest, *(event.summary.max_ts for event in ordered if isinstance(event, RowsRead))]),
     )
     rejects = tuple(reject_of(event) for event in ordered if isinstance(event, MessageRejected))
     return Advanced(
@@ -216,38 +215,35 @@ def _may_lack(state: TableState, ts: int) -> bool:
     return state.applied < ts or state.applied == ts == state.mark[0]
 
 
-def waiting_rows(
-    progress: Progress, batch: int, controls: Sequence[ControlEvent]
-) -> tuple[tuple[PendingRows, ...], int, int]:
+def waiting_rows(progress: Progress, controls: Sequence[ControlEvent]) -> tuple[tuple[PendingRows, ...], int, int]:
     """Rows that wait, with those of this batch; and counts of replays and of rows that may be late."""
-    found: dict[tuple[str, str, str], PendingRows] = {}
+    new: list[PendingRows] = []
     replays = late = 0
     for event in controls:
         if not isinstance(event, RowsRead):
             continue
-        summary = event.summary
-        replays += summary.replays
-        late += summary.late
-        if not summary.rows:
-            continue
-        key = (event.schema, event.table, event.schema_key)
-        rows = found.get(key)
-        first = rows is None or summary.min_ts < rows.min_ts
-        place = event if first or rows is None else rows
-        found[key] = PendingRows(
-            batch=batch,
-            schema=event.schema,
-            name=event.table,
-            schema_key=event.schema_key,
-            rows=summary.rows + (rows.rows if rows else 0),
-            inserts=summary.inserts + (rows.inserts if rows else 0),
-            min_ts=min(summary.min_ts, rows.min_ts) if rows else summary.min_ts,
-            max_ts=max(summary.max_ts, rows.max_ts) if rows else summary.max_ts,
-            topic=place.topic,
-            partition=place.partition,
-        )
-    old = [rows for rows in progress.pending if rows.batch != batch]
-    return (*old, *found.values()), replays, late
+        counts = event.summary
+        replays += counts.replays
+        late += counts.late
+        if counts.rows:
+            new.append(
+                PendingRows(
+                    schema=event.schema,
+                    name=event.table,
+                    schema_key=event.schema_key,
+                    rows=counts.rows,
+                    inserts=counts.inserts,
+                    min_ts=counts.min_ts,
+                    max_ts=counts.max_ts,
+                    topic=event.topic,
+                    partition=event.partition,
+                    first=counts.first,
+                    end=counts.end,
+                    sent=None if event.sent == (event.schema, event.table) else event.sent,
+                    bytes=counts.bytes,
+                )
+            )
+    return (*progress.pending, *new), replays, late
 
 
 def seen_tables(tables: Iterable[TableState], controls: Sequence[ControlEvent]) -> tuple[TableState, ...]:
@@ -297,6 +293,5 @@ class WatermarkMode:
         ddls: Sequence[QueuedDdl],
         left: Sequence[QueuedDdl],
         now: float,
-        keep: float,
     ) -> Progress:
-        return committed(progress, number, states, resolved, now, keep, left)
+        return committed(progress, number, states, resolved, now, left)

@@ -134,9 +134,8 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PendingRows(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows in the change log that are not applied yet: of one batch, table and schema key."""
+    """Rows of a topic that are not applied yet: of one stretch of a partition, table and schema key."""
 
-    batch: int
     schema: str
     name: str
     schema_key: str
@@ -153,7 +152,13 @@ class PendingRows(msgspec.Struct, frozen=True, kw_only=True):
     """Of ``late``: rows that were applied once, to a copy that was set back since."""
     topic: str
     partition: int
-    """Where the first of them stands, for messages."""
+    first: int
+    end: int
+    """They lie at offsets [first, end), among others."""
+    sent: tuple[str, str] | None = None
+    """The table's name in the messages; ``None``: as it is known."""
+    bytes: int = 0
+    """About the size of their messages."""
     uncounted: bool = False
     """Some more may have been applied: the sink did not count them, or the batch was interrupted."""
 
@@ -195,15 +200,6 @@ class LastDdl(msgspec.Struct, frozen=True, kw_only=True):
     queries: tuple[str, ...] = ()
     """Digests of the SQL of those applied at ``commit_ts``: a RENAME of several tables is sent as several DDLs of one.
     Empty where a version that did not note them has."""
-
-
-class BatchTime(msgspec.Struct, frozen=True, kw_only=True):
-    """When a batch was committed, seconds since the epoch."""
-
-    batch: int
-    at: float
-    newest: int = 0
-    """The highest commit_ts of a row that was read until then."""
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
@@ -261,15 +257,9 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """See ``Source.notes``."""
     newest: int = 0
     """The highest commit_ts of a row that was read."""
-    logged: int = 0
-    """The last batch that has anything in the change log."""
-    landed_anew: int = 0
-    """Up to this batch, a copy of the change log may have what landed before: offsets were chosen anew."""
     reached: int = 0
     """After an older copy of the state came back: what all tables had applied by then. Until the job is there again,
     the tables that it writes are behind the others."""
-    forgotten: int = 0
-    """Rows up to this commit_ts may be missing in the change log."""
     replay_below: int = 0
     """After the state was lost: everything up to this commit_ts had been applied before, to tables that are there and
     to those that are gone."""
@@ -282,8 +272,6 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """After the state was lost, where every partition begins at offset 0: those not looked at, until one reaches back
     to what tables had applied. Where none does, the topics were created anew."""
     doubt: Doubt | None = None
-    batch_times: tuple[BatchTime, ...] = ()
-    """Some of the batches and when they were committed, for the retention of the change log."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -298,8 +286,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     resolved: int | None = None
     """Once decided: a restart does not go below it, since tables may already be there."""
     mode: ModeName | Literal[""] = ""
-    anew: bool = False
-    """The offsets were chosen again, after a try that may have landed others."""
     full: bool = False
     """More was there than one batch takes."""
     source: tuple[SourceNote, ...] = ()

@@ -1,18 +1,15 @@
-"""What landing reports to the driver: the ids of registered schemas, and the tables of messages' schema blocks."""
+"""What a scan reports to the driver: the ids of registered schemas, and the tables of messages' schema blocks."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable
 
 import msgspec
-import pyarrow as pa
 
 from ticdc_spark.errors import MessageError
-from ticdc_spark.model import Envelope
+from ticdc_spark.model import TableName
 from ticdc_spark.protocols.wire_protocol import TableOfRow
-from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, SCHEMA_IDS, SchemaIds
-from ticdc_spark.spark.decode.log_schema import CONTROL_BUCKET, LOG_SCHEMA
-from ticdc_spark.wire.confluent import HEAD, is_framed, schema_id
+from ticdc_spark.spark.decode.control import SchemaBlockRead
+from ticdc_spark.spark.decode.opening import Messages, Opened
+from ticdc_spark.wire.confluent import HEAD, is_framed
 
 Heads = tuple[bytes | None, bytes | None]
 
@@ -29,43 +26,31 @@ class Blocks:
         self._table_of_row = table_of_row
         self._met: set[tuple[str, str, str]] = set()
 
-    def of(
-        self, envelopes: Sequence[Envelope], origin: list[int] | None, values: Sequence[bytes | None]
-    ) -> list[dict[str, object]]:
-        """Control events of the blocks that are new in a batch; a block that is not understood gives none."""
+    def of(self, opened: Opened, messages: Messages, name: Callable[[TableName], TableName]) -> list[SchemaBlockRead]:
+        """Control events of the blocks that are new in a batch; a block that is not understood gives none. ``name``:
+        what a table is known by."""
         found = []
-        for at, event in enumerate(envelopes):
-            if not event.schema_key or (event.schema, event.table, event.schema_key) in self._met:
+        for event, at in zip(opened.rows, opened.origin, strict=True):
+            schema, table = name((event.schema, event.table))
+            if not event.schema_key or (schema, table, event.schema_key) in self._met:
                 continue
-            self._met.add((event.schema, event.table, event.schema_key))
-            value = values[at if origin is None else origin[at]] or b""
+            self._met.add((schema, table, event.schema_key))
+            named = msgspec.structs.replace(event, schema=schema, table=table)
             try:
-                table = self._table_of_row(event.key, value, event)
+                held = self._table_of_row(event.key, messages.values[at] or b"", named)
             except MessageError:
                 continue
-            described = msgspec.json.encode(msgspec.structs.replace(table, version=event.commit_ts)).decode()
             found.append(
-                {"schema": event.schema, "table": event.table, "schema_key": event.schema_key}
-                | {"commit_ts": event.commit_ts, "control": described}
+                SchemaBlockRead(
+                    topic="",
+                    partition=0,
+                    offset=-1,
+                    seq=0,
+                    schema=schema,
+                    table=table,
+                    schema_key=event.schema_key,
+                    commit_ts=event.commit_ts,
+                    held=msgspec.structs.replace(held, version=event.commit_ts),
+                )
             )
         return found
-
-
-def block_rows(generation: int, batch: int, found: Iterable[dict[str, object]]) -> pa.RecordBatch:
-    """The log's rows of what ``Blocks`` found."""
-    return _rows(generation, batch, SCHEMA_BLOCK, found)
-
-
-def schema_id_rows(generation: int, batch: int, heads: Iterable[Heads]) -> pa.RecordBatch:
-    """The log's rows of the pairs of ids that messages name."""
-    pairs = (SchemaIds(*(None if h is None else schema_id(h) for h in pair)) for pair in heads)
-    events = (
-        {"schema": "", "table": "", "commit_ts": 0, "control": msgspec.json.encode(pair).decode()} for pair in pairs
-    )
-    return _rows(generation, batch, SCHEMA_IDS, events)
-
-
-def _rows(generation: int, batch: int, kind: str, events: Iterable[dict[str, object]]) -> pa.RecordBatch:
-    about = {"generation": generation, "batch": batch, "slot": CONTROL_BUCKET, "kind": kind}
-    place = {"topic": "", "partition": 0, "offset": -1, "seq": 0}
-    return pa.RecordBatch.from_pylist([about | place | one for one in events], schema=LOG_SCHEMA)

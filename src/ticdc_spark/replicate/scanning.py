@@ -1,4 +1,4 @@
-"""What landing tasks need of a job and its progress."""
+"""What the scan of a batch needs of a job and its progress, and how it is repeated where messages bring what it needs."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,22 +12,32 @@ from ticdc_spark.replicate.plan.spelling import Spelled, is_landed, landing_name
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.spark.decode.control import ControlEvent
-from ticdc_spark.spark.decode.envelopes import LandingPlan, partition_key, table_id_key
-from ticdc_spark.spark.decode.log_schema import BUCKETS
+from ticdc_spark.spark.decode.opening import Opening
+from ticdc_spark.spark.decode.scan import ScanPlan, partition_key, table_id_key
 
 
-def landing_plan(
-    job: Job, protocol: str, mode: ModeName | None, progress: Progress, batch: int, registry: Registered | None
-) -> LandingPlan:
+def opening_of(job: Job, protocol: str, mode: ModeName | None, registry: Registered | None) -> Opening:
+    """How messages are opened now."""
+    return Opening(
+        protocol=protocol,
+        native=native_of(job.source),
+        schemas=None if registry is None else dict(registry.known),
+        block_keys=PROTOCOLS[protocol].traits.schema_blocks and mode != "watermark",
+        claim_check_storage=job.source.claim_check_storage,
+        verify_checksum=job.verify_checksum,
+        left_out=tuple((place.topic, place.partition, place.offset) for place in job.skip_messages),
+    )
+
+
+def scan_plan(
+    job: Job, protocol: str, mode: ModeName | None, progress: Progress, registry: Registered | None
+) -> ScanPlan:
     """The plan of a batch. While the mode is not known, rows that hide their commit_ts are rows all the same."""
     acting: ModeName = mode or ("arrival" if PROTOCOLS[protocol].traits.hidden_deletes else "watermark")
     # Without DDL nothing tells two tables apart but the names that their rows have.
     exact = PROTOCOLS[protocol].traits.schema_blocks and mode == "arrival"
-    return LandingPlan(
-        protocol=protocol,
-        generation=progress.generation,
-        batch=batch,
-        buckets=BUCKETS,
+    return ScanPlan(
+        opening=opening_of(job, protocol, mode, registry),
         table_replay_below={
             table_id_key(*name): commit_ts for name, commit_ts in MODES[acting].replay_below(progress).items()
         },
@@ -37,32 +47,27 @@ def landing_plan(
             for table in progress.tables
             if table.origin == "snapshot" and not table.dropped
         },
-        skip=tuple((place.topic, place.partition, place.offset) for place in job.skip_messages),
         replay_below=0 if acting == "arrival" else progress.replay_below,
         arrival=acting == "arrival",
-        claim_check_storage=job.source.claim_check_storage,
-        verify_checksum=job.verify_checksum,
-        block_keys=PROTOCOLS[protocol].traits.schema_blocks and mode != "watermark",
-        native=native_of(job.source),
-        schemas=None if registry is None else dict(registry.known),
         names=landing_names(progress, exact=exact),
     )
 
 
-def land(
-    plan: LandingPlan,
+def scan(
+    plan: ScanPlan,
     progress: Progress,
     registry: Registered | None,
-    land_by: Callable[[LandingPlan], Sequence[ControlEvent]],
+    scan_by: Callable[[ScanPlan], Sequence[ControlEvent]],
 ) -> Spelled:
-    """Land a batch, and again where it brings what its rows need to land: schemas, or names of tables. Both are seldom.
+    """Scan a batch, and again where it brings what its rows need: schemas, or names of tables. Both are seldom.
 
-    Raises: RegistryFault; as ``land_by``
+    Raises: RegistryFault; as ``scan_by``
     """
     while True:
-        controls = land_by(plan)
+        controls = scan_by(plan)
         if registry is not None and registry.learn(controls):
-            plan = msgspec.structs.replace(plan, schemas=dict(registry.known))
+            opening = msgspec.structs.replace(plan.opening, schemas=dict(registry.known))
+            plan = msgspec.structs.replace(plan, opening=opening)
             continue
         spelled = spell(progress, controls, plan.names)
         if spelled.landing is plan.names or is_landed(controls, plan.names, spelled.landing):

@@ -1,0 +1,120 @@
+"""Messages that the driver keeps in memory, opened once: the small batches of a trickle, while rows of them wait."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+
+from ticdc_spark.model import Offsets, TopicPartition
+from ticdc_spark.spark.decode.opening import Messages, Opened, Opener, Opening, raw_rows
+from ticdc_spark.spark.decode.ranges import RowFilter, RowScan, Stretch
+
+MOST_HELD = 100_000
+"""Messages; beyond them the oldest go, and are read again if they are needed."""
+
+
+class Held:
+    """Consecutive messages [start, end) of some partitions."""
+
+    def __init__(self, start: Offsets, end: Offsets, messages: Messages) -> None:
+        self.start, self.end, self.messages = start, end, messages
+        self._opening: Opening | None = None
+        self._opened = Opened([], [], None, [])
+        self._rows: dict[tuple[str, int, str, str], list[int]] = {}
+
+    def opened(self, opening: Opening) -> Opened:
+        """The events of the messages. Raises: as ``Opener.open``"""
+        if self._opening != opening:
+            self._opened = Opener(opening).open(self.messages)
+            self._opening, self._rows = opening, {}
+            topics, partitions = self.messages.topics, self.messages.partitions
+            for number, (event, at) in enumerate(zip(self._opened.rows, self._opened.origin, strict=True)):
+                key = (topics[at], partitions[at], event.schema, event.table)
+                self._rows.setdefault(key, []).append(number)
+        return self._opened
+
+    def chosen(self, wanted: RowScan, opening: Opening) -> list[int]:
+        """The numbers of the rows that a scan means."""
+        opened, takes = self.opened(opening), RowFilter(wanted).takes
+        offsets = self.messages.offsets
+        places = {(one.topic, one.partition) for one in wanted.ranges}
+        found: list[int] = []
+        for (topic, partition, *name), numbers in self._rows.items():
+            place = (topic, partition)
+            if place not in places:
+                continue
+            for number in numbers:
+                event = opened.rows[number]
+                at = offsets[opened.origin[number]]
+                if takes(place, at, (name[0], name[1]), event.schema_key, event.commit_ts):
+                    found.append(number)
+        return sorted(found)
+
+
+class HeldMessages:
+    """What the driver keeps of the topics."""
+
+    def __init__(self) -> None:
+        self._held: list[Held] = []
+
+    def add(self, held: Held) -> None:
+        """Keep messages, in place of what they overlap with."""
+        self._held = [one for one in self._held if not _overlap(one, held)]
+        self._held.append(held)
+        size = 0
+        for at, one in reversed(list(enumerate(self._held))):
+            size += len(one.messages.offsets)
+            if size > MOST_HELD and one is not held:
+                del self._held[: at + 1]
+                break
+
+    def find(self, start: Offsets, end: Offsets) -> Held | None:
+        """What was added with exactly these bounds."""
+        return next((one for one in self._held if (one.start, one.end) == (start, end)), None)
+
+    def missing(self, wanted: Sequence[Stretch]) -> list[Stretch]:
+        """The parts of stretches that are not held."""
+        found: list[Stretch] = []
+        for place, first, end in wanted:
+            at = first
+            for begins, ends in sorted((one.start[place], one.end[place]) for one in self._held if place in one.end):
+                if begins > at and at < end:
+                    found.append((place, at, min(begins, end)))
+                at = max(at, ends)
+            if at < end:
+                found.append((place, at, end))
+        return found
+
+    def events(self, wanted: RowScan, opening: Opening) -> Iterator[tuple[Messages, Opened, list[int]]]:
+        """The rows of a scan as they were opened: their messages, and their numbers among the rows of these."""
+        for one in self._held:
+            if numbers := one.chosen(wanted, opening):
+                yield one.messages, one.opened(opening), numbers
+
+    def rows(self, wanted: RowScan, opening: Opening) -> Iterator[pa.RecordBatch]:
+        """The rows of a scan, as ``RAW_SCHEMA``."""
+        for messages, opened, numbers in self.events(wanted, opening):
+            yield raw_rows(messages, opened, numbers, verify=opening.verify_checksum)
+
+    def keep(self, needed: Iterable[Stretch]) -> None:
+        """Let go of messages that nothing needs."""
+        wanted: dict[TopicPartition, list[tuple[int, int]]] = {}
+        for place, first, end in needed:
+            wanted.setdefault(place, []).append((first, end))
+        self._held = [
+            one
+            for one in self._held
+            if any(
+                first < last and begins < end
+                for place, last in one.end.items()
+                for first, end in wanted.get(place, ())
+                for begins in (one.start[place],)
+            )
+        ]
+
+
+def _overlap(one: Held, other: Held) -> bool:
+    return any(
+        one.start[place] < other.end[place] and other.start[place] < end
+        for place, end in one.end.items()
+        if place in other.end
+    )
