@@ -23,17 +23,19 @@ from ticdc_spark.errors import LeaseHeld
 from ticdc_spark.model import Message, Offsets
 from ticdc_spark.operate.requests import quarantined, rebuild_of
 from ticdc_spark.operate.status import describe
+from ticdc_spark.replicate.scanning import opening_of
 from ticdc_spark.replicate.state.progress import Plan, Progress
 from ticdc_spark.replicate.state.requests import Request, Resume
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.memory.lake import Lake as Tables
+from ticdc_spark.sinks.memory.rows import MemoryRows
 from ticdc_spark.sinks.memory.sink import MemorySink
-from ticdc_spark.spark.sources.base import KeyValue, OffsetRange, fair_cut
+from ticdc_spark.spark.sources.base import KeyValue, OffsetRange, check_start, fair_cut
 
 TTL = 90.0
 """Seconds after the last heartbeat until another owner may take the lease."""
 _FOLDER = scratch_folder("sim")
-_LOG_ACTIONS = ("land", "dead letters", "forget")
+_LOG_ACTIONS = ("dead letters",)
 _NO_PROGRESS = Progress(job="sim")
 
 
@@ -55,14 +57,17 @@ class JobLab:
         fence = self.lease.take(self.injector, self.clock, owner)
         try:
             source = BrokerSource(self.broker, setup)
-            job = job_of(setup, _FOLDER)
+            job, protocol = job_of(setup, _FOLDER), WIRES[setup.protocol].name
+            sink, rows = self._sink(setup, fence), MemoryRows(source, opening_of(job, protocol, None, None))
+            sink.rows = rows
             steps = Steps(
                 job,
                 source,
-                self._sink(setup, fence),
+                sink,
+                rows,
                 fence,
                 StateOfProcess(self.state, fence),
-                protocol=WIRES[setup.protocol].name,
+                protocol=protocol,
                 registry=None,
                 bounded=False,
                 until_ts=None,
@@ -211,20 +216,18 @@ class BrokerSource:
         }
         return fair_cut(backlog, end, max_rows, max_bytes)
 
+    def offsets_since(self, commit_ts: int) -> Offsets:
+        return self.beginning_offsets()
+
     def read_here(self, start: Offsets, end: Offsets) -> None:
-        raise AssertionError("the log in memory lands nothing else than what read gives")
+        raise AssertionError("rows in memory come from read")
 
     def read_parts(self, start: Offsets, end: Offsets) -> None:
-        raise AssertionError("the log in memory lands nothing else than what read gives")
+        raise AssertionError("rows in memory come from read")
 
-    def read(self, start: Offsets, end: Offsets) -> list[Message]:
-        there = self.end_offsets()
-        return [
-            message
-            for place, last in end.items()
-            if place in there
-            for message in self.broker.read(place, start.get(place, 0), last)
-        ]
+    def read(self, start: Offsets, end: Offsets, session: None = None) -> list[Message]:
+        first = check_start(start, end, self.beginning_offsets(), self.end_offsets())
+        return [message for place, begins in first.items() for message in self.broker.read(place, begins, end[place])]
 
     def first_messages(self, start: Offsets, end: Offsets, limit: int) -> list[KeyValue]:
         return [(message.key, message.value) for message in self.read(start, end)[:limit]]

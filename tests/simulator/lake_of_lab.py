@@ -73,10 +73,10 @@ class LakeOfLab:
         return tuple(one.name for one in required if any(row.get(one.id) is None for row in table.rows))
 
     def save(self) -> Copy:
-        return _copied((self._lake.tables, self._lake.namespaces, self._lake.logs))
+        return _copied((self._lake.tables, self._lake.namespaces, self._lake.letters))
 
     def restore(self, held: Copy) -> None:
-        self._lake.tables, self._lake.namespaces, self._lake.logs = _copied(held)
+        self._lake.tables, self._lake.namespaces, self._lake.letters = _copied(held)
 
     def restore_table(self, table: TableName, held: Copy) -> None:
         if table in held[0]:
@@ -132,11 +132,11 @@ class LakeOfLab:
 
 
 def _copied(held: Copy) -> Copy:
-    tables, namespaces, logs = held
+    tables, namespaces, letters = held
     return (
         {name: table.copy() for name, table in tables.items()},
         set(namespaces),
-        {job: log.copy() for job, log in logs.items()},
+        {job: dict(kept) for job, kept in letters.items()},
     )
 
 

@@ -1,4 +1,4 @@
-"""What the scan of a batch needs of a job and its progress, and how it is repeated where messages bring what it needs."""
+"""The scan of a batch: what it needs of a job and its progress, and when it is repeated."""
 
 from collections.abc import Callable, Sequence
 
@@ -47,7 +47,6 @@ def scan_plan(
             for table in progress.tables
             if table.origin == "snapshot" and not table.dropped
         },
-        replay_below=0 if acting == "arrival" else progress.replay_below,
         arrival=acting == "arrival",
         names=landing_names(progress, exact=exact),
     )

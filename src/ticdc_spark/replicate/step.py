@@ -2,8 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import msgspec
 
@@ -11,6 +10,7 @@ from ticdc_spark import failpoints
 from ticdc_spark.capture.snapshot.base import SnapshotReader
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.values import ModeName
+from ticdc_spark.ddl.known_names import Names
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Offsets, Table, TableName
 from ticdc_spark.mysql import tso_physical_ms
@@ -26,28 +26,26 @@ from ticdc_spark.replicate.modes.commit import DROPPED_KEPT_MS, counted_off
 from ticdc_spark.replicate.plan.catch_up import bounds_behind, with_dropped
 from ticdc_spark.replicate.plan.gone_topics import without_topics
 from ticdc_spark.replicate.plan.holds import bounds_of
-from ticdc_spark.replicate.plan.pending import range_of
 from ticdc_spark.replicate.plan.offsets import (
     choose_offsets,
     first_offsets,
-    idle_topics,
     known_offsets,
     lagging,
     may_advance,
     starts_of_new,
 )
+from ticdc_spark.replicate.plan.pending import range_of
 from ticdc_spark.replicate.plan.reach import with_new_partitions, without_beginning
 from ticdc_spark.replicate.plan.source_check import check_plan, check_source, notes_of_batch
 from ticdc_spark.replicate.plan.spelling import Spelled, databases_after
 from ticdc_spark.replicate.plan.timeline import identity
-from ticdc_spark.replicate.proof import doubted_tables, is_doubt_over, mark_doubted
 from ticdc_spark.replicate.report import BatchReport
-from ticdc_spark.replicate.scanning import opening_of, scan, scan_plan
+from ticdc_spark.replicate.scanning import scan, scan_plan
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.skips import mark_new, warn_of_old
 from ticdc_spark.replicate.snapshot.loader import Loader, Outcome
 from ticdc_spark.replicate.snapshot.wanted import with_settled
-from ticdc_spark.replicate.start import begin, look_at_wanted
+from ticdc_spark.replicate.start import begin, furthest, look_at_wanted
 from ticdc_spark.replicate.state.lease import Fence, FencedStore
 from ticdc_spark.replicate.state.notes import SourceNote
 from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl, TableState
@@ -57,8 +55,6 @@ from ticdc_spark.replicate.stops import stop_if_needed
 from ticdc_spark.replicate.timer import Timer
 from ticdc_spark.replicate.unread import mark_unread, topics_of, unread_names, with_topics
 from ticdc_spark.sinks.base import Sink
-from ticdc_spark.sinks.mark import NO_MARK
-from ticdc_spark.spark.decode.control import ControlEvent
 from ticdc_spark.spark.rows_base import TopicRows
 from ticdc_spark.spark.sources.base import Source
 
@@ -99,10 +95,8 @@ class Steps:
         self.clock = clock
         self.rows = rows
         self.letters = Letters(rows, sink.dead_letters(job.name))
-        self.progress, redo = begin(job, source, sink, self.store, protocol)
+        self.progress = begin(job, source, sink, self.store, protocol)
         warn_of_old(job, self.progress)
-        if redo:
-            self.progress = msgspec.structs.replace(self.progress, pending=(*self.progress.pending, *redo))
         self.decider = Decider(job, self.letters, sink, protocol, registry, bounded=bounded, until_ts=until_ts)
         self.mode: ModeName | None = self.decider.settle(of_job(job.mode, protocol, self.progress))
         """``None`` until messages show it."""
@@ -158,20 +152,20 @@ class Steps:
                 log.warning("topic %s is not read any more: `topics` leaves it out, or its tables are dropped", topic)
             decided = self.decider.decide(begun, self.mode, landed, plan, self.clock())
         self.mode = decided.mode
-        self.store.save_plan(
-            msgspec.structs.replace(
-                plan,
-                resolved=decided.resolved,
-                mode=self.mode or "",
-                on_reject=decided.on_reject,
-                source=notes,
-                start_offsets=starts_of_new(self.progress, starts, end_offsets),
-            )
+        plan = msgspec.structs.replace(
+            plan,
+            # A DDL that is refused now, and was not when a try was interrupted, does not bring tables back.
+            resolved=max(decided.resolved, plan.resolved or 0),
+            mode=self.mode or "",
+            on_reject=decided.on_reject,
+            source=notes,
+            start_offsets=starts_of_new(self.progress, starts, end_offsets),
         )
+        self.store.save_plan(plan)
         failpoints.point("advance")
         beat("apply", number)
         with Timer(self.seconds, "apply"):
-            result = self._apply(number, decided, spelled.landing)
+            result = self._apply(number, decided, spelled.landing, furthest(self.progress, plan))
         failpoints.point("apply")
         with Timer(self.seconds, "commit"):
             self._commit(number, decided, result, notes)
@@ -194,7 +188,7 @@ class Steps:
         progress = take(self.store, self.progress, reads=self.loader is not None)
         if progress is None:
             return
-        self.progress = look_at_wanted(self.job, self.sink, progress)
+        self.progress = look_at_wanted(self.job, self.sink, progress, self.store)
         if self.loader is not None:
             self.loader.forget()
         self._first = True  # what waited for a table is applied, and no message need come for it
@@ -256,15 +250,16 @@ class Steps:
 
     def _scan(self, starts: Offsets, end_offsets: Offsets, messages: int) -> Spelled:
         plan = scan_plan(self.job, self.protocol, self.mode, self.progress, self.registry)
-        return scan(plan, self.progress, self.registry, lambda plan: self.rows.scan(plan, starts, end_offsets, messages))
+        return scan(
+            plan, self.progress, self.registry, lambda plan: self.rows.scan(plan, starts, end_offsets, messages)
+        )
 
-    def _apply(self, number: int, decided: Decided, names: Names) -> TimelineResult:
+    def _apply(self, number: int, decided: Decided, names: Names, furthest: int) -> TimelineResult:
         progress = decided.advanced.progress
         states: dict[TableName, TableState] = {(table.schema, table.name): table for table in progress.tables}
         mode = MODES[decided.mode or "watermark"]
-        behind = bounds_behind(progress)
         refused = () if decided.refused is None else (decided.refused,)
-        bounds, held = bounds_of(states, decided.ddls, behind, refused)
+        bounds, held = bounds_of(states, decided.ddls, bounds_behind(progress), refused)
         ddls = _without(decided.ddls, held)
         batch = Batch(
             job=self.job,
@@ -281,14 +276,11 @@ class Steps:
             schemas=_schemas(progress, decided.ddls),
             now=self.clock(),
             job_applied=0 if decided.mode == "arrival" else self.progress.applied,
-            # also one that a DDL holds which waits for another table
-            behind=frozenset(name for name, bound in bounds.items() if name in behind or bound < decided.resolved),
-            all_behind=decided.resolved < progress.reached and decided.mode != "arrival",
-            idle_topics=() if self.bounded else idle_topics(progress),
+            furthest=furthest,
             topics=topics_of(progress),
             read=known_offsets(progress),
             names=names,
-            unread=unread_names(progress.unread, ddls) | doubted_tables(progress),
+            unread=unread_names(progress.unread, ddls),
         )
         lines = mode.timelines(self.progress, states, progress.pending, ddls, decided.resolved, bounds)
         result = apply(batch, states, lines, mode.apply_rows)
@@ -298,8 +290,6 @@ class Steps:
         states, _ = mark_unread(states, progress, decided.resolved, ddls, arrival=batch.arrival)
         states, _ = mark_new(states, progress.tables, decided.skipped, progress.skipped, ddls, arrival=batch.arrival)
         states = without_beginning(self.progress, states, progress.partitions)
-        if not batch.arrival:
-            states = _with_behind(mark_doubted(states, progress), batch.behind)
         before = {(table.schema, table.name): table for table in self.progress.tables}
         changed = [name for name, state in states.items() if _is_judged(before.get(name), state)]
         changed += [name for name, state in states.items() if result.states.get(name) != state]
@@ -329,7 +319,6 @@ class Steps:
             unread=unread,
             dropped_databases=with_dropped(before.dropped_databases, ddls, oldest),
             databases=databases_after(before.databases, ddls),
-            doubt=None if arrival or is_doubt_over(before) else before.doubt,
             pending=counted_off(before.pending, result.taken, result.uncounted, decided.resolved),
             rows=before.rows + result.rows,
             ddls_applied=before.ddls_applied + result.ddls,
@@ -358,17 +347,6 @@ def _schemas(progress: Progress, ddls: Sequence[QueuedDdl]) -> dict[tuple[str, s
     tables = [table for ddl in ddls for table in (ddl.change.pre_table, ddl.change.table) if table is not None]
     from_ddls = {(table.schema, table.name, str(table.version)): table for table in tables if table.version is not None}
     return from_ddls | {(known.schema, known.name, known.key): known.table for known in progress.schemas}
-
-
-def _with_behind(states: Mapping[TableName, TableState], behind: Collection[TableName]) -> dict[TableName, TableState]:
-    """Tables with a note that they are behind. It must be in their stamps while others go on: once the state is lost,
-    what all tables had applied says nothing of them."""
-    return {
-        name: msgspec.structs.replace(state, behind=True)
-        if name in behind and state.mark != NO_MARK and not state.dropped
-        else state
-        for name, state in states.items()
-    }
 
 
 def _is_judged(before: TableState | None, now: TableState) -> bool:

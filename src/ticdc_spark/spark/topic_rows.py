@@ -17,7 +17,7 @@ from ticdc_spark.model import Message, Offsets
 from ticdc_spark.spark.decode.control import ControlEvent
 from ticdc_spark.spark.decode.held import Held, HeldMessages
 from ticdc_spark.spark.decode.opening import Opener, Opening, of_batch, raw_rows
-from ticdc_spark.spark.decode.ranges import RowFilter, RowRange, RowScan, Stretch, rounds, stretches
+from ticdc_spark.spark.decode.ranges import RowFilter, RowRange, RowScan, rounds, stretches
 from ticdc_spark.spark.decode.scan import EVENTS_DDL, Scanner, ScanPlan, read_events, scan
 from ticdc_spark.spark.decode.spread import Part, gather, spread
 from ticdc_spark.spark.rows_base import RowIdentity, content_of

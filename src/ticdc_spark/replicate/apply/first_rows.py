@@ -16,9 +16,7 @@ def there_already(batch: Batch, state: TableState, ts: int) -> str:
         first = min(mine, key=lambda rows: rows.min_ts, default=None)
         where = f"of commitTs {state.mark[0]}"
         if first is not None and first.min_ts <= ts:
-            where = (
-                f"(topic {first.topic}, partition {first.partition}, offset {first.first}, commitTs {first.min_ts})"
-            )
+            where = f"(topic {first.topic}, partition {first.partition}, offset {first.first}, commitTs {first.min_ts})"
         return (
             f"{name}: a row {where} comes before the CREATE TABLE of its table (commitTs {ts}). TiCDC does not send "
             f"that: look for another producer on the topic. {ways_out}"

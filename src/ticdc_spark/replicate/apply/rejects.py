@@ -14,8 +14,8 @@ from ticdc_spark.replicate.state.conditions import diverged
 from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.sinks.base import Applied, UnreadableRows
 from ticdc_spark.spark.decode.control import Reject
-from ticdc_spark.spark.decode.ranges import RowScan
 from ticdc_spark.spark.decode.odd_columns import odd_columns
+from ticdc_spark.spark.decode.ranges import RowScan
 from ticdc_spark.spark.decode.rows import BadRow
 from ticdc_spark.spark.decode.versions import ReadPlan
 

@@ -87,4 +87,4 @@ class Mode(Protocol):
         left: Sequence[QueuedDdl],
         now: float,
     ) -> Progress:
-        """The progress after a batch that applied ``ddls``, and not those ``left``.
+        """The progress after a batch that applied ``ddls``, and not those ``left``."""

@@ -10,12 +10,12 @@ import msgspec
 from ticdc_spark.config.job import Job
 from ticdc_spark.ddl.known_names import Names
 from ticdc_spark.errors import LateRow
-from ticdc_spark.model import Offsets, TableName
+from ticdc_spark.model import TableName
 from ticdc_spark.replicate.modes.base import Advanced, LandedBatch
 from ticdc_spark.replicate.plan.offsets import known_offsets
 from ticdc_spark.replicate.state.progress import PendingRows, Progress
 from ticdc_spark.replicate.unread import topics_of
-from ticdc_spark.spark.decode.control import ControlEvent, RowsRead, WatermarkRead
+from ticdc_spark.spark.decode.control import RowsRead, WatermarkRead
 from ticdc_spark.spark.decode.ranges import RowRange, RowScan
 from ticdc_spark.spark.rows_base import RowIdentity, TopicRows
 
@@ -54,7 +54,9 @@ def _late_rows(rows: TopicRows, landed: LandedBatch, before: Progress, after: Pr
             by_table.setdefault((event.schema, event.table), []).append(event)
     read, waiting = known_offsets(before), topics_of(after)
     for name, events in by_table.items():
-        found = [(event, row) for event in events for row in rows.identities(_scan_of(event)) if not _passed(row, watermarks)]
+        found = [
+            (event, row) for event in events for row in rows.identities(_scan_of(event)) if not _passed(row, watermarks)
+        ]
         if not found:
             continue
         lowest, highest = (pick(row.commit_ts for _, row in found) for pick in (min, max))

@@ -42,25 +42,6 @@ def with_new_partitions(progress: Progress, starts: Offsets, end_offsets: Offset
     return msgspec.structs.replace(progress, partitions=(*progress.partitions, *new)) if new else progress
 
 
-def lowest(controls: Sequence[ControlEvent], before: Sequence[PartitionState]) -> dict[Place, int]:
-    """What shows how far back partitions reach, by partition, in the batch with their first watermark or before it;
-    ``before``: the partitions before the batch.
-
-    Rows do not: others may have overtaken them. Nor does a DDL behind a watermark: it may be sent again alone.
-    """
-    found: dict[Place, int] = {}
-    begun = {(state.topic, state.partition) for state in before if state.watermark}
-    for place, events in by_place(controls).items():
-        if place in begun:
-            continue
-        first = first_watermarks(events, ()).get(place, NOT_YET)
-        shown = [event.change.commit_ts for event in events if isinstance(event, DdlRead) and event.offset < first]
-        low, _ = _watermarks(events, NOT_YET, 0, 0)
-        if shown or low < NOT_YET:
-            found[place] = min(*shown, low) if shown else low
-    return found
-
-
 def reached(events: Sequence[ControlEvent], state: PartitionState) -> tuple[int, int]:
     """How far back a partition reaches whose first messages were not read, after a batch, and its ``again``.
     ``events``: those of the partition; ``state``: as it was before."""

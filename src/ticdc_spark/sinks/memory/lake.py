@@ -87,15 +87,15 @@ def do(_what: str, action: Callable[[], None]) -> None:
 
 
 class Lake:
-    """All tables of a catalog, its namespaces, and the change logs of jobs."""
+    """All tables of a catalog, its namespaces, and the dead letters of jobs."""
 
     def __init__(self, durable: Callable[[str, Callable[[], None]], None] = do) -> None:
         """``durable(what, action)`` carries out every durable action; ``what`` describes it."""
         self.durable = durable
         self.tables: dict[TableName, MemoryTable] = {}
         self.namespaces: set[str] = set()
-        self.logs: dict[str, Any] = {}
-        """By job: what ``changelog.MemoryChangeLog`` keeps."""
+        self.letters: dict[str, Any] = {}
+        """By job: what ``letters.MemoryLetters`` keeps."""
         self._ids = 0
 
     def next_id(self) -> int:

@@ -1,4 +1,4 @@
-"""Reading logged rows in plain Python: the same values that ``spark.decode.rows.read_rows`` makes of them.
+"""Reading raw rows in plain Python: the same values that ``spark.decode.rows.read_rows`` makes of them.
 
 Each value of a lake type is what Arrow makes of the canonical value; it is remembered, since few values come often.
 """
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ticdc_spark.clients.upstream import Upstream
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import ColumnType, Value
-from ticdc_spark.spark.decode.plain_landing import LoggedRow
+from ticdc_spark.sinks.memory.rows import RawRow
 from ticdc_spark.spark.decode.rows import BadRow
 from ticdc_spark.spark.decode.versions import ReadPlan, Version, cells_of, moved_rows, read_new, read_old
 from ticdc_spark.spark.types import Cells, LakeColumn, LakeOptions, LakeType, to_arrow
@@ -42,9 +42,9 @@ class ReadRows(NamedTuple):
     zero_dates: int
 
 
-def read_logged(plan: ReadPlan, rows: Sequence[LoggedRow]) -> ReadRows:
+def read_raw(plan: ReadPlan, rows: Sequence[RawRow]) -> ReadRows:
     """Read rows of one table. Raises: as the versions' readers, for a column type that the protocol does not carry"""
-    by_key: dict[str, list[LoggedRow]] = {}
+    by_key: dict[str, list[RawRow]] = {}
     for row in rows:
         by_key.setdefault(row.schema_key, []).append(row)
     found = ReadRows([], [], 0)
@@ -57,7 +57,7 @@ def read_logged(plan: ReadPlan, rows: Sequence[LoggedRow]) -> ReadRows:
     return found
 
 
-def _read_version(plan: ReadPlan, version: Version, rows: list[LoggedRow], found: ReadRows) -> ReadRows:
+def _read_version(plan: ReadPlan, version: Version, rows: list[RawRow], found: ReadRows) -> ReadRows:
     first_old = sum(row.before is None and row.after is not None for row in rows)
     end_new = len(rows) - sum(row.after is None and row.before is not None for row in rows)
     if 0 < max(first_old, len(rows) - end_new) < len(rows):
@@ -100,12 +100,12 @@ def _read_version(plan: ReadPlan, version: Version, rows: list[LoggedRow], found
     return found._replace(zero_dates=found.zero_dates + nulled)
 
 
-def _side(row: LoggedRow) -> int:
+def _side(row: RawRow) -> int:
     """Rows with only a new image come first, those with only an old one last."""
     return (row.after is None) - (row.before is None)
 
 
-def _bad(row: LoggedRow, reason: str) -> BadRow:
+def _bad(row: RawRow, reason: str) -> BadRow:
     return BadRow(
         topic=row.topic,
         partition=row.partition,

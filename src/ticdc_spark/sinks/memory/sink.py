@@ -20,14 +20,14 @@ from ticdc_spark.sinks.base import (
     UnreadableRows,
     UpkeepPolicy,
 )
-from ticdc_spark.sinks.memory.changelog import MemoryChangeLog
 from ticdc_spark.sinks.memory.convert import convert_values
 from ticdc_spark.sinks.memory.lake import Field, Lake, LakeRow, MemoryTable
+from ticdc_spark.sinks.memory.letters import MemoryLetters
 from ticdc_spark.sinks.memory.loads import MemoryLoads
 from ticdc_spark.sinks.memory.newest import deletes, merged, newest
-from ticdc_spark.sinks.memory.reading import TypedRow, read_logged
-from ticdc_spark.spark.decode.log_files import LogScan
-from ticdc_spark.spark.decode.plain_landing import LoggedRow
+from ticdc_spark.sinks.memory.reading import TypedRow, read_raw
+from ticdc_spark.sinks.memory.rows import MemoryRows, RawRow
+from ticdc_spark.spark.decode.ranges import RowScan
 from ticdc_spark.spark.decode.rows import BadRow
 from ticdc_spark.spark.decode.versions import ReadPlan
 from ticdc_spark.spark.types import LakeColumn, to_arrow
@@ -41,14 +41,14 @@ class MemorySink(MemoryLoads):
         super().__init__(lake, self._durable)
         self.lake = lake
         self.fence = fence
-        self._log: MemoryChangeLog | None = None
+        self.rows: MemoryRows | None = None
+        """Where rows are read from."""
 
     def claims(self, job: str) -> None:
         """See ``Sink``: the lease of a lake in memory is its laboratory's."""
 
-    def changelog(self, job: str) -> MemoryChangeLog:
-        self._log = MemoryChangeLog(self.lake, job, self._durable)
-        return self._log
+    def dead_letters(self, job: str) -> MemoryLetters:
+        return MemoryLetters(self.lake.letters.setdefault(job, {}), job, self._durable)
 
     # ---- tables
 
@@ -224,7 +224,7 @@ class MemorySink(MemoryLoads):
         places = [at for at, column in enumerate(changes.plan.columns) if column.key]
         net = newest(typed, places)
         if changes.deletes is not None:
-            gone = deletes(self._deleted(changes.scan, changes.deletes), places)
+            gone = deletes(self._deleted(changes.since, changes.deletes), places)
             net = {key: row for key, row in net.items() if row.ts >= gone.get(key, 0)}
 
         def commit() -> None:
@@ -238,32 +238,31 @@ class MemorySink(MemoryLoads):
         self._durable(f"apply the newest rows of {_plain(changes.table)}", commit)
         return Applied(zero_dates=zeros)
 
-    def _deleted(self, scan: LogScan, plan: ReadPlan) -> list[TypedRow]:
-        """The deletes, moves of keys among them, that the whole log has in the range of a scan."""
-        assert self._log is not None, "the change log is opened before rows of it are applied"
-        found = self._log.scan(msgspec.structs.replace(scan, batches=None, keys=None))
-        rows = [row for row in found if row.op in {"delete", "update"}]
+    def _deleted(self, scan: RowScan | None, plan: ReadPlan) -> list[TypedRow]:
+        """The deletes, moves of keys among them, of a scan."""
+        assert scan is not None, "it comes with how it is read"
+        rows = [row for row in self._rows(scan) if row.op in {"delete", "update"}]
         if plan.schemas is None:  # keys are read by the table as it is now, whatever rows were made of
             rows = [msgspec.structs.replace(row, schema_key=next(iter(plan.tables))) for row in rows]
         rows = [row for row in rows if row.schema_key in plan.tables]
-        return [row for row in read_logged(plan, rows).typed if row.op == "d"]
+        return [row for row in read_raw(plan, rows).typed if row.op == "d"]
 
-    def unreadable_rows(self, scan: LogScan, plan: ReadPlan, limit: int) -> list[BadRow]:
-        bad = read_logged(plan, self._rows(scan)).bad[:limit]
+    def unreadable_rows(self, scan: RowScan, plan: ReadPlan, limit: int) -> list[BadRow]:
+        bad = read_raw(plan, self._rows(scan)).bad[:limit]
         return list({(row.topic, row.partition, row.offset, row.seq): row for row in bad}.values())
 
-    def _read(self, scan: LogScan, plan: ReadPlan, *, leave_out: bool) -> tuple[list[TypedRow], int, int]:
+    def _read(self, scan: RowScan, plan: ReadPlan, *, leave_out: bool) -> tuple[list[TypedRow], int, int]:
         """The readable rows, how many zero dates are in them, and how many changes the scan has."""
         rows = self._rows(scan)
         try:
-            read = read_logged(msgspec.structs.replace(plan, strict=not leave_out), rows)
+            read = read_raw(msgspec.structs.replace(plan, strict=not leave_out), rows)
         except MessageError as error:
             raise UnreadableRows(str(error)) from error
         return read.typed, read.zero_dates, len(rows)
 
-    def _rows(self, scan: LogScan) -> list[LoggedRow]:
-        assert self._log is not None, "the change log is opened before rows of it are applied"
-        return self._log.scan(scan)
+    def _rows(self, scan: RowScan) -> list[RawRow]:
+        assert self.rows is not None, "it is set before rows are applied"
+        return self.rows.rows(scan)
 
     def _ids(self, table: MemoryTable, columns: Sequence[LakeColumn]) -> dict[str, int]:
         ids = {column.name: column.id for column in table.fields}

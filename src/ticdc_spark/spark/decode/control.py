@@ -33,8 +33,6 @@ class RowCounts(msgspec.Struct):
     late_ts: int = 2**63 - 1
     late_upto: int = 0
     """The lowest and the highest commit_ts of ``late``."""
-    old_at: int = 2**63 - 1
-    """The lowest offset of a row that may have been applied before; none: beyond every offset."""
     hidden: bool = False
     """Whether some do not carry their commit_ts."""
 

@@ -1,11 +1,10 @@
 """The scan of new messages: control events in full, and of row changes only what is where.
 
-Rows stay in the topic. The driver learns, for each stretch of about ``CHUNK`` messages of a partition, which tables have
-rows there, how many, and of which commit timestamps. It reads them once they are to be applied.
+Rows stay in the topic. The driver learns, for each stretch of about ``CHUNK`` messages of a partition, which tables
+have rows there, how many, and of which commit timestamps. It reads them once they are to be applied.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Literal
 
 import msgspec
 import pyarrow as pa
@@ -48,8 +47,6 @@ class ScanPlan(msgspec.Struct, frozen=True, kw_only=True):
     """``schema NUL table`` to the commit_ts at and below which rows were applied before, or are late."""
     watermarks: dict[str, int] = {}
     """``topic NUL partition`` to the highest watermark read before."""
-    replay_below: int = 0
-    """The same as ``table_replay_below`` for tables that it does not have."""
     bases: dict[str, int] = {}
     """``schema NUL table`` to the commit_ts as of which a table was read in full: every row up to it is a replay."""
     arrival: bool = False
@@ -181,13 +178,13 @@ class Scanner:
         stamps = [row.commit_ts for row in rows]
         lowest, replay_below = min(stamps), replay_below_of(self._plan, schema, table)
         counts.hidden |= not lowest
-        if lowest > old_below(self._plan, replay_below):
+        if lowest > replay_below:
             counts.take(len(rows), lowest, max(stamps), min(places), max(places))
             counts.inserts += sum(row.op == "insert" for row in rows)
             return
         passed = passed_of(self._plan, key[0], key[1], schema, table)
         for ts, offset in zip(stamps, places, strict=True):
-            kind_of(self._plan, ts, offset, replay_below, passed, counts)
+            count_old(ts, offset, replay_below, passed, counts)
 
     def _control(self, messages: Messages, at: int, seq: int, event: Event) -> ControlEvent:
         topic, partition, offset = messages.topics[at], messages.partitions[at], messages.offsets[at]
@@ -219,35 +216,21 @@ class Scanner:
 
 def replay_below_of(plan: ScanPlan, schema: str, table: str) -> int:
     """The commit_ts at or below which a row of a table was applied before, or is late."""
-    return plan.table_replay_below.get(table_id_key(schema, table), -1 if plan.arrival else plan.replay_below)
-
-
-def old_below(plan: ScanPlan, replay_below: int) -> int:
-    """The commit_ts at or below which a row may have been applied, to its table or to others; see ``RowCounts``."""
-    return max(replay_below, plan.replay_below) if plan.replay_below else replay_below
+    return plan.table_replay_below.get(table_id_key(schema, table), -1 if plan.arrival else 0)
 
 
 def passed_of(plan: ScanPlan, topic: str, partition: int, schema: str, table: str) -> int:
     """The commit_ts below which everything of a table was there before this batch: its partition had passed it, or a
     full read of the table has it."""
     passed = _HIGHEST if plan.arrival else plan.watermarks.get(partition_key(topic, partition), 0)
-    return max(passed, plan.replay_below + 1, plan.bases.get(table_id_key(schema, table), -1) + 1)
+    return max(passed, plan.bases.get(table_id_key(schema, table), -1) + 1)
 
 
-def kind_of(
-    plan: ScanPlan, ts: int, offset: int, replay_below: int, passed: int, counts: RowCounts
-) -> Literal["row", "late"] | None:
-    """What a row is in a group that has rows at or below ``replay_below``, or that of the job; counts it.
-
-    Returns: ``None`` for a certain replay.
-    """
-    if ts <= old_below(plan, replay_below):
-        counts.old_at = min(counts.old_at, offset)
+def count_old(ts: int, offset: int, replay_below: int, passed: int, counts: RowCounts) -> None:
+    """Count a row of a group that has rows at or below ``replay_below``."""
     if ts > replay_below:
         counts.take(1, ts, ts, offset, offset)
-        return "row"
-    if ts < passed:
+    elif ts < passed:
         counts.replays += 1
-        return None
-    counts.take_late(ts, offset)
-    return "late"
+    else:
+        counts.take_late(ts, offset)
