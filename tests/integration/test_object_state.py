@@ -46,7 +46,7 @@ def test_a_job_with_its_state_in_the_store(spark: SparkSession, store: S3Server,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("at", ["land", "write", "apply"])
+@pytest.mark.parametrize("at", ["scan", "write", "apply"])
 def test_a_job_that_died_goes_on(
     spark: SparkSession, store: S3Server, tmp_path: Path, at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -95,7 +95,7 @@ def test_topics_and_the_broker_and_the_job_itself_come_and_go(
     for part in sent[3 * to_wait : -1]:
         _send(broker, part)
     with _running(job_file) as second:
-        _wait(second, job_file, lambda status: status.pid == second.pid and status.phase in ("land", "apply"))
+        _wait(second, job_file, lambda status: status.pid == second.pid and status.phase in ("scan", "apply"))
         jvm = _jvm(job_file)
         os.kill(jvm, signal.SIGSTOP)  # It would end by itself once its pipe is gone.
         second.kill()

@@ -139,7 +139,7 @@ def test_a_property_that_only_iceberg_knows_leaves_the_files_to_spark(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("at", ["land", "write", "apply"])
+@pytest.mark.parametrize("at", ["scan", "write", "apply"])
 def test_a_job_that_died_goes_on(lake: Lake, at: str, monkeypatch: pytest.MonkeyPatch) -> None:
     job = lake.job()
     replicate(job)

@@ -179,7 +179,7 @@ def test_odd_names_and_many_small_tables_are_distinguished(
     flush: int,
 ) -> None:
     with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as folder:
-        patch.setattr(log_files, "land", _Given())
+        patch.setattr(log_files, "scan", _Given())
         patch.setattr(log_files, "_MIN_ROW_GROUP", group)
         patch.setattr(log_files, "_FLUSH_BYTES", flush)
         _, files = write(Path(folder), (pa.RecordBatch.from_pylist(part, schema=LOG_SCHEMA) for part in parts))
@@ -195,7 +195,7 @@ def test_odd_names_and_many_small_tables_are_distinguished(
 def test_rows_of_many_tables_are_in_the_files_of_their_buckets(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_files, "land", _Given())
+    monkeypatch.setattr(log_files, "scan", _Given())
     monkeypatch.setattr(log_files, "_MIN_ROW_GROUP", 1 + seed % 4)
     chance = Random(seed)
     names = [str(chance.randrange(10**6)) for _ in range(chance.randrange(2, 60))]
@@ -212,7 +212,7 @@ def test_rows_of_many_tables_are_in_the_files_of_their_buckets(
 
 
 def test_row_groups_of_other_tables_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_files, "land", _Given())
+    monkeypatch.setattr(log_files, "scan", _Given())
     monkeypatch.setattr(log_files, "_MIN_ROW_GROUP", 10)
     tables = {"big": 25, "c": 1, "d": 1, "e": 1, "other": 12, "z": 40}
     blank = dict.fromkeys(LOG_SCHEMA.names) | {"generation": 2, "batch": 7, "slot": 0, "kind": "row", "schema": "s"}

@@ -245,7 +245,7 @@ def test_status_and_check_look_there(tmp_path: Path, server: PlainStore) -> None
     identity, job = load_identity(file), load_job(file)
     assert job_status(identity).state == "pending"
     with acquire(lease_of(identity.state), this_process("shop")):  # type: ignore[arg-type]
-        Heart(Store(identity.state)).beat("land", 1)
+        Heart(Store(identity.state)).beat("scan", 1)
         assert job_status(identity).state == "normal"
         found = {checked.what: checked for checked in checks(job)}
         assert isinstance(found["lease"].error, LeaseHeld)

@@ -10,7 +10,6 @@ from ticdc_spark.config.toml import Duration, Section, Size
 from ticdc_spark.config.values import (
     Folder,
     Identifier,
-    Keep,
     Label,
     Mode,
     Name,
@@ -21,7 +20,6 @@ from ticdc_spark.config.values import (
     Positive,
     ProtocolName,
     RegistryUrl,
-    Retention,
     Servers,
     Skips,
     State,
@@ -165,7 +163,6 @@ class JobKeys(Section, frozen=True, kw_only=True):
     parallel_tables: Positive = 4
     writer: Writer = "python"
     """What writes files: the Python tasks, where Python can open the warehouse (elsewhere always Spark)."""
-    log_retention: Keep = Retention(seconds=7 * 86400.0)
     on_reject: OnReject = "stop"
     max_rejects: Positive = 1000
     max_lag: Duration | None = None

@@ -47,13 +47,6 @@ class MessagePlace(msgspec.Struct, frozen=True, order=True):
         return f"{self.topic}/{self.partition}/{self.offset}"
 
 
-class Retention(msgspec.Struct, frozen=True):
-    """How long the change log is kept: a number of batches, or seconds."""
-
-    batches: int | None = None
-    seconds: float | None = None
-
-
 def _plain(sql: str) -> str:
     return " ".join(sql.split()).casefold()
 
@@ -178,12 +171,6 @@ def _places(value: object) -> tuple[MessagePlace, ...]:
     return tuple(found)
 
 
-def _retention(value: object) -> Retention:
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
-        return Retention(batches=value)
-    return Retention(seconds=job_file.read_duration(value))
-
-
 def _choice(key: str, words: Iterable[str], old_words: Mapping[str, str]) -> Reads:
     """One of some words; ``old_words`` have been renamed, and are read for one more version with a warning."""
     allowed = frozenset(words)
@@ -215,9 +202,6 @@ Places: TypeAlias = Annotated[
 ]
 Patterns: TypeAlias = Annotated[
     tuple[str, ...], Reads(read_patterns, 'a list of TiCDC filter rules such as "shop.*", "!shop.tmp_*", "*.*"')
-]
-Keep: TypeAlias = Annotated[
-    Retention, Reads(_retention, 'a number of batches of at least 1, or a duration such as "7d"')
 ]
 Topics: TypeAlias = Annotated[tuple[str, ...], Reads(_texts, "a list of topic names")]
 Paths: TypeAlias = Annotated[tuple[Path, ...], Reads(_paths, "a path or a list of paths")]

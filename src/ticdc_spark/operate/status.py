@@ -275,7 +275,7 @@ _PHASES = {
     "starting": "starting",
     "source": "asking the source for new messages",
     "plan": "choosing the messages of a batch",
-    "land": "reading the messages of a batch",
+    "scan": "reading the messages of a batch",
     "advance": "finding out how far the tables may go",
     "apply": "writing the tables",
     "snapshot": "reading tables in full",

@@ -36,7 +36,7 @@ from ticdc_spark.replicate.plan.offsets import (
 )
 from ticdc_spark.replicate.plan.pending import range_of
 from ticdc_spark.replicate.plan.reach import with_new_partitions, without_beginning
-from ticdc_spark.replicate.plan.source_check import check_plan, check_source, notes_of_batch
+from ticdc_spark.replicate.plan.source_check import check_plan, check_source, notes_of_batch, without_removed
 from ticdc_spark.replicate.plan.spelling import Spelled, databases_after
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.report import BatchReport
@@ -148,6 +148,7 @@ class Steps:
                 names=spelled.landing,
             )
             begun = without_topics(with_new_partitions(spelled.progress, starts, end_offsets), left_out)
+            begun = without_removed(begun, self.source.beginning_offsets())
             for topic in sorted(left_out):
                 log.warning("topic %s is not read any more: `topics` leaves it out, or its tables are dropped", topic)
             decided = self.decider.decide(begun, self.mode, landed, plan, self.clock())

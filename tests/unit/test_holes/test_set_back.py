@@ -50,7 +50,7 @@ def test_a_table_that_was_rolled_back_gets_its_rows_again(back: int, later: bool
     assert (91, "z") in found
 
 
-@pytest.mark.parametrize("point", ["land", "apply rows", "save the progress"])
+@pytest.mark.parametrize("point", ["scan", "apply rows", "save the progress"])
 @pytest.mark.parametrize("after", [False, True])
 def test_a_death_while_a_table_is_brought_forward_again_loses_nothing(point: str, after: bool) -> None:
     """Issue 9, hole 5."""
@@ -282,7 +282,7 @@ def test_a_log_restored_from_between_two_tries_of_a_batch_stops_the_job(messages
     shop = written()
     shop.update("t", id="0", v="5")
     shop.watermark()
-    shop.dies("land", after=True)
+    shop.dies("scan", after=True)
     backup = shop.saved()
     for number in range(messages):
         shop.insert("t", id=str(5 + number), v="x")
@@ -366,7 +366,7 @@ def test_a_change_log_from_between_two_tries_of_a_batch_is_noticed() -> None:
     shop.run()
     for number in range(1, 4):
         shop.insert("t", id=str(number))
-    shop.dies("land", after=True, rows=1)
+    shop.dies("scan", after=True, rows=1)
     backup = shop.saved()
     shop.run()
     shop.stop()

@@ -42,6 +42,8 @@ def without_topics(progress: Progress, topics: Collection[str]) -> Progress:
     return msgspec.structs.replace(
         progress,
         partitions=tuple(state for state in progress.partitions if state.topic not in left),
+        # Once their topic is read again, it is read from its start.
+        pending=tuple(rows for rows in progress.pending if rows.topic not in left),
         catching_up=tuple(
             one for name, one in catching_up.items() if name in stay or not {need[0] for need in one.needs} & left
         ),

@@ -1,15 +1,18 @@
 """Whether a source is still the one that was read: the same topics, with the messages that were not read yet."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+
+import msgspec
 
 from ticdc_spark.config.job import KafkaSource, SourceConfig
 from ticdc_spark.errors import SourceChanged
-from ticdc_spark.model import Offsets
+from ticdc_spark.model import Offsets, TableName
 from ticdc_spark.replicate.plan.gone_topics import without_tables
 from ticdc_spark.replicate.plan.offsets import known_offsets
+from ticdc_spark.replicate.state.conditions import diverged
 from ticdc_spark.replicate.state.notes import SourceNote
-from ticdc_spark.replicate.state.progress import Plan, Progress
+from ticdc_spark.replicate.state.progress import PendingRows, Plan, Progress
 from ticdc_spark.spark.sources.base import Source
 
 WAYS_OUT = (
@@ -77,7 +80,49 @@ def check_source(source: Source, progress: Progress, config: SourceConfig) -> fr
                 f"{where} begins at offset {beginning[place]}, and was read up to {offset}: the messages between were "
                 f"removed before they were read. {WAYS_OUT}"
             )
+    _stop_if_removed(progress, beginning, left)
     return frozenset(left)
+
+
+def _stop_if_removed(progress: Progress, beginning: Offsets, left: Collection[str]) -> None:
+    """Stop where rows that are not applied yet were removed from their topic. Raises: SourceChanged"""
+    asked = {(one.schema, one.name) for one in progress.wanted if one.asked}
+    gone: dict[TableName, PendingRows] = {}
+    for rows in progress.pending:
+        name = (rows.schema, rows.name)
+        if rows.first < beginning.get((rows.topic, rows.partition), 0) and rows.topic not in left and name not in asked:
+            gone.setdefault(name, rows)
+    if gone:
+        (schema, table), rows = next(iter(gone.items()))
+        more = f" (and rows of {len(gone) - 1} more tables)" if len(gone) > 1 else ""
+        raise SourceChanged(
+            f"`{schema}`.`{table}`: rows of it in topic {rows.topic}, partition {rows.partition}, from offset "
+            f"{rows.first} on, are not applied yet, and the topic begins at offset "
+            f"{beginning[rows.topic, rows.partition]} by now{more}. Have the tables read again (`ticdc-spark rebuild`), "
+            "and keep messages longer (retention.ms of the topic)"
+        )
+
+
+def without_removed(progress: Progress, beginning: Offsets) -> Progress:
+    """The progress, with rows of tables that are to be read in full as far as they are still in the topics."""
+    asked = {(one.schema, one.name) for one in progress.wanted if one.asked}
+    pending, marked = [], set()
+    for rows in progress.pending:
+        begins = beginning.get((rows.topic, rows.partition), 0)
+        if (rows.schema, rows.name) in asked and rows.first < begins:
+            marked.add((rows.schema, rows.name))
+            if begins >= rows.end:
+                continue
+            rows = msgspec.structs.replace(rows, first=begins)
+        pending.append(rows)
+    if not marked:
+        return progress
+    why = "rows of it were removed from the topic before they were applied; a full read of it is wanted"
+    tables = tuple(
+        diverged(table, table.applied, why) if (table.schema, table.name) in marked else table
+        for table in progress.tables
+    )
+    return msgspec.structs.replace(progress, pending=tuple(pending), tables=tables)
 
 
 def check_plan(source: Source, plan: Plan) -> None:

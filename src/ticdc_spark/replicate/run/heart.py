@@ -19,7 +19,7 @@ HEARTBEAT = 15.0
 """Seconds between heartbeats."""
 SUSPICIOUS = 10.0
 """Seconds in one phase that reads the source, after which the source itself is probed."""
-_READS = ("source", "land")
+_READS = ("source", "scan")
 _END_PAUSES = (1.0, 2.0, 4.0, 0.0)
 """Seconds between tries to write down how a run ended, where an object store does not answer."""
 
