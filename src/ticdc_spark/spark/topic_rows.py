@@ -17,7 +17,7 @@ from ticdc_spark.model import Message, Offsets
 from ticdc_spark.spark.decode.control import ControlEvent
 from ticdc_spark.spark.decode.held import Held, HeldMessages
 from ticdc_spark.spark.decode.opening import Opener, Opening, of_batch, raw_rows
-from ticdc_spark.spark.decode.ranges import RowFilter, RowRange, RowScan, rounds, stretches
+from ticdc_spark.spark.decode.ranges import Picker, RowRange, RowScan, rounds, stretches
 from ticdc_spark.spark.decode.scan import EVENTS_DDL, Scanner, ScanPlan, read_events, scan
 from ticdc_spark.spark.decode.spread import Part, gather, spread
 from ticdc_spark.spark.rows_base import RowIdentity, content_of
@@ -230,20 +230,12 @@ def select(opening: Opening, wanted: RowScan) -> ArrowTask:
     """Return a task over messages that gives the rows of a scan, as ``RAW_SCHEMA``."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        opener, takes = Opener(opening), RowFilter(wanted).takes
+        opener, picker = Opener(opening), Picker([wanted])
         for batch in batches:
             messages = of_batch(batch)
             opened = opener.open(messages)
-            topics, partitions, offsets = messages.topics, messages.partitions, messages.offsets
-            chosen = [
-                number
-                for number, (row, at) in enumerate(zip(opened.rows, opened.origin, strict=True))
-                if takes(
-                    (topics[at], partitions[at]), offsets[at], (row.schema, row.table), row.schema_key, row.commit_ts
-                )
-            ]
-            if chosen:
-                yield raw_rows(messages, opened, chosen, verify=opening.verify_checksum)
+            if numbers := picker.pick(messages, opened).get(0):
+                yield raw_rows(messages, opened, numbers, verify=opening.verify_checksum)
 
     return in_worker(run)
 

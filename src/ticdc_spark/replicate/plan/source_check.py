@@ -96,9 +96,9 @@ def _stop_if_removed(progress: Progress, beginning: Offsets, left: Collection[st
         (schema, table), rows = next(iter(gone.items()))
         more = f" (and rows of {len(gone) - 1} more tables)" if len(gone) > 1 else ""
         raise SourceChanged(
-            f"`{schema}`.`{table}`: rows of it in topic {rows.topic}, partition {rows.partition}, from offset "
+            f"`{schema}`.`{table}`: rows in topic {rows.topic}, partition {rows.partition}, from offset "
             f"{rows.first} on, are not applied yet, and the topic begins at offset "
-            f"{beginning[rows.topic, rows.partition]} by now{more}. Have the tables read again (`ticdc-spark rebuild`), "
+            f"{beginning[rows.topic, rows.partition]} now{more}. Have the tables read again (`ticdc-spark rebuild`), "
             "and keep messages longer (retention.ms of the topic)"
         )
 

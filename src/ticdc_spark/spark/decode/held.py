@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from ticdc_spark.model import Offsets, TopicPartition
 from ticdc_spark.spark.decode.opening import Messages, Opened, Opener, Opening, raw_rows
-from ticdc_spark.spark.decode.ranges import RowFilter, RowScan, Stretch
+from ticdc_spark.spark.decode.ranges import Picker, RowScan, Stretch
 
 MOST_HELD = 100_000
 """Messages; beyond them the oldest go, and are read again if they are needed."""
@@ -19,35 +19,13 @@ class Held:
         self.start, self.end, self.messages = start, end, messages
         self._opening: Opening | None = None
         self._opened = Opened([], [], None, [])
-        self._rows: dict[tuple[str, int, str, str], list[int]] = {}
 
     def opened(self, opening: Opening) -> Opened:
         """The events of the messages. Raises: as ``Opener.open``"""
         if self._opening != opening:
             self._opened = Opener(opening).open(self.messages)
-            self._opening, self._rows = opening, {}
-            topics, partitions = self.messages.topics, self.messages.partitions
-            for number, (event, at) in enumerate(zip(self._opened.rows, self._opened.origin, strict=True)):
-                key = (topics[at], partitions[at], event.schema, event.table)
-                self._rows.setdefault(key, []).append(number)
+            self._opening = opening
         return self._opened
-
-    def chosen(self, wanted: RowScan, opening: Opening) -> list[int]:
-        """The numbers of the rows that a scan means."""
-        opened, takes = self.opened(opening), RowFilter(wanted).takes
-        offsets = self.messages.offsets
-        places = {(one.topic, one.partition) for one in wanted.ranges}
-        found: list[int] = []
-        for (topic, partition, *name), numbers in self._rows.items():
-            place = (topic, partition)
-            if place not in places:
-                continue
-            for number in numbers:
-                event = opened.rows[number]
-                at = offsets[opened.origin[number]]
-                if takes(place, at, (name[0], name[1]), event.schema_key, event.commit_ts):
-                    found.append(number)
-        return sorted(found)
 
 
 class HeldMessages:
@@ -86,9 +64,13 @@ class HeldMessages:
 
     def events(self, wanted: RowScan, opening: Opening) -> Iterator[tuple[Messages, Opened, list[int]]]:
         """The rows of a scan as they were opened: their messages, and their numbers among the rows of these."""
+        picker = Picker([wanted])
+        places = {(one.topic, one.partition) for one in wanted.ranges}
         for one in self._held:
-            if numbers := one.chosen(wanted, opening):
-                yield one.messages, one.opened(opening), numbers
+            if not places.isdisjoint(one.end):
+                opened = one.opened(opening)
+                if numbers := picker.pick(one.messages, opened).get(0):
+                    yield one.messages, opened, numbers
 
     def rows(self, wanted: RowScan, opening: Opening) -> Iterator[pa.RecordBatch]:
         """The rows of a scan, as ``RAW_SCHEMA``."""

@@ -128,6 +128,23 @@ def _split(opened: Sequence[Sequence[Event]]) -> Opened:
     return Opened([row for *_, row in rows], [at for at, *_ in rows], [seq for _, seq, _ in rows], others)
 
 
+Group = tuple[str, int, str, str, str]
+"""Topic, partition, schema, table and schema key of rows."""
+
+
+def group_rows(messages: Messages, opened: Opened) -> dict[Group, list[int]]:
+    """The numbers of rows by what they have in common, each in order."""
+    topics, partitions = messages.topics, messages.partitions
+    groups: dict[Group, list[int]] = {}
+    for number, (row, at) in enumerate(zip(opened.rows, opened.origin, strict=True)):
+        key = (topics[at], partitions[at], row.schema, row.table, row.schema_key)
+        if key in groups:
+            groups[key].append(number)
+        else:
+            groups[key] = [number]
+    return groups
+
+
 def raw_rows(messages: Messages, opened: Opened, chosen: Iterable[int], *, verify: bool) -> pa.RecordBatch:
     """Some of the rows as ``RAW_SCHEMA``. ``chosen``: their numbers; ``verify``: with their checksums."""
     numbers = list(chosen)

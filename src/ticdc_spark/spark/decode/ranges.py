@@ -6,6 +6,7 @@ import msgspec
 
 from ticdc_spark.ddl.known_names import KnownNames, Names
 from ticdc_spark.model import Offsets, TableName, TopicPartition
+from ticdc_spark.spark.decode.opening import Group, Messages, Opened, group_rows
 
 
 class RowRange(msgspec.Struct, frozen=True):
@@ -64,29 +65,55 @@ def rounds(wanted: Sequence[Stretch]) -> list[tuple[Offsets, Offsets]]:
     return found
 
 
-class RowFilter:
-    """Decides which rows belong to a scan; one a task."""
+class Picker:
+    """Picks the rows of scans out of opened messages; one a task."""
 
-    def __init__(self, scan: RowScan) -> None:
-        self._scan = scan
-        self._known = KnownNames(scan.names)
-        self._keys = None if scan.keys is None else frozenset(scan.keys)
-        self._ranges: dict[TopicPartition, list[RowRange]] = {}
-        for one in scan.ranges:
-            self._ranges.setdefault((one.topic, one.partition), []).append(one)
-        self._is_of: dict[TableName, bool] = {}
+    def __init__(self, scans: Sequence[RowScan]) -> None:
+        self._scans = scans
+        self._known = [KnownNames(scan.names) for scan in scans]
+        self._keys = [None if scan.keys is None else frozenset(scan.keys) for scan in scans]
+        self._ranges: dict[TopicPartition, list[tuple[int, RowRange]]] = {}
+        for number, scan in enumerate(scans):
+            for one in scan.ranges:
+                self._ranges.setdefault((one.topic, one.partition), []).append((number, one))
+        self._wanted: dict[Group, dict[int, list[tuple[int, int]]]] = {}
 
-    def takes(self, place: TopicPartition, offset: int, name: TableName, key: str, commit_ts: int) -> bool:
-        """Whether a row belongs to the scan. ``name``: the table's as it was sent."""
-        if not self._scan.above < commit_ts <= self._scan.upto or (self._keys is not None and key not in self._keys):
-            return False
-        return any(
-            one.first <= offset < one.end and (self._means(name) if one.sent is None else one.sent == name)
-            for one in self._ranges.get(place, ())
-        )
+    def pick(self, messages: Messages, opened: Opened) -> dict[int, list[int]]:
+        """By the number of a scan, the numbers of its rows, in order."""
+        found: dict[int, list[int]] = {}
+        for group, numbers in group_rows(messages, opened).items():
+            wanted = self._wanted.get(group)
+            if wanted is None:
+                wanted = self._wanted[group] = self._wanted_of(group)
+            for scan, stretches_ in wanted.items():
+                if picked := self._pick(self._scans[scan], stretches_, messages, opened, numbers):
+                    found.setdefault(scan, []).extend(picked)
+        return {scan: sorted(numbers) for scan, numbers in found.items()}
 
-    def _means(self, name: TableName) -> bool:
-        found = self._is_of.get(name)
-        if found is None:
-            found = self._is_of[name] = self._known.of_rows(name) == self._scan.table
+    def _wanted_of(self, group: Group) -> dict[int, list[tuple[int, int]]]:
+        """The scans that want rows of a group, each with the offsets where."""
+        topic, partition, *sent, key = group
+        name = (sent[0], sent[1])
+        found: dict[int, list[tuple[int, int]]] = {}
+        for number, one in self._ranges.get((topic, partition), ()):
+            keys = self._keys[number]
+            if keys is not None and key not in keys:
+                continue
+            is_meant = self._known[number].of_rows(name) == self._scans[number].table
+            if name == one.sent or (one.sent is None and is_meant):
+                found.setdefault(number, []).append((one.first, one.end))
         return found
+
+    @staticmethod
+    def _pick(
+        scan: RowScan, wanted: list[tuple[int, int]], messages: Messages, opened: Opened, numbers: list[int]
+    ) -> list[int]:
+        offsets, origin, rows = messages.offsets, opened.origin, opened.rows
+        first, last = offsets[origin[numbers[0]]], offsets[origin[numbers[-1]]]
+        picked = numbers
+        if not any(begins <= first and last < end for begins, end in wanted):
+            picked = [at for at in picked if any(begins <= offsets[origin[at]] < end for begins, end in wanted)]
+        stamps = [rows[at].commit_ts for at in picked]
+        if stamps and (min(stamps) <= scan.above or max(stamps) > scan.upto):
+            return [at for at, ts in zip(picked, stamps, strict=True) if scan.above < ts <= scan.upto]
+        return picked

@@ -25,7 +25,7 @@ from ticdc_spark.spark.decode.control import (
     SchemaIdsRead,
     WatermarkRead,
 )
-from ticdc_spark.spark.decode.opening import Messages, Opened, Opener, Opening, of_batch
+from ticdc_spark.spark.decode.opening import Group, Messages, Opened, Opener, Opening, group_rows, of_batch
 from ticdc_spark.spark.decode.schema_events import Blocks, Heads, head
 from ticdc_spark.spark.tasks import ArrowTask, in_worker
 from ticdc_spark.wire.confluent import schema_id
@@ -37,6 +37,8 @@ EVENTS = pa.schema([("events", pa.binary())])
 """What a task gives: lists of control events in MessagePack."""
 EVENTS_DDL = "events binary"
 _HIGHEST = 2**63 - 1
+_SAMPLED = 16
+"""Messages of a group whose sizes are looked at."""
 
 
 class ScanPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,7 +98,7 @@ class Scanner:
         self._known = KnownNames(plan.names)
         self._names: dict[TableName, TableName] = {}
         self._found: list[ControlEvent] = []
-        self._groups: dict[tuple[str, int, str, str, str], RowCounts] = {}
+        self._groups: dict[Group, RowCounts] = {}
         self._since = 0
         self._heads: dict[Heads, None] = {}
         opening = plan.opening
@@ -152,28 +154,19 @@ class Scanner:
         return found
 
     def _add_rows(self, messages: Messages, opened: Opened) -> None:
-        topics, partitions, offsets = messages.topics, messages.partitions, messages.offsets
-        groups: dict[tuple[str, int, str, str, str], list[int]] = {}
-        for number, (event, at) in enumerate(zip(opened.rows, opened.origin, strict=True)):
-            key = (topics[at], partitions[at], event.schema, event.table, event.schema_key)
-            mine = groups.get(key)
-            if mine is None:
-                groups[key] = [number]
-            else:
-                mine.append(number)
-        for key, numbers in groups.items():
+        offsets, origin, values = messages.offsets, opened.origin, messages.values
+        for key, numbers in group_rows(messages, opened).items():
             rows = [opened.rows[number] for number in numbers]
-            places = [offsets[opened.origin[number]] for number in numbers]
-            size = sum(
-                len(messages.values[opened.origin[number]] or b"") for number in numbers[:: max(1, len(numbers) // 16)]
-            )
-            counts = self._groups.setdefault(key, RowCounts())
-            counts.bytes += size * len(numbers) // len(numbers[:: max(1, len(numbers) // 16)])
+            places = [offsets[origin[number]] for number in numbers]
+            counts = self._groups.get(key)
+            if counts is None:
+                counts = self._groups[key] = RowCounts()
+            sample = numbers[:: max(1, len(numbers) // _SAMPLED)]
+            size = sum(len(values[origin[number]] or b"") for number in sample)
+            counts.bytes += size * len(numbers) // len(sample)
             self._count(key, rows, places, counts)
 
-    def _count(
-        self, key: tuple[str, int, str, str, str], rows: list[Envelope], places: list[int], counts: RowCounts
-    ) -> None:
+    def _count(self, key: Group, rows: list[Envelope], places: list[int], counts: RowCounts) -> None:
         schema, table = self._name((key[2], key[3]))
         stamps = [row.commit_ts for row in rows]
         lowest, replay_below = min(stamps), replay_below_of(self._plan, schema, table)
