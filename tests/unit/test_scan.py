@@ -125,8 +125,6 @@ def test_a_scan_is_read_back_row_by_row(protocol: str) -> None:
         read = select(opening, wanted)(map(batch_of, cut(messages, 70)))
         by_task = [ts.as_py() for batch in read for ts in batch.column("commit_ts")]
         assert sorted(by_task) == sorted(found)
-        ]
-        assert sorted(ts.as_py() for ts in by_task) == sorted(found)
 
 
 @pytest.mark.parametrize("arrival", [True, False])
