@@ -50,7 +50,7 @@ from ticdc_spark.replicate.state.requests import take
 from ticdc_spark.replicate.state.store import ProgressStore
 from ticdc_spark.replicate.stops import stop_if_needed
 from ticdc_spark.replicate.timer import Timer
-from ticdc_spark.replicate.unread import mark_unread, topics_of, unread_names, with_topics
+from ticdc_spark.replicate.unread import mark_unread, unread_names, with_topics
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.spark.decode.control import ControlEvent
 from ticdc_spark.spark.decode.envelopes import LandingPlan
@@ -298,7 +298,6 @@ class Steps:
             now=self.clock(),
             job_applied=0 if decided.mode == "arrival" else self.progress.applied,
             furthest=furthest,
-            topics=topics_of(progress),
             unread=unread_names(progress.unread, ddls),
         )
         lines = mode.timelines(self.progress, states, progress.pending, ddls, decided.resolved, bounds)

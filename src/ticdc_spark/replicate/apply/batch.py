@@ -1,6 +1,6 @@
 """What applying one batch works on: what all its timelines share, and what one timeline changes."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -54,8 +54,6 @@ class Batch:
     """The highest commit_ts, or ordinal, of a mark that this batch makes, or an interrupted try of it has made."""
     unread: frozenset[TableName] = frozenset()
     """Tables that may lack a message, and are marked after the batch: one that cannot be read, or is in no topic."""
-    topics: Mapping[TableName, Collection[str]] = field(default_factory=dict)
-    """The topics of what waits for tables: one that is new has not noted them yet."""
 
     def read_plan(
         self, tables: Mapping[str, Table], columns: Sequence[LakeColumn], *, inferred: bool = False
@@ -118,9 +116,7 @@ class Batch:
 
     def stamp(self, state: TableState, mark: Mark, applied_before: int) -> Stamp:
         """A stamp of this job: ``mark``, and what the table is then."""
-        name = (state.schema, state.name)
-        topics = tuple(sorted({*state.topics, *self.topics.get(name, ())}))
-        held = msgspec.structs.replace(state, **_VOLATILE, topics=topics)
+        held = msgspec.structs.replace(state, **_VOLATILE)
         about = msgspec.json.encode(held).decode()
         return Stamp(self.job.name, mark, applied_before, about, self.job_applied)
 
