@@ -51,7 +51,7 @@ from ticdc_spark.replicate.state.notes import SourceNote
 from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl, TableState
 from ticdc_spark.replicate.state.requests import take
 from ticdc_spark.replicate.state.store import ProgressStore
-from ticdc_spark.replicate.stops import stop_if_needed
+from ticdc_spark.replicate.stops import stop_if_left_out_before, stop_if_needed
 from ticdc_spark.replicate.timer import Timer
 from ticdc_spark.replicate.unread import mark_unread, topics_of, unread_names, with_topics
 from ticdc_spark.sinks.base import Sink
@@ -152,11 +152,11 @@ class Steps:
             for topic in sorted(left_out):
                 log.warning("topic %s is not read any more: `topics` leaves it out, or its tables are dropped", topic)
             decided = self.decider.decide(begun, self.mode, landed, plan, self.clock())
+        stop_if_left_out_before(decided, plan)
         self.mode = decided.mode
         plan = msgspec.structs.replace(
             plan,
-            # A DDL that is refused now, and was not when a try was interrupted, does not bring tables back.
-            resolved=max(decided.resolved, plan.resolved or 0),
+            resolved=decided.resolved,
             mode=self.mode or "",
             on_reject=decided.on_reject,
             source=notes,

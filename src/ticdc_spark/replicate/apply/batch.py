@@ -1,6 +1,6 @@
 """What applying one batch works on: what all its timelines share, and what one timeline changes."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -145,9 +145,7 @@ class Batch:
 
     def stamp(self, state: TableState, mark: Mark, applied_before: int) -> Stamp:
         """A stamp of this job: ``mark``, and what the table is then."""
-        name = (state.schema, state.name)
-        topics = tuple(sorted({*state.topics, *self.topics.get(name, ())}))
-        held = msgspec.structs.replace(state, **_VOLATILE, topics=topics)
+        held = msgspec.structs.replace(state, **_VOLATILE)
         about = msgspec.json.encode(held).decode()
         return Stamp(self.job.name, mark, applied_before, about, self.job_applied)
 

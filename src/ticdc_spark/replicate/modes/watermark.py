@@ -120,9 +120,7 @@ def read_partitions(
             marks[place] = max(highest, event.commit_ts)
     of_cut = by_place(controls) if any(state.reaches for state in states.values()) else {}
     for place, state in states.items():
-        reaches, again = state.reaches, state.again
-        if reaches:
-            reaches, again = reached(of_cut.get(place, ()), state)
+        reaches = reached(of_cut.get(place, ()), state) if state.reaches else 0
         watermark, end = marks.get(place, state.watermark), end_offsets.get(place, state.offset)
         heard = place in marks  # also a lower one: what is sent again comes to where it was
         states[place] = msgspec.structs.replace(
@@ -131,7 +129,6 @@ def read_partitions(
             end=latest_offsets.get(place, end),
             watermark=watermark,
             reaches=reaches,
-            again=again,
             # What was read a moment ago may be of a partition that awoke, with its next watermark on the way: once,
             # as what others write there, without watermarks, must not hold everything for ever.
             behind_since=0.0 if heard or (end > state.offset and not state.stirred) else state.behind_since,

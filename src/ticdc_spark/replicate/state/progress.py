@@ -36,9 +36,6 @@ class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
     """It counted as the highest watermark because it was consumed to its end without a newer one."""
     reaches: int = 0
     """The lowest commit_ts of a watermark or DDL in it, where its first messages were not read; see ``plan.reach``."""
-    again: int = 0
-    """Where its first messages were not read: the lowest watermark since it fell, until it is as high as before; 0: it
-    has not fallen."""
     of_tables: bool = False
     """Rows or DDL of a table have come in its topic, also of one that is left out."""
     gone_until: int = 0
