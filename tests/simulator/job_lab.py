@@ -8,6 +8,9 @@ from typing import Any
 
 import msgspec
 
+from tests.memory_sink.changelog import open_log
+from tests.memory_sink.lake import Lake as Tables
+from tests.memory_sink.sink import MemorySink
 from tests.simulator.broker import Broker
 from tests.simulator.database import Database
 from tests.simulator.faults import Injector
@@ -26,8 +29,6 @@ from ticdc_spark.operate.status import describe
 from ticdc_spark.replicate.state.progress import Plan, Progress
 from ticdc_spark.replicate.state.requests import Request, Resume
 from ticdc_spark.replicate.step import Steps
-from ticdc_spark.sinks.memory.lake import Lake as Tables
-from ticdc_spark.sinks.memory.sink import MemorySink
 from ticdc_spark.spark.sources.base import KeyValue, OffsetRange, fair_cut
 
 TTL = 90.0
@@ -60,6 +61,7 @@ class JobLab:
                 job,
                 source,
                 self._sink(setup, fence),
+                open_log(self.tables, job.name, fence.check),
                 fence,
                 StateOfProcess(self.state, fence),
                 protocol=WIRES[setup.protocol].name,

@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.memory_sink.landing import LoggedRow, land_by_arrow, land_messages
+from tests.memory_sink.reading import read_logged
 from tests.simulator.wire import encoder
 from tests.strategies import WIRES, Wire, changes_of, tables
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Message, Table
 from ticdc_spark.mysql import handle_key
-from ticdc_spark.sinks.memory.reading import read_logged
 from ticdc_spark.spark.decode.control import ControlEvent, RowsRead
 from ticdc_spark.spark.decode.envelopes import LandingPlan, partition_key, table_id_key
 from ticdc_spark.spark.decode.log_schema import LOG_SCHEMA
-from ticdc_spark.spark.decode.plain_landing import LoggedRow, land_by_arrow, land_messages
 from ticdc_spark.spark.decode.rows import BAD, LOG_COLUMNS, OP, ORDER, SEQ, TS, BadRow, read_rows
 from ticdc_spark.spark.decode.versions import ReadPlan
 from ticdc_spark.spark.types import LakeOptions, lake_columns

@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from ticdc_spark.changelog.base import ChangeLog
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.config.values import ModeName, OnReject
@@ -36,7 +37,6 @@ from ticdc_spark.replicate.state.notes import UnreadNote
 from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl, TableState
 from ticdc_spark.replicate.unread import names_in, of_databases, with_left_out, with_topics_of_tables
 from ticdc_spark.sinks.base import Sink
-from ticdc_spark.sinks.changelog_base import ChangeLog
 from ticdc_spark.spark.decode.control import MessageSkipped, WatermarkRead, reject_of
 
 log = logging.getLogger(__name__)

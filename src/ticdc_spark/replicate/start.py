@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
+from ticdc_spark.changelog.base import ChangeLog
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded, UsageError
 from ticdc_spark.model import TableName
@@ -25,7 +26,6 @@ from ticdc_spark.replicate.state.progress import PartitionState, PendingRows, Pr
 from ticdc_spark.replicate.state.requests import take
 from ticdc_spark.replicate.state.store import ProgressStore
 from ticdc_spark.sinks.base import Sink
-from ticdc_spark.sinks.changelog_base import ChangeLog
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 from ticdc_spark.spark.decode.log_files import LogScan
 from ticdc_spark.spark.sources.base import Source

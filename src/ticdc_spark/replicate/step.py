@@ -9,6 +9,7 @@ import msgspec
 
 from ticdc_spark import failpoints
 from ticdc_spark.capture.snapshot.base import SnapshotReader
+from ticdc_spark.changelog.base import ChangeLog
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.values import ModeName
 from ticdc_spark.errors import SinkFault, SourceFault, UsageError
@@ -75,6 +76,7 @@ class Steps:
         job: Job,
         source: Source,
         sink: Sink,
+        changelog: ChangeLog,
         lease: Fence,
         store: ProgressStore,
         *,
@@ -96,7 +98,7 @@ class Steps:
         self.bounded = bounded
         self.until_ts = until_ts
         self.clock = clock
-        self.changelog = sink.changelog(job.name)
+        self.changelog = changelog
         self.progress, redo = begin(job, source, sink, self.changelog, self.store, protocol)
         warn_of_old(job, self.progress)
         if redo:

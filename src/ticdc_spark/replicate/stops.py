@@ -1,5 +1,6 @@
 """What stops a job once everything before it is applied and committed."""
 
+from ticdc_spark.changelog.base import ChangeLog
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.values import skip_ddl_line
 from ticdc_spark.errors import SchemaMissing, UnsupportedDdl
@@ -7,7 +8,6 @@ from ticdc_spark.replicate.apply.first_rows import missing_schema
 from ticdc_spark.replicate.decide import Decided
 from ticdc_spark.replicate.plan.evolve import Refused, action
 from ticdc_spark.replicate.state.progress import Progress
-from ticdc_spark.sinks.changelog_base import ChangeLog
 
 
 def stop_if_needed(job: Job, progress: Progress, decided: Decided, now: float, changelog: ChangeLog) -> None:

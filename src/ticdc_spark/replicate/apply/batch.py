@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from ticdc_spark.changelog.base import ChangeLog
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import SinkFault, UsageError
 from ticdc_spark.model import Column, ColumnType, Table, TableName
@@ -17,7 +18,6 @@ from ticdc_spark.replicate.plan.evolution import SessionZone
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.state.progress import PendingRows, TableState
 from ticdc_spark.sinks.base import Sink, Stamp
-from ticdc_spark.sinks.changelog_base import ChangeLog
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 from ticdc_spark.spark.decode.versions import ReadPlan
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, LakeType, lake_columns

@@ -1,10 +1,10 @@
 """Errors that name the first row of a table: one before its CREATE TABLE, or before its schema."""
 
+from ticdc_spark.changelog.base import ChangeLog
 from ticdc_spark.config.values import skip_ddl_line
 from ticdc_spark.replicate.apply.batch import Batch
 from ticdc_spark.replicate.modes.waiting import describe_missing
 from ticdc_spark.replicate.state.progress import PendingRows, Progress, TableState
-from ticdc_spark.sinks.changelog_base import ChangeLog
 from ticdc_spark.spark.decode.log_files import LogScan
 
 

@@ -2,11 +2,11 @@
 
 import msgspec
 
+from ticdc_spark.changelog.base import ChangeLog
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import LateRow
 from ticdc_spark.replicate.modes.base import Advanced
 from ticdc_spark.replicate.state.progress import PendingRows
-from ticdc_spark.sinks.changelog_base import ChangeLog
 
 
 def add_late_rows(job: Job, changelog: ChangeLog, number: int, advanced: Advanced) -> Advanced:

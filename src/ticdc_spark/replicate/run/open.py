@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from ticdc_spark.background import in_background
 from ticdc_spark.capture.snapshot.open import open_reader
+from ticdc_spark.changelog.open import open_changelog
 from ticdc_spark.config.job import Job, native_of
 from ticdc_spark.errors import UsageError
 from ticdc_spark.protocols import PROTOCOLS, decoder
@@ -60,11 +61,13 @@ def open_steps(job: Job, leases: Leases, until_ts: int | None, stop: threading.E
         raise UsageError(f"{job.file}: [source] schema-registry: missing; Avro messages name schemas of a registry")
     else:
         registry.protocol = protocol
+    changelog = open_changelog(spark, job, leases.check)
     log.info("tables: comparing the lake with the state in %s", job.state)
     return Steps(
         job,
         source,
         sink,
+        changelog,
         leases,
         store,
         protocol=protocol,

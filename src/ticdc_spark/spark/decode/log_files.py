@@ -61,6 +61,8 @@ class LogScan(msgspec.Struct, frozen=True, kw_only=True):
     kinds: tuple[str, ...] = ("row",)
     keys: tuple[str, ...] | None = None
     """Schema keys; ``None``: all."""
+    ops: tuple[str, ...] | None = None
+    """Kinds of changes; ``None``: all."""
 
 
 def write_log(plan: LandingPlan, storage: Storage, folder: str, field_ids: Mapping[str, int]) -> ArrowTask:
@@ -214,6 +216,8 @@ def _chosen(rows: pa.Table, wanted: LogScan) -> pa.Table:
     }
     if wanted.keys is not None:
         equal["schema_key"] = wanted.keys
+    if wanted.ops is not None:
+        equal["op"] = wanted.ops
     for name, values in equal.items():
         column = rows.column(name)
         mask = pc.and_(mask, pc.is_in(column, pa.array(list(values), column.type)))

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from ticdc_spark.clients.upstream import Upstream
 from ticdc_spark.errors import MessageError
 from ticdc_spark.spark.decode.versions import ReadPlan, Version, cells_of, moved_rows, read_new, read_old
-from ticdc_spark.spark.tasks import ArrowTask, Counter, in_worker
+from ticdc_spark.spark.tasks import UNREADABLE, ArrowTask, Counter, in_worker
 from ticdc_spark.spark.types import Cells, LakeColumn, Typed, arrow_type, to_arrow
 
 OP, TS, ORDER, SEQ, BAD = "_ticdc_op", "_ticdc_ts", "_ticdc_offset", "_ticdc_seq", "_ticdc_bad"
@@ -24,8 +24,6 @@ LOG_COLUMNS = (
     *("checksum", "corrupted"),
 )
 """What the function takes of the change log, in this order."""
-
-UNREADABLE = "ticdc-unreadable-row"
 
 
 class BadRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,17 +1,26 @@
 """A change log in memory. It opens messages with the same decoders as the log of a lake, in this process."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
+from tests.memory_sink.lake import Lake
+from tests.memory_sink.landing import LoggedRow, land_messages
+from ticdc_spark.changelog.base import LateRows, RowPlace
+from ticdc_spark.changes.spread import gather, spread
 from ticdc_spark.model import Message, TableName
-from ticdc_spark.sinks.changelog_base import LateRows, RowPlace
-from ticdc_spark.sinks.memory.lake import Lake
 from ticdc_spark.spark.decode.control import ControlEvent, Reject, WatermarkRead
 from ticdc_spark.spark.decode.envelopes import LandingPlan
 from ticdc_spark.spark.decode.log_files import LogScan
-from ticdc_spark.spark.decode.plain_landing import LoggedRow, land_messages
+from ticdc_spark.spark.decode.log_schema import LOG_SCHEMA
+from ticdc_spark.spark.decode.rows import LOG_COLUMNS
+from ticdc_spark.spark.faults import task_faults
+from ticdc_spark.spark.tasks import ArrowTask, first_cells
+
+_RAW = pa.schema([LOG_SCHEMA.field(name) for name in LOG_COLUMNS])
 
 
 class LoggedBatch(msgspec.Struct, frozen=True):
@@ -38,8 +47,53 @@ class Logged:
         return Logged(dict(self.batches), dict(self.letters))
 
 
+class Counted:
+    """Counts in this process."""
+
+    def __init__(self) -> None:
+        self.value = 0
+
+    def add(self, number: int, /) -> None:
+        self.value += number
+
+
+class RawInMemory:
+    """Raw changes in this process. See ``changes.raw.RawChanges``."""
+
+    def __init__(self, rows: Callable[[], list[LoggedRow]]) -> None:
+        self.rows = rows
+
+    size = 0
+
+    def count(self) -> Counted:
+        return Counted()
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        rows = self.rows()
+        if rows:
+            yield pa.RecordBatch.from_pylist(
+                [{name: getattr(row, name) for name in LOG_COLUMNS} for row in rows], schema=_RAW
+            )
+
+    def run(self, task: ArrowTask) -> list[bytes]:
+        with task_faults("rows cannot be written"):
+            return list(first_cells(task(self._batches())))
+
+    def run_spread(self, first: ArrowTask, keys: Sequence[str], then: ArrowTask, number: int) -> list[bytes]:
+        with task_faults("rows cannot be written"):
+            parts = list(spread(first(self._batches()), keys, number))
+            mine = [[part for part in parts if part[0] == task] for task in range(number)]
+            return [found for one in mine for found in first_cells(gather(one, then))]
+
+    def collect(self, task: ArrowTask) -> list[bytes]:
+        return self.run(task)
+
+    def map(self, task: ArrowTask, ddl: str, session: SparkSession | None = None) -> DataFrame:
+        raise AssertionError("no Spark runs here")
+
+
 class MemoryChangeLog:
-    """See ``changelog_base.ChangeLog``. ``land`` takes a list of messages."""
+    """See ``changelog.base.ChangeLog``. ``land`` takes a list of messages."""
 
     lands_here = False
 
@@ -92,7 +146,11 @@ class MemoryChangeLog:
             if row.kind in scan.kinds
             and scan.above < row.commit_ts <= scan.upto
             and (scan.keys is None or row.schema_key in scan.keys)
+            and (scan.ops is None or row.op in scan.ops)
         ]
+
+    def raw(self, scan: LogScan) -> RawInMemory:
+        return RawInMemory(lambda: self.scan(scan))
 
     def count_rows(self, scan: LogScan) -> int:
         return len(self.scan(scan))
@@ -130,6 +188,19 @@ class MemoryChangeLog:
     def _forget(self, before: tuple[int, int]) -> None:
         for at in [at for at in self.held.batches if at < before]:
             del self.held.batches[at]
+
+
+def open_log(lake: Lake, job: str, fence: Callable[[], None] = lambda: None) -> MemoryChangeLog:
+    """The change log of a job. ``fence``: called before each commit."""
+
+    def durable(what: str, action: Callable[[], None]) -> None:
+        def fenced() -> None:
+            fence()
+            action()
+
+        lake.durable(what, fenced)
+
+    return MemoryChangeLog(lake, job, durable)
 
 
 def _identity(row: LoggedRow) -> tuple[int, str, bytes | None, bytes | None]:

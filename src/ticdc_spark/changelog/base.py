@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from ticdc_spark.changes.raw import RawChanges
 from ticdc_spark.spark.decode.control import ControlEvent, Reject
 from ticdc_spark.spark.decode.envelopes import LandingPlan
 from ticdc_spark.spark.decode.log_files import LogScan
@@ -57,6 +58,9 @@ class ChangeLog(Protocol):
         ``messages``: as the source's ``read``, ``read_here`` or ``read_parts`` gives them.
         Raises: SinkFault, SourceFault
         """
+
+    def raw(self, scan: LogScan) -> RawChanges:
+        """The row changes of a scan, to be read by tasks."""
 
     def count_rows(self, scan: LogScan) -> int:
         """How many rows there are of a scan. Raises: SinkFault"""

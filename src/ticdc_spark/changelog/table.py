@@ -4,7 +4,9 @@ Both are partitioned by generation and batch, and a batch that is done again rep
 explicit filter. Rows stay in the log until every table has applied them, and ``log-retention`` on top.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -12,18 +14,20 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from ticdc_spark.config.values import WriterName
-from ticdc_spark.sinks.changelog_base import LateRows, RowPlace
-from ticdc_spark.sinks.iceberg.catalog import NAMESPACE
-from ticdc_spark.sinks.iceberg.faults import faults, quote, task_faults
-from ticdc_spark.sinks.iceberg.files.storage import Closed, Storages
-from ticdc_spark.sinks.iceberg.log_table import (
+from ticdc_spark.changelog.base import LateRows, RowPlace
+from ticdc_spark.changelog.dead_letters import DEAD_LETTER_DDL, dead_letters_of
+from ticdc_spark.changelog.files import (
     LogTableFiles,
     current_snapshot,
     open_files,
     remove_batches,
     remove_history,
 )
+from ticdc_spark.changes.spread import Part, gather, spread, task_of
+from ticdc_spark.config.values import WriterName
+from ticdc_spark.sinks.iceberg.catalog import NAMESPACE
+from ticdc_spark.sinks.iceberg.faults import faults
+from ticdc_spark.sinks.iceberg.files.storage import Closed, Storages
 from ticdc_spark.sinks.iceberg.rows.spark_writer import after
 from ticdc_spark.spark.decode.control import Control, ControlEvent, Reject, read_control
 from ticdc_spark.spark.decode.envelopes import LandingPlan, bucket_of, land
@@ -38,15 +42,12 @@ from ticdc_spark.spark.decode.log_files import (
 )
 from ticdc_spark.spark.decode.log_schema import BUCKETS, CONTROL_BUCKET, LOG_DDL
 from ticdc_spark.spark.decode.rows import LOG_COLUMNS
-from ticdc_spark.spark.decode.spread import Part, gather, spread
-from ticdc_spark.spark.tasks import ArrowTask, Parts, chain, is_small
+from ticdc_spark.spark.faults import task_faults
+from ticdc_spark.spark.sql import quote
+from ticdc_spark.spark.storage import Storage
+from ticdc_spark.spark.tasks import ArrowTask, Count, Parts, chain, first_cells, is_small, numbered
 
-DEAD_LETTER_DDL = (
-    "generation int, batch bigint, stage string, topic string, partition int, offset bigint, seq int, "
-    "reason string, key binary, value binary, at timestamp"
-)
-"""``stage``: ``decode`` (the message), else the table whose row it was, ``schema.table``. ``value``: the message, or
-the row image that could not be read."""
+log = logging.getLogger(__name__)
 _PROPERTIES = {
     "format-version": "2",
     "write.distribution-mode": "none",
@@ -64,12 +65,6 @@ _TASK_ROWS = 10_000
 """Rows of the log that are worth a task."""
 _REMEMBERED = 20
 """Batches whose files are known without asking the table."""
-
-
-def dead_letters_of(catalog: str, job: str) -> str:
-    """The table of a job's dead letters, quoted for SQL."""
-    plain = job.replace(".", "_x2e_")
-    return f"{quote(catalog)}.{NAMESPACE}.{quote(f'dead_letters_{plain}')}"
 
 
 class IcebergChangeLog:
@@ -110,9 +105,23 @@ class IcebergChangeLog:
         )
         self._files = None if isinstance(files, Closed) else files
         self.closed = files if isinstance(files, Closed) else None
-        """Why Spark writes all tables, if it does."""
+        """Why Spark reads and writes all rows, if it does."""
+        self._noted: set[tuple[str, str]] = set()
         self._landed: dict[tuple[int, int], list[LogFile]] = {}
         """By generation and batch: files of the newest batches that this process has landed."""
+
+    @property
+    def storage(self) -> Storage:
+        """Where the files lie that tasks read."""
+        assert self._files is not None, "tasks read its files"
+        return self._files.storage
+
+    def note_unread(self, scan: LogScan) -> None:
+        """Log, once a table, that Spark reads its changes, where others' are read by tasks."""
+        if self.closed is None and (scan.schema, scan.table) not in self._noted:
+            self._noted.add((scan.schema, scan.table))
+            reason = "Python cannot read its rows in the change log"
+            log.info("%s.%s: Spark writes its changes: %s", scan.schema, scan.table, reason)
 
     def newest_generation(self) -> int:
         with faults("the change log cannot be read"):
@@ -177,9 +186,9 @@ class IcebergChangeLog:
             reasons = self.spark.createDataFrame(
                 places, "topic string, partition int, offset bigint, seq int, reason string"
             )
-            log = self.spark.table(self.table).where(sf.col("generation") == generation)
+            held = self.spark.table(self.table).where(sf.col("generation") == generation)
             letters = (
-                log.where(sf.col("kind") != "summary")
+                held.where(sf.col("kind") != "summary")
                 .join(sf.broadcast(reasons), ["topic", "partition", "offset", "seq"])
                 .dropDuplicates(["topic", "partition", "offset", "seq"])
                 .select(
@@ -211,6 +220,8 @@ class IcebergChangeLog:
             .where(sf.col("kind").isin(list(scan.kinds)))
             .where((sf.col("commit_ts") > scan.above) & (sf.col("commit_ts") <= scan.upto))
         )
+        if scan.ops is not None:
+            found = found.where(sf.col("op").isin(list(scan.ops)))
         if scan.keys is not None:
             found = found.where(sf.col("schema_key").isin(list(scan.keys)))
         return found.select(*LOG_COLUMNS)
@@ -228,66 +239,11 @@ class IcebergChangeLog:
             found = self.rows(self.spark, scan).orderBy("commit_ts", "partition", "offset").limit(1).collect()
         return RowPlace(**{name: found[0][name] for name in RowPlace.__struct_fields__}) if found else None
 
-    def files_of(self, scan: LogScan) -> list[LogFile] | Closed:
-        """The files of such rows for ``run_in_one`` and ``run_spread``, or why tasks cannot read them."""
-        files = self._find(scan)
-        return files if files is not None else self.closed or Closed("Python cannot read its rows in the change log")
+    def raw(self, scan: LogScan) -> "LoggedChanges":
+        return LoggedChanges(self, scan)
 
-    def map_rows(self, session: SparkSession, scan: LogScan, task: ArrowTask, ddl: str) -> DataFrame:
-        """Raw rows of one table through a task over ``LOG_COLUMNS``, which gives ``ddl``."""
-        files = self._find(scan)
-        if files is None or self._files is None:
-            return self.rows(session, scan).mapInArrow(task, ddl)
-        tasks = _share_out(files, session.sparkContext.defaultParallelism)
-        read = read_log(self._files.storage, tasks, scan)
-        return session.range(0, len(tasks), 1, len(tasks)).mapInArrow(chain(read, task), ddl)
-
-    def run_in_one(self, files: Sequence[LogFile], scan: LogScan, task: ArrowTask) -> list[dict[str, Any]]:
-        """All raw rows of one table through one task; the rows that it gives. ``files``: of ``files_of``.
-
-        Without Spark SQL, which would plan and compile a query for each; few rows are done here.
-        """
-        assert self._files is not None, "it found the files"
-        work = chain(read_log(self._files.storage, [files], scan), task)
-
-        def run(numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
-            for batch in work([pa.record_batch([pa.array(list(numbers))], names=["number"])]):
-                yield from batch.to_pylist()
-
-        if is_small(sum(file.rows for file in files), sum(file.bytes for file in files)):
-            return list(run([0]))
-        found: list[dict[str, Any]] = self.spark.sparkContext.parallelize([0], 1).mapPartitions(run).collect()
-        return found
-
-    def run_spread(
-        self,
-        files: Sequence[LogFile],
-        scan: LogScan,
-        first: ArrowTask,
-        keys: Sequence[str],
-        then: ArrowTask,
-        number: int,
-    ) -> list[dict[str, Any]]:
-        """All raw rows of one table through ``first``, and what that gives, spread by its keys, through ``then`` in
-        ``number`` tasks; the rows that these give. ``files``: of ``files_of``."""
-        assert self._files is not None, "it found the files"
-        context = self.spark.sparkContext
-        shares = _share_out(files, context.defaultParallelism)
-        work = chain(read_log(self._files.storage, shares, scan), first)
-
-        def cut(numbers: Iterable[int]) -> Iterator[Part]:
-            yield from spread(work([pa.record_batch([pa.array(list(numbers))], names=["number"])]), keys, number)
-
-        def done(parts: Iterable[Part]) -> Iterator[dict[str, Any]]:
-            for batch in gather(parts, then):
-                yield from batch.to_pylist()
-
-        read = context.parallelize(range(len(shares)), len(shares)).mapPartitions(cut)
-        found: list[dict[str, Any]] = read.partitionBy(number, _itself).mapPartitions(done).collect()
-        return found
-
-    def _find(self, scan: LogScan) -> list[LogFile] | None:
-        """The files that may hold such rows; ``None`` when Spark must read them."""
+    def find_files(self, scan: LogScan) -> list[LogFile] | None:
+        """The files that may hold rows of a scan; ``None`` when Spark must read them. Raises: SinkFault"""
         if self._files is None or scan.batches is None:
             return None
         bucket = bucket_of(scan.schema, scan.table, BUCKETS)
@@ -299,8 +255,8 @@ class IcebergChangeLog:
 
     def late_rows(self, generation: int, batch: int) -> list[LateRows]:
         with faults("late rows cannot be looked up"):
-            log = self.spark.table(self.table).where(sf.col("generation") == generation)
-            here = log.where(sf.col("batch") == batch)
+            held = self.spark.table(self.table).where(sf.col("generation") == generation)
+            here = held.where(sf.col("batch") == batch)
             late = here.where((sf.col("slot") >= 0) & (sf.col("kind") == "late"))
             marks = here.where((sf.col("slot") == CONTROL_BUCKET) & (sf.col("kind") == "watermark")).select(
                 sf.col("topic").alias("t"),
@@ -314,7 +270,7 @@ class IcebergChangeLog:
                 & (marks["o"] < late["offset"])
                 & (marks["w"] > late["commit_ts"])
             )
-            older = log.where((sf.col("batch") < batch) & (sf.col("slot") >= 0))
+            older = held.where((sf.col("batch") < batch) & (sf.col("slot") >= 0))
             same = [
                 late[name].eqNullSafe(older[name]) for name in ("schema", "table", "commit_ts", "op", "before", "after")
             ]
@@ -348,8 +304,68 @@ class IcebergChangeLog:
             self._landed = {at: files for at, files in self._landed.items() if at >= (generation, before)}
 
 
-def _itself(number: int) -> int:
-    return number
+class LoggedChanges:
+    """The raw changes of one scan of the log. See ``changes.raw.RawChanges``."""
+
+    def __init__(self, log: IcebergChangeLog, scan: LogScan) -> None:
+        self._log, self._scan = log, scan
+        self._what = f"rows of {(scan.schema, scan.table)} cannot be written"
+
+    @cached_property
+    def _files(self) -> list[LogFile] | None:
+        return self._log.find_files(self._scan)
+
+    @property
+    def size(self) -> int | None:
+        if self._files is None:
+            self._log.note_unread(self._scan)
+            return None
+        return sum(file.bytes for file in self._files)
+
+    def count(self) -> Count:
+        counter: Count = self._log.spark.sparkContext.accumulator(0)
+        return counter
+
+    def run(self, task: ArrowTask) -> list[bytes]:
+        # Without Spark SQL, which would plan and compile a query for each; few rows are done here.
+        files = self._files or []
+        work = chain(read_log(self._log.storage, [files], self._scan), task)
+
+        def run(numbers: Iterable[int]) -> Iterator[bytes]:
+            yield from first_cells(work([numbered(numbers)]))
+
+        with faults(self._what), task_faults(self._what):
+            if is_small(sum(file.rows for file in files), sum(file.bytes for file in files)):
+                return list(run([0]))
+            return list(self._log.spark.sparkContext.parallelize([0], 1).mapPartitions(run).collect())
+
+    def run_spread(self, first: ArrowTask, keys: Sequence[str], then: ArrowTask, number: int) -> list[bytes]:
+        context = self._log.spark.sparkContext
+        shares = _share_out(self._files or [], context.defaultParallelism)
+        work = chain(read_log(self._log.storage, shares, self._scan), first)
+
+        def cut(numbers: Iterable[int]) -> Iterator[Part]:
+            yield from spread(work([numbered(numbers)]), keys, number)
+
+        def done(parts: Iterable[Part]) -> Iterator[bytes]:
+            yield from first_cells(gather(parts, then))
+
+        with faults(self._what), task_faults(self._what):
+            read = context.parallelize(range(len(shares)), len(shares)).mapPartitions(cut)
+            return list(read.partitionBy(number, task_of).mapPartitions(done).collect())
+
+    def collect(self, task: ArrowTask) -> list[bytes]:
+        with faults("rows cannot be read"):
+            return [bytes(row[0]) for row in self.map(task, "found binary").collect()]
+
+    def map(self, task: ArrowTask, ddl: str, session: SparkSession | None = None) -> DataFrame:
+        session = self._log.spark if session is None else session
+        files = self._files
+        if files is None:
+            return self._log.rows(session, self._scan).mapInArrow(task, ddl)
+        tasks = _share_out(files, session.sparkContext.defaultParallelism)
+        read = read_log(self._log.storage, tasks, self._scan)
+        return session.range(0, len(tasks), 1, len(tasks)).mapInArrow(chain(read, task), ddl)
 
 
 def _is_batch(generation: int, batch: int) -> Column:
