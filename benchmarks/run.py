@@ -25,10 +25,10 @@ from benchmarks import baselines
 from benchmarks.job import PHASES, batches_of, open_lake, phases_of, shown, write_job
 from benchmarks.measure import Measured
 from benchmarks.topic import Recorded, configs, recorded
+from ticdc_spark.changelog.table import IcebergChangeLog
 from ticdc_spark.config.load import load_job
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.replicate import loop
-from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog
 from ticdc_spark.sinks.iceberg.kind import EXTENSIONS
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
 from ticdc_spark.spark.decode.envelopes import LandingPlan, land
@@ -62,7 +62,7 @@ class Bench:
     def check(self, name: str, sink: IcebergSink) -> None:
         """Every table has the rows that it should have."""
         counts = {
-            table.name: sink.spark.table(sink.sql_name((table.schema, table.name))).count()
+            table.name: sink.catalog.spark.table(sink.catalog.sql_name((table.schema, table.name))).count()
             for table in self.topic.tables
         }
         if counts != self.topic.rows:
@@ -86,7 +86,7 @@ class Bench:
             _drain(every.select(sf.from_json(sf.col("value").cast("string"), envelope).alias("m")).select("m.*"))
 
         sink = self.sink("steps")
-        log, source = sink.changelog("bench"), RecordedTopicSource(sink.spark, self.topic.path)
+        log, source = _changelog(sink), RecordedTopicSource(sink.catalog.spark, self.topic.path)
         with shown("landing", self.found):
             for batch, (start, end) in enumerate(self.bounds, 1):
                 log.land(source.read(start, end), self.plan(batch))
@@ -119,8 +119,8 @@ class Bench:
                 lake=LakeOptions(),
                 strict=True,
             )
-            ours = log.map_rows(sink.spark, wanted, read_rows(plan), rows_ddl(columns))
-            images = log.rows(sink.spark, wanted).select(
+            ours = log.raw(wanted).map(read_rows(plan), rows_ddl(columns))
+            images = log.rows(sink.catalog.spark, wanted).select(
                 "*", sf.col("after").cast("string").alias("data"), sf.col("before").cast("string").alias("old")
             )
             schema = baselines.image_schema(table)
@@ -146,7 +146,7 @@ class Bench:
         sink = self.sink(name)
         baselines.create(sink, self.topic.tables)
         with shown(f"whole job: {name}", self.found):
-            run(RecordedTopicSource(sink.spark, self.topic.path), sink, self.topic.tables, self.bounds)
+            run(RecordedTopicSource(sink.catalog.spark, self.topic.path), sink, self.topic.tables, self.bounds)
         self.check(name, sink)
         shutil.rmtree(self.folder / name)
 
@@ -183,6 +183,11 @@ class Bench:
                 rest = result.seconds - sum(self.phases[phase] for phase in PHASES)
                 lines.append(f"| … of it: everything else | | {rest:.1f} | | | | |")
         return "\n".join(lines) + "\n"
+
+
+def _changelog(sink: IcebergSink) -> IcebergChangeLog:
+    lake = sink.catalog
+    return IcebergChangeLog(lake.spark, lake.name, "bench", sink.writer, storages=lake.storages)
 
 
 def _drain(rows: DataFrame) -> None:

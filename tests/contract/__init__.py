@@ -11,6 +11,7 @@ from tests.contract.log import LogContract
 from tests.contract.newest import NewestContract
 from tests.contract.others import OthersContract
 from tests.contract.tables import TablesContract
+from tests.contract.typed import TypedContract
 
 
 class SinkContract(
@@ -22,6 +23,7 @@ class SinkContract(
     OthersContract,
     FenceContract,
     LogContract,
+    TypedContract,
 ):
     """Everything that a sink promises."""
 

@@ -8,8 +8,8 @@ import pytest
 from tests.contract.member import Member, delete, insert, row, source, update
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import Column, ColumnType
-from ticdc_spark.sinks.base import UnreadableRows
 from ticdc_spark.spark.decode.control import RowsRead
+from ticdc_spark.spark.tasks import UnreadableRows
 
 MANY = {"inserts": 60_000, "others": 1}
 """Said of a batch, Spark appends the new keys by a commit of their own, if it writes the rows."""
@@ -55,7 +55,7 @@ class ChangesContract:
         controls = member.land([*changes, insert(other, 20, **source(99))])
         mine = [one for one in controls if not isinstance(one, RowsRead) or one.table == "t"]
         member.land([insert(member.of, 22, **source(22))], 2)
-        member.sink.apply_net_changes(member.net(mine, 25, above=15, stamp=member.stamp(25), new_keys=True))
+        member.upsert(member.net(mine, 25, above=15, stamp=member.stamp(25), new_keys=True))
         assert member.rows() == [row(20), row(25)]
 
     def test_the_same_rows_again_change_nothing(self, member: Member) -> None:
@@ -75,7 +75,7 @@ class ChangesContract:
     def test_a_stretch_without_rows_carries_its_stamp(self, member: Member) -> None:
         member.fill(1)
         controls = member.land([insert(member.of, 50, **source(5))], 2)
-        member.sink.apply_net_changes(member.net(controls, 40, 2, above=20, stamp=member.stamp(40), new_keys=True))
+        member.upsert(member.net(controls, 40, 2, above=20, stamp=member.stamp(40), new_keys=True))
         assert member.rows() == [row(1)]
         found = member.found()
         assert found.stamp is not None
@@ -91,17 +91,17 @@ class ChangesContract:
         appended = msgspec.structs.replace(stamp, mark=(40, 1))
         net = member.net(controls, 40, 2, above=20, stamp=stamp, appended=appended, new_keys=True, **message)
         with pytest.raises(UnreadableRows):
-            member.sink.apply_net_changes(net)
+            member.upsert(net)
         found = member.found()
         assert found.stamp is not None
         assert before.stamp is not None
         if not message:
             assert (found.stamp, found.snapshot, member.rows()) == (before.stamp, before.snapshot, [row(1)])
         assert found.stamp.mark < (40, 2)
-        (reject,) = member.sink.unreadable_rows(net.scan, net.plan, 10)
+        (reject,) = net.changes.unreadable(10)
         assert (reject.offset, reject.commit_ts) == (2, 31)
         assert "'seventy' is no int" in reject.reason
-        member.sink.apply_net_changes(msgspec.structs.replace(net, leave_out_unreadable=True, new_keys=False))
+        member.upsert(net.having(leave_out_unreadable=True, new_keys=False))
         assert member.rows() == [row(1, v=9), row(2)]
         assert member.found().stamp.mark == (40, 2)  # type: ignore[union-attr]
 
@@ -110,9 +110,9 @@ class ChangesContract:
         moved = update(member.of, 30, source(1), id="9", v="nine")
         both = update(member.of, 31, source(2), id="8", v="eight")
         net = member.net(member.land([moved, both], 2), 40, 2, stamp=member.stamp(40))
-        assert {reject.offset for reject in member.sink.unreadable_rows(net.scan, net.plan, 10)} == {2, 3}
-        assert len(member.sink.unreadable_rows(net.scan, net.plan, 10)) == 2
-        assert len(member.sink.unreadable_rows(net.scan, net.plan, 1)) == 1
+        assert {reject.offset for reject in net.changes.unreadable(10)} == {2, 3}
+        assert len(net.changes.unreadable(10)) == 2
+        assert len(net.changes.unreadable(1)) == 1
 
     def test_zero_dates_are_counted_once(self, member: Member) -> None:
         date = Column(name="w", type=ColumnType(name="date", charset="binary", collate="binary"))
@@ -120,7 +120,8 @@ class ChangesContract:
         member.create()
         changes = [insert(member.of, 20, id="1", v="1", w="0000-00-00"), insert(member.of, 20, id="2", v="2", w=None)]
         net = member.net(member.land(changes), 20, stamp=member.stamp(20), new_keys=True)
-        assert member.sink.apply_net_changes(net).zero_dates == 1
+        member.upsert(net)
+        assert net.changes.counts.zero_dates == 1
         assert [one["w"] for one in member.rows()] == [None, None]
 
     def test_a_table_that_lacks_a_column_is_not_written(self, member: Member) -> None:
@@ -130,7 +131,7 @@ class ChangesContract:
         member.of = of
         net = member.net(member.land([insert(of, 20, **source(1))]), 20, stamp=member.stamp(20))
         with pytest.raises(SinkFault):
-            member.sink.apply_net_changes(net)
+            member.upsert(net)
         assert member.rows() == []
         assert member.found().stamp.mark == (10, 0)  # type: ignore[union-attr]
 

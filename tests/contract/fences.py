@@ -21,7 +21,7 @@ def _both(member: Member, stamp: Stamp) -> None:
     changes = [insert(member.of, 30, **source(5)), update(member.of, 30, source(1), v="9")]
     new = mark(member) < (40, 1)  # as a job does when it goes on between the two
     net = member.net(member.land(changes, 2), 40, 2, above=20, stamp=stamp, appended=appended, new_keys=new, **MANY)
-    member.sink.apply_net_changes(net)
+    member.upsert(net)
 
 
 class FenceContract:

@@ -9,10 +9,8 @@ import pytest
 
 from tests.contract.member import Member, Rows, delete, insert, row
 from ticdc_spark.errors import LeaseHeld, MessageError
-from ticdc_spark.sinks.base import UnreadableRows
 from ticdc_spark.sinks.loads_base import LoadNote
-from ticdc_spark.spark.decode.rows import UNREADABLE
-from ticdc_spark.spark.tasks import MOVED, ArrowTask, Counter, SourceMoved
+from ticdc_spark.spark.tasks import MOVED, UNREADABLE, ArrowTask, Counter, SourceMoved, UnreadableRows
 from ticdc_spark.spark.types import arrow_type
 
 BEGUN = LoadNote(token="one")

@@ -30,14 +30,19 @@ class LogContract:
             20,
         )
         changes = member.net(controls, 20, above=10, stamp=member.stamp(20), new_keys=True)
+<<<<<<< HEAD
         member.sink.apply_net_changes(changes)
+=======
+        assert member.log.count_rows(changes.scan) == 1
+        member.upsert(changes)
+>>>>>>> h/typed
         assert member.rows() == [row(1)]
 
     def test_what_lands_is_read_by_another_process(self, member: Member) -> None:
         member.create()
         controls = member.land([insert(member.of, 20, **source(1))])
-        member.log = member.sink.changelog("contract")
-        member.sink.apply_net_changes(member.net(controls, 20, above=10, stamp=member.stamp(20), new_keys=True))
+        member.log = member.open_log("contract")
+        member.upsert(member.net(controls, 20, above=10, stamp=member.stamp(20), new_keys=True))
         assert member.rows() == [row(1)]
 
     def test_the_row_with_the_lowest_commit_ts_is_found_with_its_place(self, member: Member) -> None:
@@ -58,7 +63,7 @@ class LogContract:
         assert member.log.newest_generation() == generation
         assert member.log.land(member.messages([]), landing(generation + 1, 1)) == []
         assert member.log.newest_generation() == generation, "an empty batch leaves nothing"
-        assert member.sink.changelog(f"a new job of {member.schema}").newest_generation() == 0
+        assert member.open_log(f"a new job of {member.schema}").newest_generation() == 0
 
     def test_batches_that_are_forgotten(self, member: Member) -> None:
         generation = member.generation

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import msgspec
+from ticdc_spark.changelog.base import ChangeLog
+from ticdc_spark.spark.decode.envelopes import LandingPlan
+from ticdc_spark.spark.decode.log_files import LogScan
+from ticdc_spark.spark.decode.log_schema import BUCKETS
 
 from tests.spark.simple_topic import ID, INT, KEY
+from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.errors import LeaseHeld
 from ticdc_spark.model import Change, Column, Message, Row, RowChange, Table, TableName
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
-from ticdc_spark.sinks.base import NetChanges, Sink, Stamp, TableFound
-from ticdc_spark.sinks.changelog_base import ChangeLog
+from ticdc_spark.sinks.base import Sink, Stamp, TableFound
 from ticdc_spark.spark.decode.control import ControlEvent, RowsRead
-from ticdc_spark.spark.decode.envelopes import LandingPlan
-from ticdc_spark.spark.decode.log_files import LogScan
-from ticdc_spark.spark.decode.log_schema import BUCKETS
 from ticdc_spark.spark.decode.versions import ReadPlan
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, lake_columns
 
@@ -70,12 +71,28 @@ class Others(Protocol):
         """A table that no job made, in place of one of that name."""
 
 
+@dataclass(frozen=True)
+class Net:
+    """What ``Sink.upsert`` is given."""
+
+    table: TableName
+    changes: TypedChanges
+    stamp: Stamp
+    appended: Stamp | None
+    scan: LogScan
+
+    def having(self, **more: Any) -> Net:
+        """The same with other changes."""
+        return replace(self, changes=replace(self.changes, **more))
+
+
 @dataclass
 class Member:
     """One sink under test, with a change log and a namespace of its own."""
 
     sink: Sink
-    log: ChangeLog
+    open_log: Callable[[str], ChangeLog]
+    """Of a job, under the same fence."""
     guard: Guard
     others: Others
     read: Callable[[TableName], Rows]
@@ -86,10 +103,12 @@ class Member:
     schema: str
     generation: int
     offset: int = 0
+    log: ChangeLog = field(init=False)
     of: Table = field(init=False)
     name: TableName = field(init=False)
 
     def __post_init__(self) -> None:
+        self.log = self.open_log("contract")
         columns = (ID, Column(name="v", type=INT), Column(name="w", type=TEXT))
         self.of = Table(schema=self.schema, name="t", columns=columns, indexes=(KEY,), table_id=1, version=10)
         self.name = (self.schema, "t")
@@ -140,7 +159,7 @@ class Member:
 
     def net(
         self, controls: Sequence[ControlEvent], upto: int, batch: int = 1, *, above: int = 0, stamp: Stamp, **more: Any
-    ) -> NetChanges:
+    ) -> Net:
         """The changes of the table in one batch, ``above`` < commit_ts <= ``upto``."""
         reported = [one for one in controls if isinstance(one, RowsRead)]
         inserts, rows = sum(one.summary.inserts for one in reported), sum(one.summary.rows for one in reported)
@@ -159,8 +178,10 @@ class Member:
             above=above,
             upto=upto,
         )
+        appended = more.pop("appended", None)
         given = {"inserts": inserts, "others": rows - inserts} | more
-        return NetChanges(table=self.name, scan=scan, plan=plan, stamp=stamp, **given)
+        typed = TypedChanges(raw=self.log.raw(scan), plan=plan, **given)
+        return Net(self.name, typed, stamp, appended, scan)
 
     def apply(
         self, changes: Sequence[RowChange], upto: int, *, batch: int = 1, stamp: Stamp | None = None, **more: Any
@@ -168,7 +189,10 @@ class Member:
         """Land changes as a batch, and apply it."""
         controls = self.land(changes, batch)
         net = self.net(controls, upto, batch, stamp=stamp or self.stamp(upto), **more)
-        self.sink.apply_net_changes(net)
+        self.upsert(net)
+
+    def upsert(self, net: Net) -> None:
+        self.sink.upsert(net.table, net.changes, net.stamp, net.appended)
 
 
 def columns_of(table: Table) -> tuple[LakeColumn, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeAlias
 
 import msgspec
@@ -49,7 +50,7 @@ def _appended(member: Member, stamp: Stamp) -> None:
 
 def _arrived(member: Member, stamp: Stamp) -> None:
     changes = changes_of(member, [update(member.of, EXACT, source(1), v="9")], 2)
-    member.sink.apply_newest(msgspec.structs.replace(changes, stamp=stamp))
+    member.upsert(replace(changes, stamp=stamp))
 
 
 KINDS: dict[str, Kind] = {
@@ -246,7 +247,7 @@ class OthersContract:
         _merged(member, member.stamp(30))
         member.others.roll_back(member.name, at)
         controls = member.land([update(member.of, 30, source(1), v="9"), delete(member.of, 30, **source(2))], 3)
-        member.sink.apply_net_changes(member.net(controls, 40, 3, above=20, stamp=member.stamp(40)))
+        member.upsert(member.net(controls, 40, 3, above=20, stamp=member.stamp(40)))
         found = member.found()
         assert (mark(member), found.rolled_back, found.changed_by) == ((40, 2), False, "")
         assert [(one["id"], one["v"]) for one in member.rows()] == [(1, 9), (3, 3)]

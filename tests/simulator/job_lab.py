@@ -8,6 +8,10 @@ from typing import Any
 
 import msgspec
 
+from tests.memory_sink.lake import Lake as Tables
+from tests.memory_sink.letters import open_letters
+from tests.memory_sink.rows import MemoryRows
+from tests.memory_sink.sink import MemorySink
 from tests.simulator.broker import Broker
 from tests.simulator.database import Database
 from tests.simulator.faults import Injector
@@ -27,9 +31,6 @@ from ticdc_spark.replicate.scanning import opening_of
 from ticdc_spark.replicate.state.progress import Plan, Progress
 from ticdc_spark.replicate.state.requests import Request, Resume
 from ticdc_spark.replicate.step import Steps
-from ticdc_spark.sinks.memory.lake import Lake as Tables
-from ticdc_spark.sinks.memory.rows import MemoryRows
-from ticdc_spark.sinks.memory.sink import MemorySink
 from ticdc_spark.spark.sources.base import KeyValue, OffsetRange, check_start, fair_cut
 
 TTL = 90.0
@@ -58,13 +59,13 @@ class JobLab:
         try:
             source = BrokerSource(self.broker, setup)
             job, protocol = job_of(setup, _FOLDER), WIRES[setup.protocol].name
-            sink, rows = self._sink(setup, fence), MemoryRows(source, opening_of(job, protocol, None, None))
-            sink.rows = rows
+            rows = MemoryRows(source, opening_of(job, protocol, None, None))
             steps = Steps(
                 job,
                 source,
-                sink,
+                self._sink(setup, fence),
                 rows,
+                open_letters(self.tables, job.name, fence.check),
                 fence,
                 StateOfProcess(self.state, fence),
                 protocol=protocol,

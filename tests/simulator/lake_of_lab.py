@@ -6,13 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 
+from tests.memory_sink.lake import Field, MemoryTable
+from tests.memory_sink.lake import Lake as Tables
 from tests.simulator.files import Files
 from tests.simulator.seams import Cells, Copy, LakeTable, TableName
 from ticdc_spark.model import Table
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.names import unescape
-from ticdc_spark.sinks.memory.lake import Field, MemoryTable
-from ticdc_spark.sinks.memory.lake import Lake as Tables
 from ticdc_spark.spark.types import LakeOptions, lake_columns, to_arrow
 
 _READ_FOR_NULL = {

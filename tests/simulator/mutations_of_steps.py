@@ -91,7 +91,9 @@ MARKS = (
     ),
 )
 LEASE = (
-    one("the lease is not checked before a commit", "sinks.memory.sink:MemorySink._durable", "self.fence()", "pass"),
+    one(
+        "the lease is not checked before a commit", "tests.memory_sink.sink:MemorySink._durable", "self.fence()", "pass"
+    ),
     Mutation(
         "the lease is not checked before the store is written",
         (

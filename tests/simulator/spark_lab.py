@@ -19,6 +19,7 @@ from tempfile import mkdtemp
 from typing import Any, Literal, ParamSpec, TypeVar, cast
 
 from pyspark.sql import SparkSession
+from ticdc_spark.changelog.table import IcebergChangeLog
 
 from tests.kafka_broker import Broker as RealBroker
 from tests.simulator.broker import Broker
@@ -38,7 +39,6 @@ from ticdc_spark.replicate.state.requests import Request, Resume
 from ticdc_spark.replicate.state.store import Store
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.iceberg.catalog import catalog_options
-from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
 from ticdc_spark.spark.sources.kafka import KafkaTopicSource
 
@@ -75,10 +75,13 @@ class SparkLab:
         source = self._source(setup)
         try:
             commits = Commits(self.injector, fence)
+            job = job_of(setup, self.folder)
+            sink = SinkWithFaults(self, commits)
             steps = Steps(
-                job_of(setup, self.folder),
+                job,
                 source,
-                SinkWithFaults(self, commits),
+                sink,
+                LogWithFaults(sink, job.name, commits),
                 fence,
                 StoreWithFaults(self.state.store, self.injector, fence),
                 protocol=WIRES[setup.protocol].name,
@@ -202,10 +205,6 @@ class SinkWithFaults(IcebergSink):
         )
         self.commits = commits
 
-    def changelog(self, job: str) -> IcebergChangeLog:
-        self._log = LogWithFaults(self, job, self.commits)
-        return self._log
-
     create = _ended(IcebergSink.create)
     drop = _ended(IcebergSink.drop)
     rename = _ended(IcebergSink.rename)
@@ -216,8 +215,7 @@ class SinkWithFaults(IcebergSink):
     change_columns = _ended(IcebergSink.change_columns)
     fill_column = _ended(IcebergSink.fill_column)
     convert_column = _ended(IcebergSink.convert_column)
-    apply_net_changes = _ended(IcebergSink.apply_net_changes)
-    apply_newest = _ended(IcebergSink.apply_newest)
+    upsert = _ended(IcebergSink.upsert)
 
 
 class LogWithFaults(IcebergChangeLog):
@@ -225,7 +223,11 @@ class LogWithFaults(IcebergChangeLog):
 
     def __init__(self, sink: SinkWithFaults, job: str, commits: Commits) -> None:
         super().__init__(
-            sink.spark, sink.catalog, job, sink.writer, lambda: commits.begin("log", "a commit to the change log")
+            sink.catalog.spark,
+            sink.catalog.name,
+            job,
+            sink.writer,
+            lambda: commits.begin("log", "a commit to the change log"),
         )
         self.commits = commits
 

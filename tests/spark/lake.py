@@ -13,7 +13,7 @@ from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 from ticdc_spark.replicate import loop
 from ticdc_spark.replicate.report import Summary
 from ticdc_spark.sinks.iceberg.catalog import catalog_options
-from ticdc_spark.sinks.iceberg.faults import quote
+from ticdc_spark.spark.sql import quote
 from ticdc_spark.workload import Truth, WorkloadConfig, dispatch, generate, write_topic
 
 Rows = list[dict[str, Any]]

@@ -31,14 +31,14 @@ from tests.spark.lake import replicate, write_job
 from tests.spark.simple_topic import insert, topic
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Change, Watermark
-from ticdc_spark.sinks.iceberg.rows import net_changes
+from ticdc_spark.sinks.iceberg.rows import upsert
 
 BY_WRITER = pytest.mark.parametrize("writer", ["python", pytest.param("spark", marks=pytest.mark.slow)])
 
 
 @pytest.fixture(autouse=True)
 def _append_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(net_changes, "MIN_APPEND_ROWS", 3)
+    monkeypatch.setattr(upsert, "MIN_APPEND_ROWS", 3)
 
 
 @BY_WRITER

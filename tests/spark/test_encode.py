@@ -11,6 +11,8 @@ import msgspec
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from ticdc_spark.spark.decode.envelopes import LandingPlan, land
+from ticdc_spark.spark.decode.log_schema import LOG_DDL
 
 from tests.golden import test_avro, test_canal_json, test_debezium_encode, test_open, test_simple
 from tests.golden.exceptions import Difference, unexplained
@@ -24,8 +26,6 @@ from ticdc_spark.mysql import parse_type
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.base import Encoded, ReadOptions, Tables, decode
 from ticdc_spark.protocols.simple.avro.decode import MARK, read_message, write_message
-from ticdc_spark.spark.decode.envelopes import LandingPlan, land
-from ticdc_spark.spark.decode.log_schema import LOG_DDL
 from ticdc_spark.spark.encode.messages import RawImages, TypedImages
 from ticdc_spark.spark.encode.plan import encoded, inserts, plan_encoding
 from ticdc_spark.spark.types import LakeOptions, lake_columns, to_arrow

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-import msgspec
 import pytest
 
 from tests.contract.loads import BEGUN, gather
 from tests.contract.member import Guard, Member, insert, source
 from tests.contract.others import mark
-from tests.spark.test_sink_contract import OnIceberg
+from tests.spark.test_sink_contract import OnIceberg, open_log
 from ticdc_spark.errors import LeaseHeld, SinkFault
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
 
@@ -22,10 +21,11 @@ def owner(member: Member, writer: Literal["python", "spark"]) -> Member:
     sink, guard = member.sink, Guard()
     assert isinstance(sink, IcebergSink)
     properties = {"format-version": "2"}
-    other = IcebergSink(sink.spark.newSession(), "lake", sink.warehouse, properties, sink.options, writer, guard)
+    lake = sink.catalog
+    other = IcebergSink(lake.spark.newSession(), "lake", lake.warehouse, properties, lake.options, writer, guard)
     return Member(
         sink=other,
-        log=other.changelog("contract"),
+        open_log=lambda job: open_log(other, job, guard),
         guard=guard,
         others=member.others,
         read=member.read,
@@ -48,12 +48,12 @@ class TestOvertaken(OnIceberg):
         first.guard.open()
 
         def taken() -> None:
-            second.sink.apply_net_changes(net)
+            second.upsert(net)
             first.guard.closes_at = first.guard.calls + 1
 
         first.guard.happens = taken
         with pytest.raises((LeaseHeld, SinkFault)):
-            first.sink.apply_net_changes(net)
+            first.upsert(net)
         assert [one["id"] for one in member.rows()] == [1, 2, 3, 5]
         assert mark(member) == (40, 5)
 
@@ -93,5 +93,6 @@ class TestOvertaken(OnIceberg):
         with pytest.raises(SinkFault, match="ValidationException"):
             first.land([insert(member.of, 20, **source(1))])
         net = second.net(landed, 20, above=10, stamp=second.stamp(20), new_keys=True)
-        second.sink.apply_net_changes(msgspec.structs.replace(net, new_keys=False))
+        assert second.log.count_rows(net.scan) == 3
+        second.upsert(net.having(new_keys=False))
         assert [one["id"] for one in member.rows()] == [1, 2, 3]

@@ -38,7 +38,7 @@ from ticdc_spark.replicate.modes.commit import committed
 from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.base import Sink
-from ticdc_spark.sinks.iceberg.rows import net_changes
+from ticdc_spark.sinks.iceberg.rows import upsert
 
 
 def test_the_failpoints_are_those_that_are_documented() -> None:
@@ -53,7 +53,7 @@ def test_the_failpoints_are_those_that_are_documented() -> None:
 def test_deaths_inside_the_steps_change_nothing(
     spark: SparkSession, folder: Path, writer: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(net_changes, "MIN_APPEND_ROWS", 10)
+    monkeypatch.setattr(upsert, "MIN_APPEND_ROWS", 10)
     truth = make_topic(folder, wild(seed))
     job_file = write_job(folder, folder / "topic", f'batch-rows = 200\nwriter = "{writer}"')
     chance = random.Random(seed)
@@ -68,7 +68,7 @@ def test_deaths_inside_the_steps_change_nothing(
 def test_a_job_may_die_at_every_point_and_after_every_commit(
     spark: SparkSession, folder: Path, writer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(net_changes, "MIN_APPEND_ROWS", 3)
+    monkeypatch.setattr(upsert, "MIN_APPEND_ROWS", 3)
     job_file = before_the_batch(folder, writer)
     died = run_with_deaths(job_file, everywhere(), monkeypatch)
     assert set(died) == WRITERS[writer], died

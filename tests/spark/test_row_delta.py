@@ -11,6 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 from pyspark.sql import SparkSession
+from ticdc_spark.changelog.files import LogTableFiles
+from ticdc_spark.spark.decode.log_files import LogFile
 
 from tests.spark.lake import Rows, lake, read_table, replicate, write_job
 from tests.spark.simple_topic import ID, INT, KEY, ddl, insert, table, topic
@@ -18,10 +20,8 @@ from ticdc_spark.errors import RejectedMessage
 from ticdc_spark.model import Change, Column, Row, RowChange, Table, Watermark
 from ticdc_spark.mysql import parse_type
 from ticdc_spark.sinks.iceberg.lake import read_table as read_arrow
-from ticdc_spark.sinks.iceberg.log_table import LogTableFiles
 from ticdc_spark.sinks.iceberg.rows import direct, row_delta
-from ticdc_spark.sinks.iceberg.sink import IcebergSink
-from ticdc_spark.spark.decode.log_files import LogFile
+from ticdc_spark.sinks.iceberg.rows.spark_writer import SparkWriter
 from ticdc_spark.workload.compare import differences
 
 T = table(10, Column(name="v", type=INT))
@@ -64,14 +64,14 @@ class Ways:
 @pytest.fixture
 def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
     seen = Ways()
-    commit, merge = direct.commit, IcebergSink.merge
+    commit, merge = direct.commit, SparkWriter.merge
 
     def spied_commit(*given: Any) -> bool:
         seen.direct.append(commit(*given))
         return seen.direct[-1]
 
-    def spied_merge(*given: Any) -> None:
-        merge(*given)
+    def spied_merge(*given: Any, **named: Any) -> None:
+        merge(*given, **named)
         seen.merges += 1
 
     look_up = direct.positions
@@ -83,7 +83,7 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
 
     monkeypatch.setattr(direct, "positions", compared_positions)
     monkeypatch.setattr(direct, "commit", spied_commit)
-    monkeypatch.setattr(IcebergSink, "merge", spied_merge)
+    monkeypatch.setattr(SparkWriter, "merge", spied_merge)
     return seen
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from ticdc_spark.changelog.dead_letters import dead_letters_of
+from ticdc_spark.changelog.table import IcebergChangeLog
 
 from tests.contract.changes import ChangesContract
 from tests.contract.columns import ColumnsContract
@@ -19,14 +21,15 @@ from tests.contract.member import Guard, Member, Rows
 from tests.contract.newest import NewestContract
 from tests.contract.others import OthersContract
 from tests.contract.tables import TablesContract
+from tests.contract.typed import OrderedContract, TypedContract
 from tests.spark.lake import lake
 from ticdc_spark.model import TableName
 from ticdc_spark.names import escape
 from ticdc_spark.sinks.base import Stamp
 from ticdc_spark.sinks.iceberg.catalog import catalog_options
-from ticdc_spark.sinks.iceberg.faults import quote
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
 from ticdc_spark.spark.sources.base import MESSAGES
+from ticdc_spark.spark.sql import quote
 from ticdc_spark.spark.types import LakeColumn
 
 NUMBERS = count(1)
@@ -84,14 +87,20 @@ class SparkOthers:
             self.insert(table, row)
 
 
+def open_log(sink: IcebergSink, job: str, fence: Callable[[], None]) -> IcebergChangeLog:
+    """The change log beside a sink, which is written as its tables are."""
+    return IcebergChangeLog(sink.catalog.spark, sink.catalog.name, job, sink.writer, fence)
+
+
 class PartitionedSink(IcebergSink):
     """Each table that it makes is partitioned at once."""
 
     def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
         super().create(table, columns, stamp)
         key = next(column.name for column in columns if column.key)
-        with self.session() as session:
-            session.sql(f"ALTER TABLE {self.sql_name(table)} ADD PARTITION FIELD bucket(3, {quote(key)})").collect()
+        with self.catalog.session() as session:
+            name = self.catalog.sql_name(table)
+            session.sql(f"ALTER TABLE {name} ADD PARTITION FIELD bucket(3, {quote(key)})").collect()
 
 
 class OnIceberg:
@@ -127,13 +136,10 @@ class OnIceberg:
         sink, guard, session = opened
         number = next(NUMBERS)
         guard.open()
-        log = sink.changelog("contract")
 
         def letters(generation: int) -> list[tuple[int, str, int, str]]:
-            found = session.sql(
-                f"SELECT batch, stage, `offset`, reason FROM {log.dead_letters} WHERE generation = {generation}"
-            )
-            return sorted(tuple(row) for row in found.collect())
+            held = session.table(dead_letters_of("lake", "contract")).where(f"generation = {generation}")
+            return sorted(tuple(row) for row in held.select("batch", "stage", "offset", "reason").collect())
 
         def read(table: TableName) -> Rows:
             name = f"lake.{quote(escape(table[0]))}.{quote(escape(table[1]))}"
@@ -141,7 +147,7 @@ class OnIceberg:
 
         return Member(
             sink=sink,
-            log=log,
+            open_log=lambda job: open_log(sink, job, guard),
             guard=guard,
             others=SparkOthers(session),
             read=read,
@@ -155,7 +161,15 @@ class OnIceberg:
 
 
 class TestIcebergSink(
-    OnIceberg, TablesContract, ChangesContract, LoadsContract, NewestContract, FenceContract, LogContract
+    OnIceberg,
+    TablesContract,
+    ChangesContract,
+    LoadsContract,
+    NewestContract,
+    FenceContract,
+    LogContract,
+    TypedContract,
+    OrderedContract,
 ):
     """What a job does to tables and to the log."""
 

@@ -16,11 +16,11 @@ from tests.spark.lake import lake, replicate, write_job
 from tests.spark.simple_topic import insert, topic
 from tests.spark.test_row_delta import CREATE, T, Ways, delete, orphans, rows
 from tests.spark.test_row_delta import ways as ways
+from ticdc_spark.changes.spread import spread
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import Change, Row, RowChange, Watermark
 from ticdc_spark.sinks.iceberg.files.data_files import DataFiles
 from ticdc_spark.sinks.iceberg.rows import direct
-from ticdc_spark.spark.decode.spread import spread
 from ticdc_spark.spark.tasks import ArrowTask
 
 

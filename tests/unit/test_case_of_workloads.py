@@ -9,6 +9,9 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
+from tests.memory_sink.changelog import open_log
+from tests.memory_sink.lake import Lake
+from tests.memory_sink.sink import MemorySink
 from tests.reference.applier import run as run_reference
 from tests.reference.workloads import ENCODER, FAULTS, columns_of, rows_of, truth_of
 from tests.unit.test_memory_job import Kept, ListSource, NoLease, in_order, job_of, lake_rows
@@ -19,8 +22,6 @@ from ticdc_spark.names import escape
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.protocols.simple.decode import DECODER
 from ticdc_spark.replicate.step import Steps
-from ticdc_spark.sinks.memory.lake import Lake
-from ticdc_spark.sinks.memory.sink import MemorySink
 from ticdc_spark.workload import WorkloadConfig, dispatch, generate
 
 PROTOCOLS = {"simple": (ENCODER, DECODER), **SQL_PROTOCOLS}
@@ -58,6 +59,7 @@ def test_the_tables_equal_the_truth(topic_per_table: bool, batch_rows: int, prot
         replace(job, source=FilesSource(path=tmp_path, protocol=protocol)),
         source,
         MemorySink(lake),
+        open_log(lake, job.name),
         NoLease(),
         Kept(),
         protocol=protocol,

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from pyspark.errors import PySparkException
+from ticdc_spark.spark.decode.log_files import LogFile, LogScan, read_log, write_log
 
 from tests.unit.simple_examples import USER
 from tests.unit.test_log_files import IDS, PLAN, messages
@@ -20,6 +21,7 @@ from ticdc_spark.capture.binlog import group
 from ticdc_spark.capture.binlog.position import Place
 from ticdc_spark.capture.binlog.wire.events import Gtid
 from ticdc_spark.changefeed.progress import StateFolder
+from ticdc_spark.changes.columns import FIRST, OP
 from ticdc_spark.cli import main
 from ticdc_spark.errors import EnvironmentFault, SinkFault
 from ticdc_spark.mysql import handle_key
@@ -29,8 +31,6 @@ from ticdc_spark.replicate.state.store import Store
 from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.files.data_files import DataFiles, write_rows
 from ticdc_spark.sinks.iceberg.files.partitions import PartitionSpec
-from ticdc_spark.spark.decode.log_files import LogFile, LogScan, read_log, write_log
-from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, SEQ, TS
 from ticdc_spark.spark.storage import LOCAL
 from ticdc_spark.spark.types import LakeOptions, arrow_type, lake_columns
 
@@ -58,17 +58,11 @@ def test_a_file_of_the_log_that_is_gone_is_named(tmp_path: Path) -> None:
         list(read_log(LOCAL, [[gone]], scan)([pa.RecordBatch.from_pydict({"id": [0]})]))
 
 
-def typed_rows(count: int) -> pa.RecordBatch:
+def net_rows(count: int) -> pa.RecordBatch:
     columns = lake_columns(USER, handle_key(USER), LakeOptions())
     held = {column.name: pa.array([None] * count, arrow_type(column.type)) for column in columns}
     held |= {column.name: pa.array(range(count), arrow_type(column.type)) for column in columns if column.key}
-    meta = {
-        OP: pa.array(["i"] * count),
-        TS: pa.array(range(count), pa.int64()),
-        ORDER: pa.array(range(count), pa.int64()),
-        SEQ: pa.array([0] * count, pa.int32()),
-        BAD: pa.nulls(count, pa.string()),
-    }
+    meta = {OP: pa.array(["i"] * count), FIRST: pa.array(["i"] * count)}
     return pa.RecordBatch.from_pydict({**meta, **held})
 
 
@@ -88,7 +82,7 @@ def test_a_table_s_task_names_the_file(tmp_path: Path) -> None:
         specs={0: PartitionSpec()},
         is_partitioned=False,
     )
-    rows = typed_rows(10_000)
+    rows = net_rows(10_000)
     write = write_rows(columns, files, may_append=False)
     with files_up_to(1000), pytest.raises(SinkFault, match=rf"{folder}/.*\.parquet: .*[Ff]ile too large"):
         list(write([rows]))

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from tests.memory_sink.changelog import open_log
+from tests.memory_sink.lake import Lake
+from tests.memory_sink.sink import MemorySink
 from tests.reference.workloads import FAULTS, messages_of, truth_of
 from ticdc_spark.config.job import FilesSource, IcebergConfig, Job
 from ticdc_spark.model import Message, Offsets
@@ -16,8 +19,6 @@ from ticdc_spark.names import escape
 from ticdc_spark.replicate.state.progress import Plan, Progress
 from ticdc_spark.replicate.state.requests import Request
 from ticdc_spark.replicate.step import Steps
-from ticdc_spark.sinks.memory.lake import Lake
-from ticdc_spark.sinks.memory.sink import MemorySink
 from ticdc_spark.spark.types import LakeOptions, lake_columns, to_arrow
 from ticdc_spark.workload import Truth
 
@@ -97,7 +98,16 @@ def job_of(folder: Path, **keys: Any) -> Job:
 
 def run(job: Job, source: ListSource, lake: Lake, store: Kept) -> Steps:
     steps = Steps(
-        job, source, MemorySink(lake), NoLease(), store, protocol="simple", registry=None, bounded=True, until_ts=None
+        job,
+        source,
+        MemorySink(lake),
+        open_log(lake, job.name),
+        NoLease(),
+        store,
+        protocol="simple",
+        registry=None,
+        bounded=True,
+        until_ts=None,
     )
     targets = source.end_offsets()
     while steps.batch(targets, lambda _phase, _batch: None).left:

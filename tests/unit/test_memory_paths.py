@@ -11,18 +11,18 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ticdc_spark.spark.decode.envelopes import LandingPlan, partition_key, table_id_key
+from ticdc_spark.spark.decode.log_schema import LOG_SCHEMA
 
+from tests.memory_sink.landing import LoggedRow, land_by_arrow, land_messages
+from tests.memory_sink.reading import read_logged
 from tests.simulator.wire import encoder
 from tests.strategies import WIRES, Wire, changes_of, tables
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Message, Table
 from ticdc_spark.mysql import handle_key
-from ticdc_spark.sinks.memory.reading import read_logged
 from ticdc_spark.spark.decode.control import ControlEvent, RowsRead
-from ticdc_spark.spark.decode.envelopes import LandingPlan, partition_key, table_id_key
-from ticdc_spark.spark.decode.log_schema import LOG_SCHEMA
-from ticdc_spark.spark.decode.plain_landing import LoggedRow, land_by_arrow, land_messages
-from ticdc_spark.spark.decode.rows import BAD, LOG_COLUMNS, OP, ORDER, SEQ, TS, BadRow, read_rows
+from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, RAW_COLUMNS, SEQ, TS, BadRow, read_rows
 from ticdc_spark.spark.decode.versions import ReadPlan
 from ticdc_spark.spark.types import LakeOptions, lake_columns
 from ticdc_spark.workload import WorkloadConfig, dispatch, generate
@@ -31,7 +31,7 @@ CONFIG = WorkloadConfig(
     changes=300, ddl_every=20, partitions=2, restart_every=40, reorder=True, duplicates=0.1, topic_per_table=True
 )
 PLAIN = [wire for wire in WIRES if not wire.name.startswith(("avro", "debezium-avro"))]
-READ = pa.schema([LOG_SCHEMA.field(name) for name in LOG_COLUMNS])
+READ = pa.schema([LOG_SCHEMA.field(name) for name in RAW_COLUMNS])
 
 
 def plan_of(protocol: str, rand: Random, messages: Sequence[Message]) -> LandingPlan:
@@ -82,7 +82,7 @@ class Count:
 
 def by_arrow(plan: ReadPlan, rows: Sequence[LoggedRow]) -> tuple[list[Any], list[BadRow], int]:
     zeros = Count()
-    found = [{name: getattr(row, name) for name in LOG_COLUMNS} for row in rows]
+    found = [{name: getattr(row, name) for name in RAW_COLUMNS} for row in rows]
     batches = [pa.RecordBatch.from_pylist(found, schema=READ)]
     read = [row for part in read_rows(plan, zeros)(batches) for row in part.to_pylist()]
     names = (OP, TS, ORDER, SEQ)

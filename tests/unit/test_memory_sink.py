@@ -9,9 +9,10 @@ import pytest
 
 from tests.contract import SinkContract
 from tests.contract.member import Guard, Member, Rows
+from tests.memory_sink.changelog import open_log
+from tests.memory_sink.lake import Field, Lake, MemoryTable
+from tests.memory_sink.sink import MemorySink
 from ticdc_spark.model import TableName
-from ticdc_spark.sinks.memory.lake import Field, Lake, MemoryTable
-from ticdc_spark.sinks.memory.sink import MemorySink
 from ticdc_spark.spark.types import LakeColumn
 
 
@@ -69,7 +70,6 @@ class TestMemorySink(SinkContract):
     def member(self) -> Member:
         lake, guard = Lake(), Guard()
         sink = MemorySink(lake, guard)
-        log = sink.changelog("contract")
 
         def letters(generation: int) -> list[tuple[int, str, int, str]]:
             held = lake.logs["contract"].letters
@@ -82,7 +82,7 @@ class TestMemorySink(SinkContract):
 
         return Member(
             sink=sink,
-            log=log,
+            open_log=lambda job: open_log(lake, job, guard),
             guard=guard,
             others=MemoryOthers(lake),
             read=lambda table: lake.table(table).named_rows(),

@@ -10,6 +10,8 @@ import msgspec
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
+from ticdc_spark.replicate.landing import landing_plan
+from ticdc_spark.spark.decode.envelopes import land
 
 from tests.recorded_topics import Line, write_json
 from tests.unit.debezium_connect import change
@@ -20,9 +22,7 @@ from ticdc_spark.errors import UsageError
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.debezium.decode import DECODER
 from ticdc_spark.protocols.debezium.native import NativeModes, read_modes
-from ticdc_spark.replicate.landing import landing_plan
 from ticdc_spark.replicate.state.progress import Progress
-from ticdc_spark.spark.decode.envelopes import land
 
 PRECISE = {"decimal-handling-mode": "precise", "binary-handling-mode": "hex"}
 DDL = {

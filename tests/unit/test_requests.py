@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.memory_sink.sink import MemorySink
 from tests.unit.test_holes.changefeed import SCHEMA
 from tests.unit.test_holes.shop import Shop, after_every_death
 from ticdc_spark.errors import DecisionNeeded, EnvironmentFault, LeaseHeld
@@ -17,7 +18,6 @@ from ticdc_spark.replicate.state.lease import FencedStore
 from ticdc_spark.replicate.state.progress import Progress, TableState
 from ticdc_spark.replicate.state.requests import Clear, Rebuild, Request, Resume, folded, take
 from ticdc_spark.replicate.state.store import Store
-from ticdc_spark.sinks.memory.sink import MemorySink
 
 T = (SCHEMA, "t")
 REQUESTS: tuple[Request, ...] = (Rebuild(tables=(T,), at=7), Resume(tables=(T,)), Clear(tables=(T,)))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ticdc_spark.changes.held import Held, HeldMessages
+from ticdc_spark.changes.opening import Messages
+from ticdc_spark.changes.ranges import RowRange, rounds, stretches
 from ticdc_spark.replicate.plan.pending import MOST_STRETCHES, bounded
 from ticdc_spark.replicate.state.progress import PendingRows
-from ticdc_spark.spark.decode.held import Held, HeldMessages
-from ticdc_spark.spark.decode.opening import Messages
-from ticdc_spark.spark.decode.ranges import RowRange, rounds, stretches
 
 RANGES = st.lists(
     st.builds(

@@ -12,6 +12,11 @@ import pytest
 from tests.unit.avro_examples import ROW, Registry, change
 from tests.unit.debezium_connect import change as change_of
 from tests.unit.debezium_connect import field
+from ticdc_spark.changes.held import Held, HeldMessages
+from ticdc_spark.changes.opening import Opening, of_messages
+from ticdc_spark.changes.ranges import RowRange, RowScan, stretches
+from ticdc_spark.changes.scan import ScanPlan, read_events, scan, table_id_key
+from ticdc_spark.changes.spark_topic import select
 from ticdc_spark.ddl.known_names import Names
 from ticdc_spark.model import Envelope, Message, Offsets, Watermark
 from ticdc_spark.protocols import decoder
@@ -22,11 +27,6 @@ from ticdc_spark.protocols.open.encode import encoder as open_encoder
 from ticdc_spark.protocols.simple.encode import SimpleConfig
 from ticdc_spark.protocols.simple.encode import encoder as simple_encoder
 from ticdc_spark.spark.decode.control import ControlEvent, RowsRead, SchemaBlockRead, WatermarkRead
-from ticdc_spark.spark.decode.held import Held, HeldMessages
-from ticdc_spark.spark.decode.opening import Opening, of_messages
-from ticdc_spark.spark.decode.ranges import RowRange, RowScan, stretches
-from ticdc_spark.spark.decode.scan import ScanPlan, read_events, scan, table_id_key
-from ticdc_spark.spark.topic_rows import select
 from ticdc_spark.topics.json_lines import to_table
 from ticdc_spark.workload import WorkloadConfig, dispatch, generate
 
@@ -61,7 +61,7 @@ def rows_of(events: list[ControlEvent]) -> list[RowsRead]:
 def test_every_event_is_reported_and_every_row_is_counted_where_it_is(
     protocol: str, size: int, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ticdc_spark.spark.decode.scan.CHUNK", chunk)
+    monkeypatch.setattr("ticdc_spark.changes.scan.CHUNK", chunk)
     messages = list(dispatch(generate(CONFIG), CONFIG, ENCODERS[protocol]))
     opened = [
         (message, seq, event)

@@ -7,6 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.memory_sink.changelog import open_log
+from tests.memory_sink.lake import Lake
+from tests.memory_sink.sink import MemorySink
 from tests.reference.workloads import ENCODER
 from tests.unit.simple_examples import USER
 from tests.unit.test_memory_job import Kept, ListSource, NoLease, job_of
@@ -18,8 +21,6 @@ from ticdc_spark.operate.requests import diverged
 from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.replicate.state.requests import Clear
 from ticdc_spark.replicate.step import Steps
-from ticdc_spark.sinks.memory.lake import Lake
-from ticdc_spark.sinks.memory.sink import MemorySink
 
 OTHER = msgspec.structs.replace(USER, name="other", table_id=149)
 FAR = msgspec.structs.replace(USER, name="far", table_id=150)
@@ -62,7 +63,16 @@ def go(folder: Path, messages: list[Message], lake: Lake, store: Kept, **keys: A
     job = job_of(folder, parallel_tables=1, **keys)
     source = ListSource(messages)
     steps = Steps(
-        job, source, MemorySink(lake), NoLease(), store, protocol="simple", registry=None, bounded=True, until_ts=None
+        job,
+        source,
+        MemorySink(lake),
+        open_log(lake, job.name),
+        NoLease(),
+        store,
+        protocol="simple",
+        registry=None,
+        bounded=True,
+        until_ts=None,
     )
     while steps.batch(source.end_offsets(), lambda *_: None).left:
         pass

@@ -5,13 +5,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.memory_sink.lake import Lake
 from tests.reference.workloads import FAULTS, messages_of
 from tests.unit.test_memory_job import Kept, ListSource, job_of, run
 from ticdc_spark.config.job import IcebergConfig
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.replicate.state.lease import acquire
 from ticdc_spark.replicate.state.lease_store import lease_store, this_process
-from ticdc_spark.sinks.memory.lake import Lake
 
 SOURCE = ListSource(messages_of(FAULTS))
 NAMES = sorted(

@@ -5,14 +5,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.memory_sink.changelog import open_log
+from tests.memory_sink.lake import Lake
+from tests.memory_sink.sink import MemorySink
 from tests.reference.workloads import FAULTS, messages_of
 from tests.unit.test_memory_job import Kept, ListSource, NoLease, job_of
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import RejectedMessage, UsageError
 from ticdc_spark.model import Message
 from ticdc_spark.replicate.step import Steps
-from ticdc_spark.sinks.memory.lake import Lake
-from ticdc_spark.sinks.memory.sink import MemorySink
 
 SIMPLE = messages_of(FAULTS)
 
@@ -20,7 +21,16 @@ SIMPLE = messages_of(FAULTS)
 def go(job: Job, sent: list[Message], protocol: str, lake: Lake, store: Kept) -> Steps:
     source = ListSource(sent)
     steps = Steps(
-        job, source, MemorySink(lake), NoLease(), store, protocol=protocol, registry=None, bounded=True, until_ts=None
+        job,
+        source,
+        MemorySink(lake),
+        open_log(lake, job.name),
+        NoLease(),
+        store,
+        protocol=protocol,
+        registry=None,
+        bounded=True,
+        until_ts=None,
     )
     while steps.batch(source.end_offsets(), lambda *_: None).left:
         pass

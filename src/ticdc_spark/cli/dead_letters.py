@@ -27,7 +27,8 @@ def command(job_file: Path, as_json: bool) -> None:
     Spark to read the table that holds them; the job may run.
     """
     job = load_job(job_file)
-    from ticdc_spark.sinks.iceberg.lake import open_lake, read_dead_letters
+    from ticdc_spark.sinks.iceberg.dead_letters import read_dead_letters
+    from ticdc_spark.sinks.iceberg.lake import open_lake
 
     with redacted_children():
         found = read_dead_letters(open_lake(job), job.name, job.sink.catalog)

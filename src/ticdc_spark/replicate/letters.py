@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ticdc_spark.changes.topic import TopicRows
 from ticdc_spark.sinks.dead_letters import DeadLetter, DeadLetters
 from ticdc_spark.spark.decode.control import Reject
-from ticdc_spark.spark.rows_base import TopicRows
 
 
 @dataclass(frozen=True, slots=True)

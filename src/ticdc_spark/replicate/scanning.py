@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from ticdc_spark.changes.opening import Opening
+from ticdc_spark.changes.scan import ScanPlan, partition_key, table_id_key
 from ticdc_spark.config.job import Job, native_of
 from ticdc_spark.config.values import ModeName
 from ticdc_spark.protocols import PROTOCOLS
@@ -12,8 +14,6 @@ from ticdc_spark.replicate.plan.spelling import Spelled, is_landed, landing_name
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.spark.decode.control import ControlEvent
-from ticdc_spark.spark.decode.opening import Opening
-from ticdc_spark.spark.decode.scan import ScanPlan, partition_key, table_id_key
 
 
 def opening_of(job: Job, protocol: str, mode: ModeName | None, registry: Registered | None) -> Opening:

@@ -8,6 +8,7 @@ import msgspec
 
 from ticdc_spark import failpoints
 from ticdc_spark.capture.snapshot.base import SnapshotReader
+from ticdc_spark.changes.topic import TopicRows
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.values import ModeName
 from ticdc_spark.ddl.known_names import Names
@@ -55,7 +56,7 @@ from ticdc_spark.replicate.stops import stop_if_left_out_before, stop_if_needed
 from ticdc_spark.replicate.timer import Timer
 from ticdc_spark.replicate.unread import mark_unread, topics_of, unread_names, with_topics
 from ticdc_spark.sinks.base import Sink
-from ticdc_spark.spark.rows_base import TopicRows
+from ticdc_spark.sinks.dead_letters import DeadLetters
 from ticdc_spark.spark.sources.base import Source
 
 log = logging.getLogger(__name__)
@@ -72,6 +73,7 @@ class Steps:
         source: Source,
         sink: Sink,
         rows: TopicRows,
+        letters: DeadLetters,
         lease: Fence,
         store: ProgressStore,
         *,
@@ -94,7 +96,7 @@ class Steps:
         self.until_ts = until_ts
         self.clock = clock
         self.rows = rows
-        self.letters = Letters(rows, sink.dead_letters(job.name))
+        self.letters = Letters(rows, letters)
         self.progress = begin(job, source, sink, self.store, protocol)
         warn_of_old(job, self.progress)
         self.decider = Decider(job, self.letters, sink, protocol, registry, bounded=bounded, until_ts=until_ts)

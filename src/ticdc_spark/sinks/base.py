@@ -3,7 +3,7 @@
 Every write and every DDL carries its stamp in the very commit that does it. The contract is split by what a sink can
 do: ``Tables`` (find, create, drop, stamp), ``Columns`` (schema changes), ``Changes`` (rows), ``Loads`` (full reads);
 ``Sink`` is all of them.
-A sink opens the change log that belongs to it, and decides how it writes the net changes of rows of that log.
+A sink receives typed changes (``changes.typed``): it knows nothing of messages, offsets or protocols.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,21 +11,13 @@ from typing import Protocol
 
 import msgspec
 
+from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.model import TableName, Value
 from ticdc_spark.sinks.claims import Claims
-from ticdc_spark.sinks.dead_letters import DeadLetters
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mark import Mark
-from ticdc_spark.spark.decode.ranges import RowScan
-from ticdc_spark.spark.decode.rows import OP, BadRow
-from ticdc_spark.spark.decode.versions import ReadPlan
 from ticdc_spark.spark.tasks import ReadParts
 from ticdc_spark.spark.types import LakeColumn, LakeOptions
-
-OP_COLUMN = OP
-"""Column of a net change: ``d`` deletes its key, anything else is the row's last image."""
-TIES, ALWAYS = "_ticdc_ties", "_ticdc_always"
-"""Columns of a net change in arrival mode: whether it wins over a row of the same time, and over any row."""
 
 
 class Stamp(msgspec.Struct, frozen=True):
@@ -101,57 +93,6 @@ def unconverted(column: LakeColumn, why: str) -> str:
     )
 
 
-class NetChanges(msgspec.Struct, frozen=True, kw_only=True):
-    """The rows of one table to apply, one net change a key, and how they are read."""
-
-    table: TableName
-    scan: RowScan
-    plan: ReadPlan
-    stamp: Stamp
-    """The mark of the commit that applies them."""
-    appended: Stamp | None = None
-    """The mark of a commit before it, if the sink appends new keys by a commit of their own."""
-    new_keys: bool = False
-    """Whether a key whose first event is an insert has no row in the table, if no other writer changed it since
-    ``stamp.seen``."""
-    inserts: int = 0
-    others: int = 0
-    """How many of the changes are inserts, and how many are not, as far as is known."""
-    share: float = 0.0
-    """Of all changes that are applied together, for a sink that does large ones by several tasks."""
-    leave_out_unreadable: bool = False
-    """Rows that cannot be read are left out; otherwise nothing is applied when there is one."""
-
-
-class NewestChanges(msgspec.Struct, frozen=True, kw_only=True):
-    """The rows of one table to apply in arrival mode: each key's newest change, where the table has no newer one."""
-
-    table: TableName
-    scan: RowScan
-    plan: ReadPlan
-    columns: tuple[LakeColumn, ...]
-    """Those of ``plan``, and the last one for the commit_ts of a row's last change."""
-    stamp: Stamp
-    deletes: ReadPlan | None = None
-    """How older rows are read for the deletes that they hold; ``None``: those need not be read."""
-    since: RowScan | None = None
-    """With ``deletes``: the rows that may hold them."""
-    leave_out_unreadable: bool = False
-
-
-class Applied(msgspec.Struct, frozen=True, kw_only=True):
-    """What a commit of rows did."""
-
-    zero_dates: int = 0
-    """Zero or impossible dates that became NULL."""
-    rows: int | None = None
-    """Row changes of the log that it took in; ``None``: they were not counted."""
-
-
-class UnreadableRows(Exception):
-    """Rows that cannot be read; nothing was applied. Not an error of its own: ``on-reject`` decides."""
-
-
 class Tables(Protocol):
     """The tables of a lake, and their stamps. Every commit is fenced: the lease is checked first."""
 
@@ -208,22 +149,16 @@ class Columns(Protocol):
 
 
 class Changes(Protocol):
-    """Rows of the sink's change log into its tables."""
+    """Row changes into tables."""
 
-    def apply_net_changes(self, changes: NetChanges) -> Applied:
-        """Apply one net change a key: the last image of each, in one commit with the stamp.
+    def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp, appended: Stamp | None = None) -> None:
+        """Apply the net changes of a table, all or none, in one commit with the stamp.
 
-        Raises: UnreadableRows when there are some that are not to be left out; nothing is applied then. SinkFault
+        Ordered changes (``changes.ordered_by``) are applied only where the table has no newer row.
+        ``appended``: the stamp of a commit before it, if the sink appends new keys by a commit of their own.
+        Raises: UnreadableRows when there are some that are not to be left out; nothing is applied then, but for keys
+        that a commit of their own has appended. SinkFault
         """
-
-    def apply_newest(self, changes: NewestChanges) -> Applied:
-        """Apply each key's newest change where the table has no newer one, in one commit with the stamp.
-
-        Raises: as ``apply_net_changes``.
-        """
-
-    def unreadable_rows(self, scan: RowScan, plan: ReadPlan, limit: int) -> list[BadRow]:
-        """At most ``limit`` rows that cannot be read, each once. Raises: SinkFault"""
 
 
 class Loads(Protocol):
@@ -298,6 +233,3 @@ class Sink(Tables, Columns, Changes, Loads, Upkeep, Protocol):
 
     def claims(self, job: str) -> Claims | None:
         """Where a lease can be kept that all runs of a job find; ``None``: in a folder of the lake."""
-
-    def dead_letters(self, job: str) -> DeadLetters:
-        """Open the job's dead letters. Raises: SinkFault"""

@@ -9,6 +9,7 @@ from ticdc_spark.config.job import IcebergConfig, Job
 from ticdc_spark.config.values import WriterName
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import Sink
+from ticdc_spark.sinks.dead_letters import DeadLetters
 from ticdc_spark.sinks.iceberg import kind as iceberg
 from ticdc_spark.spark.session.session import Part
 
@@ -24,6 +25,11 @@ class SinkKind(Protocol):
 
     def open(self, spark: SparkSession, config: IcebergConfig, writer: WriterName, fence: Callable[[], None]) -> Sink:
         """Open it. ``fence`` is called before each commit. Raises: SinkFault"""
+
+    def dead_letters(
+        self, spark: SparkSession, config: IcebergConfig, job: str, fence: Callable[[], None]
+    ) -> DeadLetters:
+        """Open the dead letters of a job. ``fence`` is called before each commit."""
 
     def look(self, spark: SparkSession, config: IcebergConfig) -> str:
         """Open the catalog without changing it, and say what is there. Raises: SinkFault"""

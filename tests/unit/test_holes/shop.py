@@ -9,6 +9,8 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from tests.memory_sink.changelog import open_log
+from tests.memory_sink.sink import MemorySink
 from tests.simulator.database import Database, Live
 from tests.simulator.faults import Died, Fault
 from tests.simulator.job_lab import BrokerSource, Fence, JobLab, StateOfProcess
@@ -21,7 +23,6 @@ from ticdc_spark.mysql import handle_key
 from ticdc_spark.operate.requests import diverged, rebuild_of
 from ticdc_spark.replicate.state.requests import Clear
 from ticdc_spark.replicate.step import Steps
-from ticdc_spark.sinks.memory.sink import MemorySink
 
 _FOLDER = scratch_folder("holes")
 _OF_SETUP = {field.name for field in msgspec.structs.fields(JobSetup)}
@@ -56,6 +57,7 @@ class Shop(Changefeed):
                 job,
                 BrokerSource(self.broker, self.setup),
                 MemorySink(self.lab.tables, self.fence.check),
+                open_log(self.lab.tables, job.name, self.fence.check),
                 self.fence,
                 StateOfProcess(self.lab.state, self.fence),
                 protocol=self.wire.name,

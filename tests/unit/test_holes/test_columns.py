@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.memory_sink.lake import Field
 from tests.unit.test_holes.changefeed import SCHEMA
 from tests.unit.test_holes.shop import Shop, after_every_death
 from ticdc_spark.errors import DecisionNeeded
-from ticdc_spark.sinks.memory.lake import Field
 
 BATCHES = pytest.mark.parametrize("rows", [2, 1000])
 

@@ -1,11 +1,13 @@
 """What applying one batch works on: what all its timelines share, and what one timeline changes."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
 
+from ticdc_spark.changes.ranges import RowRange, RowScan
+from ticdc_spark.changes.topic import TopicRows
 from ticdc_spark.config.job import Job
 from ticdc_spark.ddl.known_names import NO_NAMES, Names
 from ticdc_spark.errors import DecisionNeeded, UsageError
@@ -21,9 +23,7 @@ from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.state.progress import PendingRows, TableState
 from ticdc_spark.sinks.base import Sink, Stamp
 from ticdc_spark.sinks.mark import NO_MARK, Mark
-from ticdc_spark.spark.decode.ranges import RowRange, RowScan
 from ticdc_spark.spark.decode.versions import ReadPlan
-from ticdc_spark.spark.rows_base import TopicRows
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, LakeType, lake_columns
 
 T = TypeVar("T")

@@ -6,11 +6,14 @@ A sink may append keys that are new by a commit of their own, before the others 
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import msgspec
 
 from ticdc_spark import failpoints
+from ticdc_spark.changes.ranges import RowScan
+from ticdc_spark.changes.typed import Counts, TypedChanges
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Column, Table, TableName
@@ -25,9 +28,8 @@ from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, effec
 from ticdc_spark.replicate.schemas.registered import restrict_columns
 from ticdc_spark.replicate.state.conditions import diverged, expected_columns
 from ticdc_spark.replicate.state.progress import PendingRows, TableState
-from ticdc_spark.sinks.base import Applied, ColumnChanges, NetChanges
+from ticdc_spark.sinks.base import ColumnChanges
 from ticdc_spark.sinks.mark import NO_MARK
-from ticdc_spark.spark.decode.ranges import RowScan
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +114,7 @@ class _Group(msgspec.Struct, frozen=True, kw_only=True):
     is_redo: bool
 
 
-def _merge(work: TimelineWork, state: TableState, group: _Group) -> Applied:
+def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
     """Apply rows to a table that is prepared for them. Raises: as ``apply_readable``, DecisionNeeded"""
     batch, name, scan, waiting = work.batch, (state.schema, state.name), group.scan, group.waiting
     above, upto = scan.above, scan.upto
@@ -121,35 +123,28 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Applied:
     columns = batch.columns(state.table)
     is_new = state.clean and not group.is_redo and not late and name not in batch.unread
     """Whether a key that begins with an insert has no row in the lake."""
-    changes = NetChanges(
-        table=name,
-        scan=scan,
+    changes = TypedChanges(
+        raw=batch.rows.raw(scan),
         plan=batch.read_plan(group.versions, columns),
-        stamp=batch.stamp(state, (upto, ROWS_MERGED), above),
-        appended=batch.stamp(state, (upto, ROWS_APPENDED), above),
         new_keys=is_new,
         inserts=sum(rows.inserts for rows in waiting),
         others=sum(rows.rows - rows.inserts for rows in waiting),
         share=sum(rows.rows for rows in waiting) / max(1, sum(rows.rows for rows in batch.pending)),
     )
 
-    def commit(now: TableState, leave_out: bool) -> Applied:
+    def commit(now: TableState, leave_out: bool) -> Counts:
         after = msgspec.structs.replace(now, applied=upto, clean=now.clean and not late)
-        readable = msgspec.structs.replace(
+        readable = replace(
             changes,
             leave_out_unreadable=leave_out,
             plan=msgspec.structs.replace(changes.plan, expects=expected_columns(now)),
             new_keys=changes.new_keys and now.clean,
-            appended=batch.stamp(after, (upto, ROWS_APPENDED), above),
         )
-        return work.commit(
-            after,
-            (upto, ROWS_MERGED),
-            above,
-            lambda stamp: batch.sink.apply_net_changes(msgspec.structs.replace(readable, stamp=stamp)),
-        )
+        appended = batch.stamp(after, (upto, ROWS_APPENDED), above)
+        work.commit(after, (upto, ROWS_MERGED), above, lambda stamp: batch.sink.upsert(name, readable, stamp, appended))
+        return readable.counts
 
-    return apply_readable(work, name, state, scan, changes.plan, commit)
+    return apply_readable(work, state, changes, above + 1, commit)
 
 
 def _late_rows_taken(work: TimelineWork, name: TableName, upto: int) -> int | None:

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from ticdc_spark.changes.ranges import RowRange, RowScan
+from ticdc_spark.changes.topic import RowIdentity, TopicRows
 from ticdc_spark.config.job import Job
 from ticdc_spark.ddl.known_names import Names
 from ticdc_spark.errors import LateRow
@@ -16,8 +18,6 @@ from ticdc_spark.replicate.plan.offsets import known_offsets
 from ticdc_spark.replicate.state.progress import PendingRows, Progress
 from ticdc_spark.replicate.unread import topics_of
 from ticdc_spark.spark.decode.control import RowsRead, WatermarkRead
-from ticdc_spark.spark.decode.ranges import RowRange, RowScan
-from ticdc_spark.spark.rows_base import RowIdentity, TopicRows
 
 
 def add_late_rows(job: Job, rows: TopicRows, landed: LandedBatch, before: Progress, advanced: Advanced) -> Advanced:

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from ticdc_spark.changes.ranges import RowRange
 from ticdc_spark.replicate.state.progress import PendingRows
-from ticdc_spark.spark.decode.ranges import RowRange
 
 MOST_STRETCHES = 64
 """Stretches of one table in one partition; beyond them neighbours become one, which is read as a whole."""

@@ -9,10 +9,12 @@ from pyspark.sql import SparkSession
 
 from ticdc_spark.background import in_background
 from ticdc_spark.capture.snapshot.open import open_reader
+from ticdc_spark.changes.spark_topic import SparkTopicRows
 from ticdc_spark.config.job import Job, native_of
 from ticdc_spark.errors import UsageError
 from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.replicate.first_messages import detected
+from ticdc_spark.replicate.scanning import opening_of
 from ticdc_spark.replicate.schemas.registered import registered
 from ticdc_spark.replicate.state.store import Store
 from ticdc_spark.replicate.state.target_lease import Leases
@@ -60,11 +62,14 @@ def open_steps(job: Job, leases: Leases, until_ts: int | None, stop: threading.E
         raise UsageError(f"{job.file}: [source] schema-registry: missing; Avro messages name schemas of a registry")
     else:
         registry.protocol = protocol
+    letters = kind.dead_letters(spark, job.sink, job.name, leases.check)
     log.info("tables: comparing the lake with the state in %s", job.state)
     return Steps(
         job,
         source,
         sink,
+        SparkTopicRows(spark, source, opening_of(job, protocol, None, registry)),
+        letters,
         leases,
         store,
         protocol=protocol,

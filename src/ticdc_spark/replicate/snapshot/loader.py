@@ -21,10 +21,10 @@ from ticdc_spark.replicate.plan.spelling import by_source
 from ticdc_spark.replicate.snapshot.steps import begin, bring_in, give_up
 from ticdc_spark.replicate.snapshot.wanted import wanted_tables, with_new_tables, with_partial_tables, without
 from ticdc_spark.replicate.state.progress import Load, Progress, TableState, WantedLoad
-from ticdc_spark.sinks.base import Sink, UnreadableRows
+from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mark import NO_MARK
-from ticdc_spark.spark.tasks import SourceMoved
+from ticdc_spark.spark.tasks import SourceMoved, UnreadableRows
 from ticdc_spark.spark.types import LakeColumn
 
 log = logging.getLogger(__name__)

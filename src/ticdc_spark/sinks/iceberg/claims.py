@@ -9,9 +9,8 @@ from zlib import crc32
 from py4j.protocol import Py4JJavaError
 
 from ticdc_spark.names import unescape
-from ticdc_spark.sinks.iceberg.catalog import NAMESPACE
+from ticdc_spark.sinks.iceberg.catalog import NAMESPACE, IcebergCatalog
 from ticdc_spark.sinks.iceberg.faults import faults
-from ticdc_spark.sinks.iceberg.tables import IcebergTables
 
 _TEXT = "ticdc.claim"
 _PROPERTIES = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"}
@@ -20,12 +19,12 @@ _PROPERTIES = {"write.metadata.delete-after-commit.enabled": "true", "write.meta
 class IcebergClaims:
     """See ``sinks.claims.Claims``: tables ``_ticdc_spark.lease_<job>_<number>``, without rows."""
 
-    def __init__(self, catalog: IcebergTables, job: str) -> None:
+    def __init__(self, catalog: IcebergCatalog, job: str) -> None:
         self._catalog = catalog
         # Some catalogs fold names: then two jobs whose names differ by case alone must still differ.
         own = "" if job == job.lower() else f"_{crc32(job.encode()):08x}"
         self._prefix = f"lease_{job.lower()}{own}_"
-        self.where = f"{catalog.catalog}.{NAMESPACE}.{self._prefix}* (warehouse {catalog.warehouse})"
+        self.where = f"{catalog.name}.{NAMESPACE}.{self._prefix}* (warehouse {catalog.warehouse})"
 
     def newest(self) -> int:
         return max(self._numbers(), default=0)

@@ -12,6 +12,7 @@ from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.iceberg import lake
 from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog, catalog_options
+from ticdc_spark.sinks.iceberg.dead_letters import IcebergDeadLetters
 from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
 from ticdc_spark.spark.session.session import Part
@@ -42,6 +43,11 @@ class IcebergKind:
                 raise SinkFault(message) from error
         catalog = catalog_options(config.catalog, config.warehouse, config.catalog_options)
         return IcebergSink(spark, config.catalog, config.warehouse, config.table_properties, catalog, writer, fence)
+
+    def dead_letters(
+        self, spark: SparkSession, config: IcebergConfig, job: str, fence: Callable[[], None]
+    ) -> IcebergDeadLetters:
+        return IcebergDeadLetters(spark, config.catalog, job, fence)
 
     def look(self, spark: SparkSession, config: IcebergConfig) -> str:
         options = catalog_options(config.catalog, config.warehouse, config.catalog_options)

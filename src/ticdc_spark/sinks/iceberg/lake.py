@@ -13,9 +13,9 @@ from ticdc_spark.model import TableName
 from ticdc_spark.names import escape
 from ticdc_spark.sinks.history import UPKEEP
 from ticdc_spark.sinks.iceberg.catalog import catalog_options
-from ticdc_spark.sinks.iceberg.changelog import dead_letters_of
-from ticdc_spark.sinks.iceberg.faults import faults, quote
+from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.spark.session.session import Part, coordinates, open_session
+from ticdc_spark.spark.sql import quote
 
 
 def open_lake(job: Job | Path | str) -> SparkSession:
@@ -81,20 +81,6 @@ def _newest_change(loaded: Any) -> int | None:
 
 def _quoted(table: TableName, catalog: str) -> str:
     return ".".join(quote(part) for part in (catalog, escape(table[0]), escape(table[1])))
-
-
-def read_dead_letters(session: SparkSession, job: str, catalog: str = "lake") -> list[dict[str, Any]]:
-    """What a job keeps of messages and rows that it could not read or left out; the columns are ``DEAD_LETTER_DDL``.
-
-    In the order of topics, partitions and offsets. Raises: SinkFault
-    """
-    name = dead_letters_of(catalog, job)
-    with faults(f"{name} cannot be read"):
-        if not session.catalog.tableExists(name):
-            return []
-        found = session.table(name).orderBy("topic", "partition", "offset", "seq", "batch")
-        rows: list[dict[str, Any]] = found.toArrow().to_pylist()
-        return rows
 
 
 def list_tables(session: SparkSession, catalog: str = "lake") -> set[tuple[str, str]]:

@@ -4,23 +4,14 @@ from collections.abc import Callable, Iterable, Sequence
 
 import pyarrow as pa
 
+from tests.memory_sink.lake import Gathered, Lake, LakeRow
+from tests.memory_sink.raw import Counted
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import TableName
-from ticdc_spark.sinks.base import Stamp, UnreadableRows
+from ticdc_spark.sinks.base import Stamp
 from ticdc_spark.sinks.loads_base import LoadNote
-from ticdc_spark.sinks.memory.lake import Gathered, Lake, LakeRow
-from ticdc_spark.spark.tasks import MOVED, ReadParts, SourceMoved
+from ticdc_spark.spark.tasks import MOVED, ReadParts, SourceMoved, UnreadableRows
 from ticdc_spark.spark.types import LakeColumn
-
-
-class Zeros:
-    """Counts in this process."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def add(self, number: int, /) -> None:
-        self.count += number
 
 
 class MemoryLoads:
@@ -46,7 +37,7 @@ class MemoryLoads:
         parts: int,
         note: Callable[[int, int], LoadNote],
     ) -> LoadNote:
-        held, zeros = self._lake.table(table), Zeros()
+        held, zeros = self._lake.table(table), Counted()
         ids = {field.name: field.id for field in held.fields}
         places = [ids[column.name] for column in columns]
         numbers = pa.RecordBatch.from_pydict({"id": pa.array(range(parts), pa.int64())})
@@ -56,7 +47,7 @@ class MemoryLoads:
             if str(error).startswith(MOVED):
                 raise SourceMoved(str(error).removeprefix(f"{MOVED}: ")) from error
             raise UnreadableRows(str(error)) from error
-        new, before = note(len(rows), zeros.count), held.gathered
+        new, before = note(len(rows), zeros.value), held.gathered
         assert before is not None, "it was begun"
         gathered = Gathered(new, (*before.rows, *rows))
         self._do(f"load rows of {'.'.join(table)}", lambda: setattr(held, "gathered", gathered))

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 import msgspec
 import pyarrow as pa
 
+from ticdc_spark.changes.opening import Group, Messages, Opened, Opener, Opening, group_rows, of_batch
+from ticdc_spark.changes.schema_blocks import Blocks
 from ticdc_spark.ddl.known_names import KnownNames, Names
 from ticdc_spark.model import Bootstrap, Envelope, Event, Rejected, SchemaChange, TableName, Watermark
 from ticdc_spark.protocols import PROTOCOLS
@@ -25,10 +27,8 @@ from ticdc_spark.spark.decode.control import (
     SchemaIdsRead,
     WatermarkRead,
 )
-from ticdc_spark.spark.decode.opening import Group, Messages, Opened, Opener, Opening, group_rows, of_batch
-from ticdc_spark.spark.decode.schema_events import Blocks, Heads, head
 from ticdc_spark.spark.tasks import ArrowTask, in_worker
-from ticdc_spark.wire.confluent import schema_id
+from ticdc_spark.wire.confluent import head, schema_id
 
 CHUNK = 16_384
 """Messages after which a task sums up anew: so much more than needed may be read where only the last rows of a stretch
@@ -100,7 +100,7 @@ class Scanner:
         self._found: list[ControlEvent] = []
         self._groups: dict[Group, RowCounts] = {}
         self._since = 0
-        self._heads: dict[Heads, None] = {}
+        self._heads: dict[tuple[bytes | None, bytes | None], None] = {}
         opening = plan.opening
         of_row = PROTOCOLS[opening.protocol].row_tables() if opening.block_keys else None
         self._blocks = None if of_row is None else Blocks(of_row)

@@ -1,7 +1,8 @@
-"""One event a key inside a task, before rows go back to Spark: most of what a batch changes twice never crosses.
+"""The net change of each key inside a task, in Arrow: the last event of a key, and the op of its first one.
 
-Across tasks the net change is taken by Spark (``replicate.apply_rows``); leaving out, inside one task, what another
-event of the same key follows changes nothing there.
+``combine`` works on a part of a key's events, before rows leave their task: most of what a batch changes twice never
+crosses. Leaving out what another event of the same key follows changes no net change. ``net_of_keys`` has all events of
+its keys. Spark takes the same net change in ``changes.windows``.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,7 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, SEQ, TS
+from ticdc_spark.changes.columns import FIRST, OP
+from ticdc_spark.spark.decode.rows import BAD, ORDER, SEQ, TS
 from ticdc_spark.spark.tasks import ArrowTask
 
 _BATCH = 20_000
@@ -31,6 +33,29 @@ def combine(keys: Sequence[str], *, keep_first: bool) -> ArrowTask:
             return
         whole = kept[0] if len(kept) == 1 else _combined(pa.concat_tables(kept), keys, keep_first=keep_first)
         yield from whole.combine_chunks().to_batches(_BATCH)
+
+    return run
+
+
+def net_of_keys(keys: Sequence[str], columns: Sequence[str], *, keep_first: bool) -> ArrowTask:
+    """Return a function over typed rows that have all events of their keys: of each key one net change, as ``OP``,
+    ``FIRST`` and the columns. ``OP`` is ``d`` where the key is gone.
+
+    Rows that cannot be read are left out. ``keep_first``: as ``combine`` was told that came before; else ``FIRST`` is
+    the op of any event.
+    """
+    one_a_key = combine(keys, keep_first=keep_first)
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        tables = [pa.Table.from_batches([batch]) for batch in one_a_key(batches)]
+        if not tables:
+            return
+        rows = pa.concat_tables(tables)
+        if rows.column(BAD).null_count < len(rows):
+            rows = rows.filter(rows.column(BAD).is_null())
+        last, first_ops = net(rows, keys)
+        cells = [last.column(OP), first_ops, *(last.column(name) for name in columns)]
+        yield from pa.table(cells, [OP, FIRST, *columns]).to_batches()
 
     return run
 

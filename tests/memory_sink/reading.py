@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from tests.memory_sink.raw import RawRow
 from ticdc_spark.clients.upstream import Upstream
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import ColumnType, Value
-from ticdc_spark.sinks.memory.rows import RawRow
 from ticdc_spark.spark.decode.rows import BadRow
 from ticdc_spark.spark.decode.versions import ReadPlan, Version, cells_of, moved_rows, read_new, read_old
 from ticdc_spark.spark.types import Cells, LakeColumn, LakeOptions, LakeType, to_arrow

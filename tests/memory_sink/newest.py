@@ -1,13 +1,13 @@
 """Arrival mode in memory: each key's newest change, where the table has no newer one.
 
-The same rules as ``sinks.iceberg.rows.newest_changes`` has in Spark SQL.
+The same rules as ``changes.windows.newest_changes`` has in Spark SQL.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from ticdc_spark.sinks.memory.lake import LakeRow
-from ticdc_spark.sinks.memory.reading import TypedRow
+from tests.memory_sink.lake import LakeRow
+from tests.memory_sink.reading import TypedRow
 
 Key: TypeAlias = tuple[Any, ...]
 _LOGICAL = (1 << 18) - 1

@@ -5,31 +5,26 @@ from typing import Any
 
 import msgspec
 
+from tests.memory_sink.convert import convert_values
+from tests.memory_sink.lake import Field, Lake, LakeRow, MemoryTable
+from tests.memory_sink.loads import MemoryLoads
+from tests.memory_sink.newest import deletes, merged, newest
+from tests.memory_sink.raw import RawInMemory, RawRow
+from tests.memory_sink.reading import TypedRow, read_raw
+from ticdc_spark.changes.raw import RawChanges
+from ticdc_spark.changes.typed import Deletes, TypedChanges
 from ticdc_spark.errors import DecisionNeeded, MessageError, SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import (
-    Applied,
     ColumnChanges,
     ColumnConversion,
     FilePlace,
     Fill,
-    NetChanges,
-    NewestChanges,
     Stamp,
     TableFound,
-    UnreadableRows,
     UpkeepPolicy,
 )
-from ticdc_spark.sinks.memory.convert import convert_values
-from ticdc_spark.sinks.memory.lake import Field, Lake, LakeRow, MemoryTable
-from ticdc_spark.sinks.memory.letters import MemoryLetters
-from ticdc_spark.sinks.memory.loads import MemoryLoads
-from ticdc_spark.sinks.memory.newest import deletes, merged, newest
-from ticdc_spark.sinks.memory.reading import TypedRow, read_raw
-from ticdc_spark.sinks.memory.rows import MemoryRows, RawRow
-from ticdc_spark.spark.decode.ranges import RowScan
-from ticdc_spark.spark.decode.rows import BadRow
-from ticdc_spark.spark.decode.versions import ReadPlan
+from ticdc_spark.spark.tasks import UnreadableRows
 from ticdc_spark.spark.types import LakeColumn, to_arrow
 
 
@@ -41,14 +36,9 @@ class MemorySink(MemoryLoads):
         super().__init__(lake, self._durable)
         self.lake = lake
         self.fence = fence
-        self.rows: MemoryRows | None = None
-        """Where rows are read from."""
 
     def claims(self, job: str) -> None:
         """See ``Sink``: the lease of a lake in memory is its laboratory's."""
-
-    def dead_letters(self, job: str) -> MemoryLetters:
-        return MemoryLetters(self.lake.letters.setdefault(job, {}), job, self._durable)
 
     # ---- tables
 
@@ -186,23 +176,27 @@ class MemorySink(MemoryLoads):
 
     # ---- rows
 
-    def apply_net_changes(self, changes: NetChanges) -> Applied:
-        """See ``Changes``. New keys are appended without looking for old rows of theirs."""
-        typed, zeros, count = self._read(changes.scan, changes.plan, leave_out=changes.leave_out_unreadable)
-        keys = [at for at, column in enumerate(changes.plan.columns) if column.key]
-        names = [column.name for column in changes.plan.columns]
+    def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp, appended: Stamp | None = None) -> None:
+        """See ``Changes``. New keys are appended without looking for old rows of theirs, in the one commit."""
+        if changes.ordered_by is not None:
+            self._upsert_ordered(table, changes, stamp)
+            return
+        typed = self._read(changes)
+        columns = changes.columns
+        keys = [at for at, column in enumerate(columns) if column.key]
+        names = [column.name for column in columns]
         by_key: dict[tuple[Any, ...], list[TypedRow]] = {}
         for row in sorted(typed, key=lambda row: (row.ts, row.op != "d", row.offset, row.seq)):
             by_key.setdefault(tuple([row.cells[at] for at in keys]), []).append(row)
         new = {key for key, rows in by_key.items() if changes.new_keys and rows[0].op == "i"}
         net = {key: rows[-1] for key, rows in by_key.items()}
-        seen = self.lake.table(changes.table)
-        touched = bool(self.lake.unseen(seen, changes.stamp))
+        seen = self.lake.table(table)
+        touched = bool(self.lake.unseen(seen, stamp))
         at_start = seen.current
 
         def commit() -> None:
-            held = self.lake.table(changes.table)
-            ids = self._ids(held, changes.plan.columns)
+            held = self.lake.table(table)
+            ids = self._ids(held, columns)
             # Where another writer committed meanwhile, nothing is appended without looking for old rows.
             unseen = new if held.current == at_start and not touched else set()
             key_ids = [ids[names[at]] for at in keys]
@@ -212,57 +206,42 @@ class MemorySink(MemoryLoads):
             ]
             fields = [ids[name] for name in names]
             kept += [dict(zip(fields, row.cells, strict=True)) for row in net.values() if row.op != "d"]
-            self._put(held, tuple(kept), "overwrite", changes.stamp)
+            self._put(held, tuple(kept), "overwrite", stamp)
 
-        self._ids(self.lake.table(changes.table), changes.plan.columns)
-        self._durable(f"apply rows of {_plain(changes.table)}", commit)
-        return Applied(zero_dates=zeros, rows=count)
+        self._ids(self.lake.table(table), columns)
+        self._durable(f"apply rows of {_plain(table)}", commit)
 
-    def apply_newest(self, changes: NewestChanges) -> Applied:
-        typed, zeros, _ = self._read(changes.scan, changes.plan, leave_out=changes.leave_out_unreadable)
-        keys = [column.name for column in changes.plan.columns if column.key]
-        places = [at for at, column in enumerate(changes.plan.columns) if column.key]
+    def _upsert_ordered(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
+        *columns, time = changes.columns
+        typed = self._read(changes)
+        keys = [column.name for column in columns if column.key]
+        places = [at for at, column in enumerate(columns) if column.key]
         net = newest(typed, places)
         if changes.deletes is not None:
-            gone = deletes(self._deleted(changes.since, changes.deletes), places)
+            gone = deletes(_deleted(changes.deletes), places)
             net = {key: row for key, row in net.items() if row.ts >= gone.get(key, 0)}
 
         def commit() -> None:
-            held = self.lake.table(changes.table)
+            held = self.lake.table(table)
             ids = self._ids(held, changes.columns)
-            names = [column.name for column in changes.plan.columns]
-            rows = merged(held.rows, net, ids, keys, names, changes.columns[-1].name)
-            self._put(held, tuple(rows), "overwrite", changes.stamp)
+            rows = merged(held.rows, net, ids, keys, [column.name for column in columns], time.name)
+            self._put(held, tuple(rows), "overwrite", stamp)
 
-        self._ids(self.lake.table(changes.table), changes.columns)
-        self._durable(f"apply the newest rows of {_plain(changes.table)}", commit)
-        return Applied(zero_dates=zeros)
+        self._ids(self.lake.table(table), changes.columns)
+        self._durable(f"apply the newest rows of {_plain(table)}", commit)
 
-    def _deleted(self, scan: RowScan | None, plan: ReadPlan) -> list[TypedRow]:
-        """The deletes, moves of keys among them, of a scan."""
-        assert scan is not None, "it comes with how it is read"
-        rows = [row for row in self._rows(scan) if row.op in {"delete", "update"}]
-        if plan.schemas is None:  # keys are read by the table as it is now, whatever rows were made of
-            rows = [msgspec.structs.replace(row, schema_key=next(iter(plan.tables))) for row in rows]
-        rows = [row for row in rows if row.schema_key in plan.tables]
-        return [row for row in read_raw(plan, rows).typed if row.op == "d"]
-
-    def unreadable_rows(self, scan: RowScan, plan: ReadPlan, limit: int) -> list[BadRow]:
-        bad = read_raw(plan, self._rows(scan)).bad[:limit]
-        return list({(row.topic, row.partition, row.offset, row.seq): row for row in bad}.values())
-
-    def _read(self, scan: RowScan, plan: ReadPlan, *, leave_out: bool) -> tuple[list[TypedRow], int, int]:
-        """The readable rows, how many zero dates are in them, and how many changes the scan has."""
-        rows = self._rows(scan)
+    def _read(self, changes: TypedChanges) -> list[TypedRow]:
+        """The readable rows. ``changes.write`` would give the same: this is quicker where they are few."""
+        plan, zeros, count = changes.begin(count_rows=changes.ordered_by is None)
+        rows = _rows_of(changes.raw)
         try:
-            read = read_raw(msgspec.structs.replace(plan, strict=not leave_out), rows)
+            read = read_raw(plan, rows)
         except MessageError as error:
             raise UnreadableRows(str(error)) from error
-        return read.typed, read.zero_dates, len(rows)
-
-    def _rows(self, scan: RowScan) -> list[RawRow]:
-        assert self.rows is not None, "it is set before rows are applied"
-        return self.rows.rows(scan)
+        zeros.add(read.zero_dates)
+        if count is not None:
+            count.add(len(rows))
+        return read.typed
 
     def _ids(self, table: MemoryTable, columns: Sequence[LakeColumn]) -> dict[str, int]:
         ids = {column.name: column.id for column in table.fields}
@@ -281,6 +260,18 @@ class MemorySink(MemoryLoads):
             action()
 
         self.lake.durable(what, fenced)
+
+
+def _rows_of(raw: RawChanges) -> list[RawRow]:
+    assert isinstance(raw, RawInMemory), "rows are in memory, too"
+    return raw.rows()
+
+
+def _deleted(deletes: Deletes) -> list[TypedRow]:
+    rows, plan = _rows_of(deletes.raw), deletes.plan
+    if plan.schemas is None:  # keys are read by the table as it is now, whatever rows were made of
+        rows = [msgspec.structs.replace(row, schema_key=next(iter(plan.tables))) for row in rows]
+    return [row for row in read_raw(plan, rows).typed if row.op == "d"]
 
 
 def _forget(lake: Lake, table: TableName) -> None:

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
+from ticdc_spark.changes.opening import Messages, Opened, Opener, Opening, raw_rows
+from ticdc_spark.changes.ranges import Picker, RowScan, Stretch
 from ticdc_spark.model import Offsets, TopicPartition
-from ticdc_spark.spark.decode.opening import Messages, Opened, Opener, Opening, raw_rows
-from ticdc_spark.spark.decode.ranges import Picker, RowScan, Stretch
 
 MOST_HELD = 100_000
 """Messages; beyond them the oldest go, and are read again if they are needed."""

@@ -12,18 +12,19 @@ import pyarrow as pa
 from pyspark import RDD
 from pyspark.sql import DataFrame, SparkSession
 
+from ticdc_spark.changes.held import Held, HeldMessages
+from ticdc_spark.changes.opening import Opener, Opening, of_batch, raw_rows
+from ticdc_spark.changes.ranges import Picker, RowRange, RowScan, rounds, stretches
+from ticdc_spark.changes.scan import EVENTS_DDL, Scanner, ScanPlan, read_events, scan
+from ticdc_spark.changes.spread import Part, gather, spread, task_of
+from ticdc_spark.changes.topic import RowIdentity, content_of
 from ticdc_spark.errors import SourceFault
 from ticdc_spark.model import Message, Offsets
 from ticdc_spark.spark.decode.control import ControlEvent
-from ticdc_spark.spark.decode.held import Held, HeldMessages
-from ticdc_spark.spark.decode.opening import Opener, Opening, of_batch, raw_rows
-from ticdc_spark.spark.decode.ranges import Picker, RowRange, RowScan, rounds, stretches
-from ticdc_spark.spark.decode.scan import EVENTS_DDL, Scanner, ScanPlan, read_events, scan
-from ticdc_spark.spark.decode.spread import Part, gather, spread
-from ticdc_spark.spark.rows_base import RowIdentity, content_of
+from ticdc_spark.spark.faults import spark_faults, task_faults
 from ticdc_spark.spark.sources.base import Source
 from ticdc_spark.spark.sources.faults import source_faults
-from ticdc_spark.spark.tasks import ArrowTask, Parts, chain, in_worker, is_small
+from ticdc_spark.spark.tasks import ArrowTask, Count, Parts, chain, first_cells, in_worker, is_small, numbered
 
 log = logging.getLogger(__name__)
 Reads = Sequence[tuple[Offsets, Offsets]]
@@ -77,43 +78,39 @@ class SparkTopicRows:
         """Let go of messages in memory that no range needs."""
         self._held.keep(stretches(needed))
 
-    def run(
-        self, wanted: RowScan, first: ArrowTask, keys: Sequence[str], then: ArrowTask, number: int
-    ) -> list[dict[str, Any]]:
-        """The rows of a scan (``RAW_SCHEMA``) through ``first``, and what that gives, spread by its ``keys``, through
-        ``then`` in ``number`` tasks; the rows that these give. In the driver where there are few.
+    def raw(self, wanted: RowScan) -> "TopicChanges":
+        return TopicChanges(self, self._spark, wanted)
 
-        Raises: what the tasks raise, as Spark has it where it runs them; SourceFault
-        """
-        if self._holds(wanted):
-            rows = chain(first, then)(self._held.rows(wanted, self.opening))
-            return [row for batch in rows for row in batch.to_pylist()]
+    def held(self, wanted: RowScan) -> Iterator[pa.RecordBatch] | None:
+        """The rows of a scan (``RAW_SCHEMA``), from memory; ``None``: its messages are too many. Raises: SourceFault"""
+        return self._held.rows(wanted, self.opening) if self._holds(wanted) else None
+
+    def run(self, wanted: RowScan, first: ArrowTask, keys: Sequence[str], then: ArrowTask, number: int) -> list[bytes]:
+        """The rows of a scan through ``first`` where they are read, and what that gives, spread by its ``keys``,
+        through ``then`` in ``number`` tasks; what these give in their first column."""
         work = chain(select(self.opening, wanted), first)
 
         def cut(batches: Iterable[pa.RecordBatch]) -> Iterator[Part]:
             yield from spread(work(batches), keys, number)
 
-        def done(parts: Iterable[Part]) -> Iterator[dict[str, Any]]:
-            for batch in gather(parts, then):
-                yield from batch.to_pylist()
+        def done(parts: Iterable[Part]) -> Iterator[bytes]:
+            yield from first_cells(gather(parts, then))
 
-        found: list[dict[str, Any]]
-        found = (
-            self._parts_by(rounds(stretches(wanted.ranges)), cut)
-            .partitionBy(number, _itself)
-            .mapPartitions(done)
-            .collect()
-        )
-        return found
+        read = self._parts_by(rounds(stretches(wanted.ranges)), cut)
+        return list(read.partitionBy(number, task_of).mapPartitions(done).collect())
 
     def dataframe(self, session: SparkSession, wanted: RowScan, task: ArrowTask, ddl: str) -> DataFrame:
         """The rows of a scan (``RAW_SCHEMA``) through a task that gives ``ddl``. Raises: SourceFault"""
-        if self._holds(wanted):
-            batches = list(task(self._held.rows(wanted, self.opening)))
-            if not batches:
-                return session.createDataFrame([], ddl)
-            return session.createDataFrame(pa.Table.from_batches(batches), ddl)
+        held = self.held(wanted)
+        if held is not None:
+            batches = list(task(held))
+            return session.createDataFrame(pa.Table.from_batches(batches) if batches else [], ddl)
         return self._in_tasks(session, rounds(stretches(wanted.ranges)), chain(select(self.opening, wanted), task), ddl)
+
+    @property
+    def is_read_by_tasks(self) -> bool:
+        """Whether tasks read the topics by themselves."""
+        return self._by_parts
 
     def has_rows(self, wanted: RowScan) -> bool:
         """Whether a scan has a row. Raises: SourceFault"""
@@ -123,8 +120,9 @@ class SparkTopicRows:
             return bool(self.dataframe(self._spark, wanted, _first, "found boolean").limit(1).collect())
 
     def identities(self, wanted: RowScan) -> list[RowIdentity]:
-        if self._holds(wanted):
-            batches = _identities(self._held.rows(wanted, self.opening))
+        held = self.held(wanted)
+        if held is not None:
+            batches = _identities(held)
             return [row for batch in batches for row in _read_identities(batch.to_pylist())]
         with source_faults("the messages cannot be read"):
             found = self.dataframe(self._spark, wanted, _identities, _IDENTITIES_DDL).toArrow()
@@ -197,7 +195,7 @@ class SparkTopicRows:
         read = parts.read
 
         def run(numbers: Iterable[int]) -> Iterator[Part]:
-            yield from cut(read([pa.record_batch([pa.array(list(numbers))], names=["number"])]))
+            yield from cut(read([numbered(numbers)]))
 
         return self._spark.sparkContext.parallelize(range(parts.number), parts.number).mapPartitions(run)
 
@@ -212,6 +210,47 @@ class SparkTopicRows:
         return several[0] if len(several) == 1 else _joined(several)
 
 
+class TopicChanges:
+    """The rows of one scan of the topics. See ``changes.raw.RawChanges``."""
+
+    def __init__(self, topic: SparkTopicRows, spark: SparkSession, wanted: RowScan) -> None:
+        self._topic, self._spark, self._wanted = topic, spark, wanted
+        self._what = f"rows of {wanted.table} cannot be read or written"
+
+    @property
+    def size(self) -> int | None:
+        return self._wanted.bytes if self._topic.is_read_by_tasks or self.is_here else None
+
+    @property
+    def is_here(self) -> bool:
+        return self._topic.held(self._wanted) is not None
+
+    def count(self) -> Count:
+        counter: Count = self._spark.sparkContext.accumulator(0)
+        return counter
+
+    def run(self, task: ArrowTask) -> list[bytes]:
+        held = self._topic.held(self._wanted)
+        assert held is not None, "see is_here"
+        with spark_faults(self._what), task_faults(self._what):
+            return list(first_cells(task(held)))
+
+    def run_spread(self, first: ArrowTask, keys: Sequence[str], then: ArrowTask, number: int) -> list[bytes]:
+        with spark_faults(self._what), task_faults(self._what):
+            return self._topic.run(self._wanted, first, keys, then, number)
+
+    def collect(self, task: ArrowTask) -> list[bytes]:
+        held = self._topic.held(self._wanted)
+        with spark_faults(self._what), task_faults(self._what):
+            if held is not None:
+                return list(first_cells(task(held)))
+            return [bytes(row[0]) for row in self.map(task, "found binary").collect()]
+
+    def map(self, task: ArrowTask, ddl: str, session: SparkSession | None = None) -> DataFrame:
+        with task_faults(self._what):
+            return self._topic.dataframe(self._spark if session is None else session, self._wanted, task, ddl)
+
+
 def _joined(several: Sequence[Parts]) -> Parts:
     """Parts one after the other, with their numbers."""
     firsts = [sum(parts.number for parts in several[:at]) for at in range(len(several))]
@@ -220,8 +259,7 @@ def _joined(several: Sequence[Parts]) -> Parts:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 at = max(index for index, first in enumerate(firsts) if first <= number)
-                one = pa.record_batch([pa.array([number - firsts[at]])], names=["number"])
-                yield from several[at].read([one])
+                yield from several[at].read([numbered([number - firsts[at]])])
 
     return Parts(sum(parts.number for parts in several), read)
 
@@ -272,7 +310,3 @@ def _as_dicts(held: Held) -> Iterator[dict[str, Any]]:
     names = ("topic", "partition", "offset", "key", "value")
     for cells in zip(*held.messages, strict=True):
         yield dict(zip(names, cells, strict=True))
-
-
-def _itself(number: int) -> int:
-    return number

@@ -1,22 +1,14 @@
-"""What a scan reports to the driver: the ids of registered schemas, and the tables of messages' schema blocks."""
+"""Schema blocks in messages (Debezium), as a scan reports them to the driver."""
 
 from collections.abc import Callable
 
 import msgspec
 
+from ticdc_spark.changes.opening import Messages, Opened
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import TableName
 from ticdc_spark.protocols.wire_protocol import TableOfRow
 from ticdc_spark.spark.decode.control import SchemaBlockRead
-from ticdc_spark.spark.decode.opening import Messages, Opened
-from ticdc_spark.wire.confluent import HEAD, is_framed
-
-Heads = tuple[bytes | None, bytes | None]
-
-
-def head(part: bytes | None) -> bytes | None:
-    """The frame of a registered schema's id, if a key or value begins with one."""
-    return part[:HEAD] if part is not None and is_framed(part) else None
 
 
 class Blocks:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from tests.memory_sink.lake import Lake
 from ticdc_spark.sinks.dead_letters import DeadLetter
 
 Kept = dict[tuple[int, str], tuple[DeadLetter, ...]]
@@ -23,3 +24,16 @@ class MemoryLetters:
 
     def _put(self, at: tuple[int, str], kept: tuple[DeadLetter, ...]) -> None:
         self.held[at] = kept
+
+
+def open_letters(lake: Lake, job: str, fence: Callable[[], None] = lambda: None) -> MemoryLetters:
+    """The dead letters of a job. ``fence``: called before each commit."""
+
+    def durable(what: str, action: Callable[[], None]) -> None:
+        def fenced() -> None:
+            fence()
+            action()
+
+        lake.durable(what, fenced)
+
+    return MemoryLetters(lake.letters.setdefault(job, {}), job, durable)

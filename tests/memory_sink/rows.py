@@ -3,16 +3,15 @@
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-import msgspec
-
-from ticdc_spark.model import Message, Offsets, Op
+from tests.memory_sink.raw import RawInMemory, RawRow
+from ticdc_spark.changes.held import Held, HeldMessages
+from ticdc_spark.changes.opening import Messages, Opened, Opening, of_messages
+from ticdc_spark.changes.ranges import RowRange, RowScan, rounds, stretches
+from ticdc_spark.changes.scan import Scanner, ScanPlan
+from ticdc_spark.changes.topic import RowIdentity, content_of
+from ticdc_spark.model import Message, Offsets
 from ticdc_spark.protocols.checksums import expected
 from ticdc_spark.spark.decode.control import ControlEvent
-from ticdc_spark.spark.decode.held import Held, HeldMessages
-from ticdc_spark.spark.decode.opening import Messages, Opened, Opening, of_messages
-from ticdc_spark.spark.decode.ranges import RowRange, RowScan, rounds, stretches
-from ticdc_spark.spark.decode.scan import Scanner, ScanPlan
-from ticdc_spark.spark.rows_base import RowIdentity, content_of
 
 
 class PlainSource(Protocol):
@@ -23,23 +22,6 @@ class PlainSource(Protocol):
 
     def offsets_since(self, commit_ts: int) -> Offsets:
         """As of a ``Source``."""
-
-
-class RawRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A row change with raw images. The fields are columns of ``RAW_SCHEMA``."""
-
-    topic: str
-    partition: int
-    offset: int
-    seq: int
-    op: Op
-    schema_key: str
-    commit_ts: int
-    partial: bool
-    before: bytes | None
-    after: bytes | None
-    checksum: int | None
-    corrupted: bool | None
 
 
 class MemoryRows:
@@ -70,6 +52,9 @@ class MemoryRows:
             for messages, opened, numbers in self._held.events(wanted, self.opening)
             for number in numbers
         ]
+
+    def raw(self, wanted: RowScan) -> RawInMemory:
+        return RawInMemory(lambda: self.rows(wanted))
 
     def has_rows(self, wanted: RowScan) -> bool:
         return bool(self.rows(wanted))

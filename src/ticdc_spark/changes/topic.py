@@ -6,11 +6,12 @@ from typing import Protocol
 
 import msgspec
 
+from ticdc_spark.changes.opening import Opening
+from ticdc_spark.changes.ranges import RowRange, RowScan
+from ticdc_spark.changes.raw import RawChanges
+from ticdc_spark.changes.scan import ScanPlan
 from ticdc_spark.model import Message, Offsets
 from ticdc_spark.spark.decode.control import ControlEvent
-from ticdc_spark.spark.decode.opening import Opening
-from ticdc_spark.spark.decode.ranges import RowRange, RowScan
-from ticdc_spark.spark.decode.scan import ScanPlan
 
 
 class RowIdentity(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +45,9 @@ class TopicRows(Protocol):
 
     def keep(self, needed: Iterable[RowRange]) -> None:
         """Let go of messages in memory that no range needs."""
+
+    def raw(self, wanted: RowScan) -> RawChanges:
+        """The rows of a scan, to be read by tasks."""
 
     def has_rows(self, wanted: RowScan) -> bool:
         """Whether a scan has a row."""

@@ -22,15 +22,23 @@ def can_spread(keys: Sequence[pa.DataType]) -> bool:
 
 def spread(batches: Iterable[pa.RecordBatch], keys: Sequence[str], number: int) -> Iterator[Part]:
     """Cut batches by the keys of their rows into those of ``number`` tasks."""
+    if number == 1:
+        yield from ((0, _stream(batch)) for batch in batches if len(batch))
+        return
     for batch in batches:
         tasks = _tasks_of([batch.column(name) for name in keys], number)
         for task in range(number):
             rows = batch.filter(pa.array(tasks == task))
             if len(rows):
-                whole = pa.BufferOutputStream()
-                with pa.ipc.new_stream(whole, rows.schema) as stream:
-                    stream.write_batch(rows)
-                yield task, whole.getvalue().to_pybytes()
+                yield task, _stream(rows)
+
+
+def _stream(rows: pa.RecordBatch) -> bytes:
+    whole = pa.BufferOutputStream()
+    with pa.ipc.new_stream(whole, rows.schema) as stream:
+        stream.write_batch(rows)
+    held: bytes = whole.getvalue().to_pybytes()
+    return held
 
 
 def gather(parts: Iterable[Part], task: ArrowTask) -> Iterator[pa.RecordBatch]:
@@ -56,3 +64,8 @@ def _numbers(column: pa.Array) -> npt.NDArray[np.uint64]:
         column = column.cast(pa.string())
     values = column.cast(pa.binary()).fill_null(b"").to_pylist()
     return np.fromiter(map(crc32, values), np.uint64, len(values))
+
+
+def task_of(number: int) -> int:
+    """The task that gets the rows of ``Part``."""
+    return number

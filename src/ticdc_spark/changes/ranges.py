@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from ticdc_spark.changes.opening import Group, Messages, Opened, group_rows
 from ticdc_spark.ddl.known_names import KnownNames, Names
 from ticdc_spark.model import Offsets, TableName, TopicPartition
-from ticdc_spark.spark.decode.opening import Group, Messages, Opened, group_rows
 
 
 class RowRange(msgspec.Struct, frozen=True):
@@ -29,6 +29,8 @@ class RowScan(msgspec.Struct, frozen=True, kw_only=True):
     upto: int
     keys: tuple[str, ...] | None = None
     """Schema keys; ``None``: all."""
+    ops: tuple[str, ...] | None = None
+    """Operations; ``None``: all."""
     names: Names = Names()
     """By which rows are known whose range does not say what they are sent as."""
     rows: int = 0
@@ -113,6 +115,8 @@ class Picker:
         picked = numbers
         if not any(begins <= first and last < end for begins, end in wanted):
             picked = [at for at in picked if any(begins <= offsets[origin[at]] < end for begins, end in wanted)]
+        if scan.ops is not None:
+            picked = [at for at in picked if rows[at].op in scan.ops]
         stamps = [rows[at].commit_ts for at in picked]
         if stamps and (min(stamps) <= scan.above or max(stamps) > scan.upto):
             return [at for at, ts in zip(picked, stamps, strict=True) if scan.above < ts <= scan.upto]
