@@ -1,6 +1,7 @@
 """The topics of a job as ``TopicRows``, all in this process: for simulation and for tests of a job."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from tests.memory_sink.raw import RawInMemory, RawRow
@@ -24,12 +25,22 @@ class PlainSource(Protocol):
         """As of a ``Source``."""
 
 
+class Alone:
+    """See ``Workers``: each has its rows at once."""
+
+    def worker(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
 class MemoryRows:
     """See ``TopicRows``."""
 
     def __init__(self, source: PlainSource, opening: Opening) -> None:
         self._source, self.opening = source, opening
         self._held = HeldMessages()
+
+    def share(self, parallel: int) -> AbstractContextManager[Alone]:
+        return nullcontext(Alone())
 
     def scan(self, plan: ScanPlan, starts: Offsets, end_offsets: Offsets, count: int) -> list[ControlEvent]:
         self.opening = plan.opening

@@ -6,6 +6,7 @@ read by Spark's tasks, each time that they are needed.
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -16,9 +17,10 @@ from ticdc_spark.changes.held import Held, HeldMessages
 from ticdc_spark.changes.opening import Opener, Opening, of_batch, raw_rows
 from ticdc_spark.changes.ranges import Picker, RowRange, RowScan, rounds, stretches
 from ticdc_spark.changes.scan import EVENTS_DDL, Scanner, ScanPlan, read_events, scan
-from ticdc_spark.changes.spread import Part, gather, spread, task_of
+from ticdc_spark.changes.shared_reads import Read, SharedReads, cut_for, done_for, slots_of
+from ticdc_spark.changes.spread import Part
 from ticdc_spark.changes.topic import RowIdentity, content_of
-from ticdc_spark.errors import SourceFault
+from ticdc_spark.errors import MessageError, SourceFault
 from ticdc_spark.model import Message, Offsets
 from ticdc_spark.spark.decode.control import ControlEvent
 from ticdc_spark.spark.faults import spark_faults, task_faults
@@ -29,6 +31,8 @@ from ticdc_spark.spark.tasks import ArrowTask, Count, Parts, chain, first_cells,
 log = logging.getLogger(__name__)
 Reads = Sequence[tuple[Offsets, Offsets]]
 """(start, end) of each read."""
+_SLOTS_A_CORE = 4
+"""Partitions that rows are spread over, for each core."""
 _PARTS_DDL = "slot int, rows binary"
 
 
@@ -42,6 +46,7 @@ class SparkTopicRows:
         self._held = HeldMessages()
         self._by_parts = True
         """Tasks may read the topic themselves."""
+        self._shared: SharedReads | None = None
 
     def scan(self, plan: ScanPlan, starts: Offsets, end_offsets: Offsets, count: int) -> list[ControlEvent]:
         """The control events of the messages [starts, end_offsets), about ``count`` of them. Raises: SourceFault"""
@@ -85,19 +90,36 @@ class SparkTopicRows:
         """The rows of a scan (``RAW_SCHEMA``), from memory; ``None``: its messages are too many. Raises: SourceFault"""
         return self._held.rows(wanted, self.opening) if self._holds(wanted) else None
 
+    @contextmanager
+    def share(self, parallel: int) -> Iterator[SharedReads]:
+        self._shared = SharedReads(parallel, self._read)
+        try:
+            yield self._shared
+        finally:
+            self._shared = None
+
     def run(self, wanted: RowScan, first: ArrowTask, keys: Sequence[str], then: ArrowTask, number: int) -> list[bytes]:
         """The rows of a scan through ``first`` where they are read, and what that gives, spread by its ``keys``,
         through ``then`` in ``number`` tasks; what these give in their first column."""
-        work = chain(select(self.opening, wanted), first)
+        read = Read(wanted, first, keys, then, number)
+        if self._shared is not None:
+            return self._shared.rows(read)
+        self._read([read])
+        if read.fault is not None:
+            raise read.fault
+        return read.found
 
-        def cut(batches: Iterable[pa.RecordBatch]) -> Iterator[Part]:
-            yield from spread(work(batches), keys, number)
-
-        def done(parts: Iterable[Part]) -> Iterator[bytes]:
-            yield from first_cells(gather(parts, then))
-
-        read = self._parts_by(rounds(stretches(wanted.ranges)), cut)
-        return list(read.partitionBy(number, task_of).mapPartitions(done).collect())
+    def _read(self, reads: Sequence[Read]) -> None:
+        """Do reads in one job of Spark's. Raises: MessageError in the one read that cannot be done"""
+        slots = slots_of(reads, _SLOTS_A_CORE * self._spark.sparkContext.defaultParallelism)
+        needed = rounds(stretches(one for read in reads for one in read.wanted.ranges))
+        parts = self._parts_by(needed, cut_for(slots, self.opening))
+        found = parts.partitionBy(slots.partitions, slots.partition_of).mapPartitions(done_for(slots)).collect()
+        for at, is_well, cell in found:
+            if is_well:
+                reads[at].found.append(cell)
+            else:
+                reads[at].fault = MessageError(cell.decode())
 
     def dataframe(self, session: SparkSession, wanted: RowScan, task: ArrowTask, ddl: str) -> DataFrame:
         """The rows of a scan (``RAW_SCHEMA``) through a task that gives ``ddl``. Raises: SourceFault"""

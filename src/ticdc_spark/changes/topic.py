@@ -1,6 +1,7 @@
 """The rows of a job's topics, as a batch needs them: scanned once, and read when they are applied."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from hashlib import blake2b
 from typing import Protocol
 
@@ -34,11 +35,21 @@ def content_of(op: str, before: bytes | None, after: bytes | None) -> bytes:
     return digest.digest()
 
 
+class Workers(Protocol):
+    """Threads that work on a batch."""
+
+    def worker(self) -> AbstractContextManager[None]:
+        """Work in this thread, once there is room."""
+
+
 class TopicRows(Protocol):
     """The topics of a job. Every call raises SourceFault where they cannot be read."""
 
     opening: Opening
     """How messages are opened now; a job learns schemas on its way."""
+
+    def share(self, parallel: int) -> AbstractContextManager[Workers]:
+        """Let the threads of a batch, of which ``parallel`` work at a time, have their rows together."""
 
     def scan(self, plan: ScanPlan, starts: Offsets, end_offsets: Offsets, count: int) -> list[ControlEvent]:
         """The control events of the messages [starts, end_offsets), about ``count`` of them."""
