@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.contract.capabilities import CapabilitiesContract, DeletesContract, ReadsContract, TypesContract
 from tests.contract.changes import ChangesContract
 from tests.contract.columns import ColumnsContract
 from tests.contract.fences import FenceContract
@@ -170,6 +171,10 @@ class TestIcebergSink(
     LogContract,
     TypedContract,
     OrderedContract,
+    CapabilitiesContract,
+    ReadsContract,
+    TypesContract,
+    DeletesContract,
 ):
     """What a job does to tables and to the log."""
 
