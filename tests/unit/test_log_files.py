@@ -73,6 +73,7 @@ def naive(rows: Iterable[LogRow], wanted: LogScan) -> list[LogRow]:
         and row["kind"] in wanted.kinds
         and wanted.above < row["commit_ts"] <= wanted.upto
         and (wanted.keys is None or row["schema_key"] in wanted.keys)
+        and (wanted.ops is None or row["op"] in wanted.ops)
     ]
 
 
@@ -123,8 +124,9 @@ def test_what_landed_is_written_and_read_back(
         row = {"schema": schema, "table": table}
         mine = [file for file in files if file.bucket == bucket_of(schema, table, BUCKETS)]
         key = next(one["schema_key"] for one in changes if (one["schema"], one["table"]) == (schema, table))
-        for scans in (of(row), of(row, low, high), of(row, high, low), of(row, keys=(key,)), of(row, kinds=("late",))):
-            assert in_order(read([mine], scans)) == in_order(naive(rows, scans)), scans
+        bounds = (of(row), of(row, low, high), of(row, high, low))
+        for scan in (*bounds, of(row, keys=(key,)), of(row, kinds=("late",)), of(row, ops=("delete", "update"))):
+            assert in_order(read([mine], scan)) == in_order(naive(rows, scan)), scan
 
 
 NAMES = st.one_of(st.text(max_size=3), st.sampled_from(["a", "b", "é", "\0", "\U0001f600", "x" * 5000]))

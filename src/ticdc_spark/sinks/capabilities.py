@@ -31,4 +31,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     def need(self, name: str, what: str) -> None:
         """Refuse what is asked, unless the sink can do it. Raises: NotSupported"""
         if not getattr(self, name):
-            raise NotSupported(f"{what}: the sink cannot do that; see `{name}` in its documentation")
+            raise NotSupported(
+                f"{what}, and this kind of sink cannot do that (`{name}`). Leave it out, for one with skip-ddl or "
+                "`tables` under [job], or use another kind under [sink]"
+            )
