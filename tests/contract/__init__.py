@@ -3,6 +3,7 @@
 ``tests/unit/test_memory_sink.py`` runs it in this process, ``tests/spark/test_sink_contract.py`` on Iceberg.
 """
 
+from tests.contract.capabilities import CapabilitiesContract, DeletesContract, ReadsContract, TypesContract
 from tests.contract.changes import ChangesContract
 from tests.contract.columns import ColumnsContract
 from tests.contract.fences import FenceContract
@@ -24,6 +25,10 @@ class SinkContract(
     FenceContract,
     LogContract,
     TypedContract,
+    CapabilitiesContract,
+    ReadsContract,
+    TypesContract,
+    DeletesContract,
 ):
     """Everything that a sink promises."""
 

@@ -11,7 +11,8 @@ from tests.contract.member import Member, columns_of, delete, insert, row, sourc
 from ticdc_spark.errors import DecisionNeeded, SinkFault
 from ticdc_spark.model import Column, Table
 from ticdc_spark.mysql import parse_type
-from ticdc_spark.sinks.base import ColumnChanges, ColumnConversion, Fill
+from ticdc_spark.sinks.base import ColumnChanges, Fill
+from ticdc_spark.sinks.type_map import ColumnConversion
 from ticdc_spark.spark.types import LakeColumn, LakeOptions
 
 
@@ -118,7 +119,7 @@ class ColumnsContract:
     def test_values_are_converted(self, member: Member) -> None:
         member.fill(1, 2)
         member.sink.change_columns(member.name, ColumnChanges(add=(WORDS,)), member.stamp(30, 0))
-        conversion = ColumnConversion("CAST({old} AS STRING)")
+        conversion = ColumnConversion(expression="CAST({old} AS STRING)")
         member.sink.convert_column(member.name, "v", WORDS, conversion, member.stamp(30, 1))
         assert member.rows() == [row(1) | {"y": "1"}, row(2) | {"y": "2"}]
         assert member.found().stamp.mark == (30, 1)  # type: ignore[union-attr]
@@ -129,7 +130,7 @@ class ColumnsContract:
         member.sink.change_columns(member.name, ColumnChanges(add=(INTEGER,)), member.stamp(40, 0))
         with pytest.raises(DecisionNeeded, match="`x`"):
             member.sink.convert_column(
-                member.name, "w", INTEGER, ColumnConversion("CAST({old} AS INT)"), member.stamp(40, 1)
+                member.name, "w", INTEGER, ColumnConversion(expression="CAST({old} AS INT)"), member.stamp(40, 1)
             )
         assert [one["x"] for one in member.rows()] == [None, None]
         assert member.found().stamp.mark == (40, 0)  # type: ignore[union-attr]

@@ -18,7 +18,7 @@ from ticdc_spark.spark.types import LakeColumn, LakeType
 TIME = LakeColumn(
     source="_ticdc_commit_ts",
     name="_ticdc_commit_ts",
-    type=LakeType("bigint", "long", "int64"),
+    type=LakeType("bigint", "int64"),
     column=Column(name="_ticdc_commit_ts", type=ColumnType(name="bigint")),
 )
 EXACT = (1 << 18) * 1000 + 1

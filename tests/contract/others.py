@@ -12,8 +12,9 @@ import pytest
 from tests.contract.columns import INTEGER, WORDS
 from tests.contract.member import JOB, Member, delete, insert, row, source, update
 from tests.contract.newest import EXACT, TIME, changes_of
-from ticdc_spark.sinks.base import ColumnChanges, ColumnConversion, Fill, Stamp
+from ticdc_spark.sinks.base import ColumnChanges, Condition, Fill, Stamp
 from ticdc_spark.sinks.mark import Mark
+from ticdc_spark.sinks.type_map import ColumnConversion
 from ticdc_spark.spark.types import LakeOptions
 
 Kind: TypeAlias = Callable[[Member, Stamp], None]
@@ -36,7 +37,11 @@ def _filled(member: Member, stamp: Stamp) -> None:
 
 
 def _converted(member: Member, stamp: Stamp) -> None:
-    member.sink.convert_column(member.name, "v", INTEGER, ColumnConversion("{old} + 1"), stamp)
+    member.sink.convert_column(member.name, "v", INTEGER, ColumnConversion(expression="{old} + 1"), stamp)
+
+
+def _deleted(member: Member, stamp: Stamp) -> None:
+    member.sink.delete_where(member.name, [Condition(column=member.columns[0], any_of=("2",))], stamp)
 
 
 def _merged(member: Member, stamp: Stamp) -> None:
@@ -59,6 +64,7 @@ KINDS: dict[str, Kind] = {
     "columns": _changed,
     "fill": _filled,
     "convert": _converted,
+    "delete": _deleted,
     "merge": _merged,
     "append": _appended,
     "newest": _arrived,

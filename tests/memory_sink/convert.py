@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from ticdc_spark.errors import DecisionNeeded, MessageError
 from ticdc_spark.mysql import fsp
-from ticdc_spark.sinks.base import ColumnConversion, unconverted
+from ticdc_spark.sinks.base import unconverted
+from ticdc_spark.sinks.type_map import ColumnConversion
 from ticdc_spark.spark.encode.typed_images import from_arrow
 from ticdc_spark.spark.types import LakeColumn, LakeType, arrow_type, to_arrow
 

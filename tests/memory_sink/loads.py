@@ -9,6 +9,7 @@ from tests.memory_sink.raw import Counted
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import Stamp
+from ticdc_spark.sinks.capabilities import Capabilities
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.spark.tasks import MOVED, ReadParts, SourceMoved, UnreadableRows
 from ticdc_spark.spark.types import LakeColumn
@@ -17,15 +18,19 @@ from ticdc_spark.spark.types import LakeColumn
 class MemoryLoads:
     """Full reads into the lake in memory."""
 
-    def __init__(self, lake: Lake, durable: Callable[[str, Callable[[], None]], None]) -> None:
+    def __init__(
+        self, lake: Lake, durable: Callable[[str, Callable[[], None]], None], capabilities: Capabilities
+    ) -> None:
         """``durable``: carries out a durable action, behind the fence."""
         self._lake, self._do = lake, durable
+        self.capabilities = capabilities
 
     def load_note(self, table: TableName) -> LoadNote | None:
         gathered = self._lake.table(table).gathered
         return None if gathered is None else gathered.note
 
     def begin_load(self, table: TableName, note: LoadNote) -> None:
+        self.capabilities.need("full_reads", f"table {table} is to be read in full")
         held = self._lake.table(table)
         self._do(f"begin to load {'.'.join(table)}", lambda: setattr(held, "gathered", Gathered(note)))
 

@@ -1,9 +1,10 @@
 """The sink in memory: the contract of ``sinks.base`` in plain Python, for simulation and for tests of a job."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 
 from tests.memory_sink.convert import convert_values
 from tests.memory_sink.lake import Field, Lake, LakeRow, MemoryTable
@@ -14,26 +15,36 @@ from tests.memory_sink.reading import TypedRow, read_raw
 from ticdc_spark.changes.raw import RawChanges
 from ticdc_spark.changes.typed import Deletes, TypedChanges
 from ticdc_spark.errors import DecisionNeeded, MessageError, SinkFault
-from ticdc_spark.model import TableName
+from ticdc_spark.model import TableName, Value
 from ticdc_spark.sinks.base import (
     ColumnChanges,
-    ColumnConversion,
+    Condition,
     FilePlace,
     Fill,
     Stamp,
     TableFound,
     UpkeepPolicy,
 )
+from ticdc_spark.sinks.capabilities import Capabilities
+from ticdc_spark.sinks.iceberg.types import IcebergNames, IcebergTypes
+from ticdc_spark.sinks.type_map import ColumnConversion
 from ticdc_spark.spark.tasks import UnreadableRows
-from ticdc_spark.spark.types import LakeColumn, to_arrow
+from ticdc_spark.spark.types import LakeColumn, arrow_type, to_arrow
+
+EVERYTHING = Capabilities()
 
 
 class MemorySink(MemoryLoads):
     """See ``sinks.base.Sink``. The lake outlives it."""
 
-    def __init__(self, lake: Lake, fence: Callable[[], None] = lambda: None) -> None:
+    types = IcebergTypes()
+    names = IcebergNames()
+
+    def __init__(
+        self, lake: Lake, fence: Callable[[], None] = lambda: None, capabilities: Capabilities = EVERYTHING
+    ) -> None:
         """``fence``: called before each commit; raises where the job must not write any more."""
-        super().__init__(lake, self._durable)
+        super().__init__(lake, self._durable, capabilities)
         self.lake = lake
         self.fence = fence
 
@@ -81,6 +92,7 @@ class MemorySink(MemoryLoads):
         self._durable(f"drop {_plain(table)}", lambda: _forget(self.lake, table))
 
     def rename(self, old: TableName, new: TableName) -> None:
+        self.capabilities.need("rename", f"table {old} is to be renamed to {new}")
         if new in self.lake.tables:
             raise SinkFault(f"table {old} cannot be renamed to {new}: there is such a table")
         self.lake.table(old)
@@ -212,6 +224,7 @@ class MemorySink(MemoryLoads):
         self._durable(f"apply rows of {_plain(table)}", commit)
 
     def _upsert_ordered(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
+        self.capabilities.need("ordered_upsert", f"changes of {table} come in no order")
         *columns, time = changes.columns
         typed = self._read(changes)
         keys = [column.name for column in columns if column.key]
@@ -229,6 +242,27 @@ class MemorySink(MemoryLoads):
 
         self._ids(self.lake.table(table), changes.columns)
         self._durable(f"apply the newest rows of {_plain(table)}", commit)
+
+    def delete_where(self, table: TableName, where: Sequence[Condition], stamp: Stamp) -> None:
+        tests = [_test_of(one, self._field(table, one.column.name).id) for one in where]
+
+        def commit() -> None:
+            held = self.lake.table(table)
+            kept = tuple(row for row in held.rows if not all(test(row) for test in tests))
+            self._put(held, kept, "delete", stamp)
+
+        self._durable(f"delete rows of {_plain(table)}", commit)
+
+    def read(self, table: TableName, columns: Sequence[str], as_of: int | None = None) -> Iterator[pa.RecordBatch]:
+        held = self.lake.table(table)
+        if as_of is not None:
+            self.capabilities.need("time_travel", f"table {table} is to be read as of {as_of}")
+            if as_of not in held.snapshots:
+                raise SinkFault(f"table {table} has no snapshot {as_of}")
+        rows = held.rows if as_of is None else held.snapshots[as_of].rows
+        fields = [self._field(table, name) for name in columns]
+        arrays = [pa.array([row.get(one.id) for row in rows], arrow_type(one.type)) for one in fields]
+        yield pa.record_batch(arrays, list(columns))
 
     def _read(self, changes: TypedChanges) -> list[TypedRow]:
         """The readable rows. ``changes.write`` would give the same: this is quicker where they are few."""
@@ -272,6 +306,28 @@ def _deleted(deletes: Deletes) -> list[TypedRow]:
     if plan.schemas is None:  # keys are read by the table as it is now, whatever rows were made of
         rows = [msgspec.structs.replace(row, schema_key=next(iter(plan.tables))) for row in rows]
     return [row for row in read_raw(plan, rows).typed if row.op == "d"]
+
+
+def _test_of(condition: Condition, at: int) -> Callable[[LakeRow], bool]:
+    """Whether a row meets a condition. ``at``: the id of its field."""
+
+    def typed(value: Value) -> Any:
+        array, bad, _ = to_arrow(condition.column, condition.lake)([value])
+        if bad:
+            raise SinkFault(bad[0])
+        return array[0].as_py()
+
+    least, below = typed(condition.at_least), typed(condition.below)
+    listed = None if condition.any_of is None else [typed(value) for value in condition.any_of]
+
+    def meets(row: LakeRow) -> bool:
+        value = row.get(at)
+        if value is None:
+            return condition.or_null
+        is_listed = listed is None or value in listed
+        return is_listed and (least is None or value >= least) and (below is None or value < below)
+
+    return meets
 
 
 def _forget(lake: Lake, table: TableName) -> None:

@@ -24,6 +24,7 @@ from ticdc_spark.names import escape
 from ticdc_spark.sinks.history import UPKEEP, Commit, Note
 from ticdc_spark.sinks.iceberg import stamps, tables
 from ticdc_spark.sinks.iceberg.catalog import PROPERTIES, IcebergCatalog
+from ticdc_spark.sinks.iceberg.types import iceberg_type
 from ticdc_spark.spark.storage import LOCAL
 
 _SPEC = SimpleNamespace(specId=lambda: 0)
@@ -145,9 +146,9 @@ class _Schema:
     def text(self) -> str:
         required = self.table.sink.files.required
         fields = [
-            {"id": field.id, "name": field.name, "type": field.type.iceberg, "required": field.id in required}
+            {"id": field.id, "name": field.name, "type": iceberg_type(field.type), "required": field.id in required}
             for field in self.table.held.fields
-            if field.type.iceberg != "list"
+            if field.type.arrow != "floats"
         ]
         return json.dumps({"type": "struct", "schema-id": 0, "fields": fields})
 

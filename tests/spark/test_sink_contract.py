@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from ticdc_spark.changelog.dead_letters import dead_letters_of
 from ticdc_spark.changelog.table import IcebergChangeLog
 
+from tests.contract.capabilities import CapabilitiesContract, DeletesContract, ReadsContract, TypesContract
 from tests.contract.changes import ChangesContract
 from tests.contract.columns import ColumnsContract
 from tests.contract.fences import FenceContract
@@ -170,6 +171,10 @@ class TestIcebergSink(
     LogContract,
     TypedContract,
     OrderedContract,
+    CapabilitiesContract,
+    ReadsContract,
+    TypesContract,
+    DeletesContract,
 ):
     """What a job does to tables and to the log."""
 

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from tests.contract import SinkContract
+from tests.contract.capabilities import CapabilitiesContract
 from tests.contract.member import Guard, Member, Rows
 from tests.memory_sink.changelog import open_log
 from tests.memory_sink.lake import Field, Lake, MemoryTable
 from tests.memory_sink.sink import MemorySink
 from ticdc_spark.model import TableName
+from ticdc_spark.sinks.capabilities import Capabilities
 from ticdc_spark.spark.types import LakeColumn
 
 
@@ -63,31 +65,46 @@ class MemoryOthers:
         self._put(table, [{ids[name]: value for name, value in row.items()} for row in rows], "append")
 
 
+FEW = Capabilities(rename=False, full_reads=False, ordered_upsert=False, time_travel=False)
+
+
+def member_of(capabilities: Capabilities) -> Member:
+    """A lake in memory."""
+    lake, guard = Lake(), Guard()
+
+    def letters(generation: int) -> list[tuple[int, str, int, str]]:
+        held = lake.logs["contract"].letters
+        return sorted(
+            (batch, stage, one.offset, one.reason)
+            for (of, batch, stage), rejects in held.items()
+            for one in rejects
+            if of == generation
+        )
+
+    return Member(
+        sink=MemorySink(lake, guard, capabilities),
+        open_log=lambda job: open_log(lake, job, guard),
+        guard=guard,
+        others=MemoryOthers(lake),
+        read=lambda table: lake.table(table).named_rows(),
+        letters=letters,
+        messages=list,
+        schema="s",
+        generation=1,
+    )
+
+
 class TestMemorySink(SinkContract):
     """``MemorySink``."""
 
     @pytest.fixture
     def member(self) -> Member:
-        lake, guard = Lake(), Guard()
-        sink = MemorySink(lake, guard)
+        return member_of(Capabilities())
 
-        def letters(generation: int) -> list[tuple[int, str, int, str]]:
-            held = lake.logs["contract"].letters
-            return sorted(
-                (batch, stage, one.offset, one.reason)
-                for (of, batch, stage), rejects in held.items()
-                for one in rejects
-                if of == generation
-            )
 
-        return Member(
-            sink=sink,
-            open_log=lambda job: open_log(lake, job, guard),
-            guard=guard,
-            others=MemoryOthers(lake),
-            read=lambda table: lake.table(table).named_rows(),
-            letters=letters,
-            messages=list,
-            schema="s",
-            generation=1,
-        )
+class TestSinkOfFewCapabilities(CapabilitiesContract):
+    """What it cannot do is refused."""
+
+    @pytest.fixture
+    def member(self) -> Member:
+        return member_of(FEW)

@@ -14,6 +14,8 @@ from ticdc_spark.changes.raw import RawChanges
 from ticdc_spark.changes.spread import can_spread
 from ticdc_spark.spark.decode.rows import BAD, TS, BadRow, read_rows, rows_ddl
 from ticdc_spark.spark.decode.versions import ReadPlan
+from ticdc_spark.spark.faults import spark_faults
+from ticdc_spark.spark.sql import quote
 from ticdc_spark.spark.tasks import ArrowTask, Count, chain, counted
 from ticdc_spark.spark.types import LakeColumn, arrow_type
 
@@ -112,15 +114,14 @@ class TypedChanges:
         """Run the sink's own task over the net changes; in the driver where they are few, else in Spark's tasks.
 
         ``task``: gets the net changes of its keys in batches, or none, and gives one column of bytes, which come back.
-        It runs ``tasks`` times side by side, each for keys of its own. Where tasks cannot read by themselves, Spark
-        cuts the keys as it likes. ``keep_first``: net changes have the column ``FIRST``, too.
-        An ordered net change has ``TIES`` and ``ALWAYS``, too, and its commit_ts in ``ordered_by``.
+        It runs ``tasks`` times side by side, each for keys of its own; more than one needs ``can_spread``.
+        ``keep_first``: net changes have the column ``FIRST``, too. Ordered ones have ``TIES`` and ``ALWAYS``, and their
+        commit_ts in ``ordered_by``.
 
         Raises: SinkFault, SourceFault; UnreadableRows when there are some that are not to be left out
         """
         if self.size is None:
-            found = self.dataframe(keep_first=keep_first).mapInArrow(task, "part binary")
-            return [bytes(row[0]) for row in found.collect()]
+            return self._write_by_spark(task, tasks, keep_first=keep_first)
         plan, zeros, rows = self.begin(count_rows=True)
         assert rows is not None, "they are counted"
         read = chain(counted(rows), read_rows(plan, zeros))
@@ -129,6 +130,12 @@ class TypedChanges:
         if self.raw.is_here:
             return self.raw.run(chain(read, then))
         return self.raw.run_spread(chain(read, combine(keys, keep_first=keep_first)), keys, then, tasks)
+
+    def _write_by_spark(self, task: ArrowTask, tasks: int, *, keep_first: bool) -> list[bytes]:
+        with spark_faults("changes cannot be written"):
+            keys = [quote(name) for name in self._keys]
+            cut = self.dataframe(keep_first=keep_first).repartition(tasks, *keys)
+            return [bytes(row[0]) for row in cut.mapInArrow(task, "part binary").collect()]
 
     def dataframe(self, session: SparkSession | None = None, *, keep_first: bool = False) -> DataFrame:
         """The net changes for a sink that merges by Spark SQL, with ``FIRST``, or ordered ones. Rows are not counted:

@@ -28,10 +28,10 @@ def command(job_file: Path, as_json: bool) -> None:
     """
     job = load_job(job_file)
     from ticdc_spark.sinks.iceberg.dead_letters import read_dead_letters
-    from ticdc_spark.sinks.iceberg.lake import open_lake
+    from ticdc_spark.sinks.registry import sink_kind
 
     with redacted_children():
-        found = read_dead_letters(open_lake(job), job.name, job.sink.catalog)
+        found = read_dead_letters(sink_kind(job).open_lake(job), job)
     for letter in found:
         click.echo(_json(letter) if as_json else redact(_lines(letter)))
     if not as_json:

@@ -6,16 +6,19 @@ do: ``Tables`` (find, create, drop, stamp), ``Columns`` (schema changes), ``Chan
 A sink receives typed changes (``changes.typed``): it knows nothing of messages, offsets or protocols.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import msgspec
+import pyarrow as pa
 
 from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.model import TableName, Value
+from ticdc_spark.sinks.capabilities import Capabilities
 from ticdc_spark.sinks.claims import Claims
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mark import Mark
+from ticdc_spark.sinks.type_map import ColumnConversion, NameRule, TypeMap
 from ticdc_spark.spark.tasks import ReadParts
 from ticdc_spark.spark.types import LakeColumn, LakeOptions
 
@@ -73,15 +76,15 @@ class Fill(msgspec.Struct, frozen=True):
     lake: LakeOptions
 
 
-class ColumnConversion(msgspec.Struct, frozen=True):
-    """How the values of a column become those of another type."""
+class Condition(msgspec.Struct, frozen=True, kw_only=True):
+    """What a value of one column must meet. Values are canonical; a bound that is ``None`` is none."""
 
-    expression: str
-    """Spark SQL over ``{old}``."""
-    before: LakeColumn | None = None
-    """The column as it was; ``None``: only its type in the lake is known."""
-    convert: Callable[[Value], Value] | None = None
-    """The same of a canonical value of ``before``. Raises: MessageError for one that the source would refuse"""
+    column: LakeColumn
+    at_least: Value = None
+    below: Value = None
+    any_of: tuple[Value, ...] | None = None
+    or_null: bool = False
+    """Whether NULL meets it, too."""
     lake: LakeOptions = LakeOptions()
 
 
@@ -131,7 +134,7 @@ class Columns(Protocol):
     """Schema changes."""
 
     def columns(self, table: TableName) -> dict[str, str]:
-        """Lake column names of a table to their types, as Spark SQL names them."""
+        """The names of a table's columns to their types, as ``LakeType.name`` has them."""
 
     def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
         """Rename, add, drop and promote columns, with the stamp, in one commit."""
@@ -158,6 +161,22 @@ class Changes(Protocol):
         ``appended``: the stamp of a commit before it, if the sink appends new keys by a commit of their own.
         Raises: UnreadableRows when there are some that are not to be left out; nothing is applied then, but for keys
         that a commit of their own has appended. SinkFault
+        """
+
+    def delete_where(self, table: TableName, where: Sequence[Condition], stamp: Stamp) -> None:
+        """Delete the rows that meet every condition, of which there is one at least, in one commit with the stamp.
+
+        Raises: SinkFault
+        """
+
+
+class Reads(Protocol):
+    """What the tables hold."""
+
+    def read(self, table: TableName, columns: Sequence[str], as_of: int | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows of a table in some of its columns, by their names in the target, in no order.
+
+        ``as_of``: the snapshot (``Tables.snapshot_id``). Raises: SinkFault, also where that is gone
         """
 
 
@@ -228,8 +247,20 @@ class Upkeep(Protocol):
         """
 
 
-class Sink(Tables, Columns, Changes, Loads, Upkeep, Protocol):
-    """A lake. One object a job; safe to call from several threads for different tables."""
+class Sink(Tables, Columns, Changes, Reads, Loads, Upkeep, Protocol):
+    """A target. One object a job; safe to call from several threads for different tables."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it can do."""
+
+    @property
+    def types(self) -> TypeMap:
+        """How it holds the source's types."""
+
+    @property
+    def names(self) -> NameRule:
+        """How it holds the source's names."""
 
     def claims(self, job: str) -> Claims | None:
         """Where a lease can be kept that all runs of a job find; ``None``: in a folder of the lake."""

@@ -24,12 +24,12 @@ from ticdc_spark.replicate.state.progress import PendingRows, TableState
 from ticdc_spark.sinks.base import Sink, Stamp
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 from ticdc_spark.spark.decode.versions import ReadPlan
-from ticdc_spark.spark.types import LakeColumn, LakeOptions, LakeType, lake_columns
+from ticdc_spark.spark.types import LakeColumn, LakeOptions, LakeType
 
 T = TypeVar("T")
 COMMIT_TS = "_ticdc_commit_ts"
 """In arrival mode: the lake's column with the commit_ts of each row's last change; 0 where the protocol hides it."""
-_LONG = LakeType("bigint", "long", "int64")
+_LONG = LakeType("bigint", "int64")
 _COMMIT_TS = LakeColumn(
     source=COMMIT_TS, name=COMMIT_TS, type=_LONG, column=Column(name=COMMIT_TS, type=ColumnType(name="bigint"))
 )
@@ -136,7 +136,7 @@ class Batch:
                     f"TIMESTAMP, which {self.protocol} sends as local text: name the changefeed's time zone"
                 )
                 raise UsageError(message)
-        columns = lake_columns(table, handle_key(table), self.lake)
+        columns = self.sink.types.columns(table, handle_key(table), self.lake)
         return (*columns, _COMMIT_TS) if self.arrival else columns
 
     def commit_ts_of(self, state: TableState) -> int:

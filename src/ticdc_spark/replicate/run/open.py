@@ -47,7 +47,6 @@ def open_steps(job: Job, leases: Leases, until_ts: int | None, stop: threading.E
     process = getattr(spark.sparkContext._gateway, "proc", None)
     if process is not None:
         leases.lease.set_jvm(process.pid)
-    log.info("catalog: opening %s in %s", job.sink.catalog, job.sink.warehouse)
     source = open_source(spark, job.source)
     sink = kind.open(spark, job.sink, job.writer, leases.check)
     leases.take(sink.claims(job.name), stop)

@@ -19,6 +19,7 @@ from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.files.lookup import Lookup
 from ticdc_spark.sinks.iceberg.files.storage import Storages
 from ticdc_spark.sinks.iceberg.java import JavaNames
+from ticdc_spark.sinks.iceberg.types import iceberg_type
 from ticdc_spark.spark.sql import quote
 from ticdc_spark.spark.types import LakeColumn
 
@@ -200,6 +201,6 @@ class IcebergCatalog:
     def type_of(self, column: LakeColumn, element_id: int = 1) -> Any:
         """The type of a column, for Iceberg's Java API."""
         types = self.iceberg.types.Types
-        if column.type.iceberg == "list":
+        if column.type.arrow == "floats":
             return types.ListType.ofOptional(element_id, types.FloatType.get())
-        return types.fromPrimitiveString(column.type.iceberg)
+        return types.fromPrimitiveString(iceberg_type(column.type))

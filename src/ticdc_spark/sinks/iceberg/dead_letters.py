@@ -6,6 +6,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
+from ticdc_spark.config.job import Job
 from ticdc_spark.sinks.dead_letters import DeadLetter
 from ticdc_spark.sinks.iceberg.catalog import NAMESPACE
 from ticdc_spark.sinks.iceberg.faults import faults
@@ -37,12 +38,12 @@ def dead_letters_of(catalog: str, job: str) -> str:
     return f"{quote(catalog)}.{NAMESPACE}.{quote(f'dead_letters_{plain}')}"
 
 
-def read_dead_letters(session: SparkSession, job: str, catalog: str = "lake") -> list[dict[str, Any]]:
+def read_dead_letters(session: SparkSession, job: Job) -> list[dict[str, Any]]:
     """What a job keeps of messages and rows that it could not read or left out; the columns are ``DEAD_LETTER_DDL``.
 
     In the order of topics, partitions and offsets. Raises: SinkFault
     """
-    name = dead_letters_of(catalog, job)
+    name = dead_letters_of(job.sink.catalog, job.name)
     with faults(f"{name} cannot be read"):
         if not session.catalog.tableExists(name):
             return []

@@ -1,5 +1,6 @@
 """Iceberg as a kind of sink: what Spark needs for it, and how it is opened."""
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from uuid import uuid4
@@ -17,6 +18,7 @@ from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
 from ticdc_spark.spark.session.session import Part
 
+log = logging.getLogger(__name__)
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 
@@ -35,6 +37,7 @@ class IcebergKind:
     def open(
         self, spark: SparkSession, config: IcebergConfig, writer: WriterName, fence: Callable[[], None]
     ) -> IcebergSink:
+        log.info("catalog: opening %s in %s", config.catalog, config.warehouse)
         if "://" not in config.warehouse:
             try:
                 Path(config.warehouse).mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,8 @@
 """The sink ``kind = "iceberg"``: the contract over the objects that do its parts."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from ticdc_spark.changes.typed import TypedChanges
@@ -10,27 +11,34 @@ from ticdc_spark.config.values import WriterName
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import (
     ColumnChanges,
-    ColumnConversion,
+    Condition,
     FilePlace,
     Fill,
     Stamp,
     TableFound,
     UpkeepPolicy,
 )
+from ticdc_spark.sinks.capabilities import Capabilities
 from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog
 from ticdc_spark.sinks.iceberg.claims import IcebergClaims
 from ticdc_spark.sinks.iceberg.loads import IcebergLoads
 from ticdc_spark.sinks.iceberg.rows.spark_writer import SparkWriter
 from ticdc_spark.sinks.iceberg.rows.upsert import Upserts
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
+from ticdc_spark.sinks.iceberg.types import IcebergNames, IcebergTypes
 from ticdc_spark.sinks.iceberg.upkeep import IcebergUpkeep
 from ticdc_spark.sinks.loads_base import LoadNote
+from ticdc_spark.sinks.type_map import ColumnConversion
 from ticdc_spark.spark.tasks import ReadParts
 from ticdc_spark.spark.types import LakeColumn
 
 
 class IcebergSink:
     """Iceberg tables. See ``sinks.base.Sink``."""
+
+    capabilities = Capabilities()
+    types = IcebergTypes()
+    names = IcebergNames()
 
     def __init__(
         self,
@@ -111,6 +119,12 @@ class IcebergSink:
 
     def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp, appended: Stamp | None = None) -> None:
         self.upserts.upsert(table, changes, stamp, appended)
+
+    def delete_where(self, table: TableName, where: Sequence[Condition], stamp: Stamp) -> None:
+        self.spark_writer.delete_where(table, where, stamp)
+
+    def read(self, table: TableName, columns: Sequence[str], as_of: int | None = None) -> Iterator[pa.RecordBatch]:
+        return self.tables.read(table, columns, as_of)
 
     # ---- full reads
 

@@ -6,10 +6,11 @@ change of columns. Tables are merge-on-read; each has a location of its own, sin
 
 import logging
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 from uuid import uuid4
 
+import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 
 from ticdc_spark.errors import DecisionNeeded
@@ -72,6 +73,13 @@ class IcebergTables:
     def columns(self, table: TableName) -> dict[str, str]:
         with faults(f"the columns of {table} cannot be read"):
             return self.catalog.columns_of(self.catalog.load_table(table))
+
+    def read(self, table: TableName, columns: Sequence[str], as_of: int | None) -> Iterator[pa.RecordBatch]:
+        """See ``sinks.base.Reads``."""
+        with faults(f"table {table} cannot be read"), self.catalog.session() as session:
+            reader = session.read if as_of is None else session.read.option("snapshot-id", str(as_of))
+            found = reader.table(self.catalog.sql_name(table)).select(*map(quote, columns)).toArrow()
+        yield from found.to_batches()
 
     def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
         self.catalog.create_database(table[0])

@@ -15,12 +15,13 @@ from pyspark.sql import functions as sf
 
 from ticdc_spark.changes.columns import ALWAYS, OP, TIES
 from ticdc_spark.errors import DecisionNeeded, SinkFault
-from ticdc_spark.model import TableName
-from ticdc_spark.sinks.base import ColumnConversion, Fill, Stamp, unconverted
+from ticdc_spark.model import TableName, Value
+from ticdc_spark.sinks.base import Condition, Fill, Stamp, unconverted
 from ticdc_spark.sinks.history import Note
 from ticdc_spark.sinks.iceberg.faults import faults, is_conflict
 from ticdc_spark.sinks.iceberg.stamps import ABOUT, place_of, read_note, summary, unseen
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
+from ticdc_spark.sinks.type_map import ColumnConversion
 from ticdc_spark.spark.sql import quote, text_literal
 from ticdc_spark.spark.types import LakeColumn, to_arrow
 
@@ -56,6 +57,14 @@ class SparkWriter:
         with faults(f"column {column} of {table} cannot be filled"), self._catalog.session() as session:
             self._begin(session, table, stamp)
             session.sql(f"UPDATE {self._catalog.sql_name(table)} SET {quote(column)} = {expression}")
+            self._settle(table, stamp)
+
+    def delete_where(self, table: TableName, where: Sequence[Condition], stamp: Stamp) -> None:
+        """See ``sinks.base.Changes``."""
+        text = " AND ".join(_condition(one) for one in where)
+        with faults(f"rows of {table} cannot be deleted"), self._catalog.session() as session:
+            self._begin(session, table, stamp)
+            session.sql(f"DELETE FROM {self._catalog.sql_name(table)} WHERE {text}")
             self._settle(table, stamp)
 
     def append(self, table: TableName, rows: DataFrame, columns: Sequence[LakeColumn], stamp: Stamp) -> bool:
@@ -139,6 +148,22 @@ class SparkWriter:
     def _settle(self, table: TableName, stamp: Stamp) -> None:
         """After a commit by Spark, which cannot set properties: keep its stamp where no expiry removes it."""
         self._tables.change(table, stamp, lambda _, __: None)
+
+
+def _condition(one: Condition) -> str:
+    """SQL of a condition. Raises: DecisionNeeded for a value that the column's type cannot hold"""
+    name = quote(one.column.name)
+
+    def sql(value: Value) -> str:
+        return literal(one.column, Fill(value, one.lake))
+
+    parts = [
+        f"{name} {sign} {sql(value)}" for sign, value in ((">=", one.at_least), ("<", one.below)) if value is not None
+    ]
+    if one.any_of is not None:
+        parts.append(f"{name} IN ({', '.join(map(sql, one.any_of))})" if one.any_of else "false")
+    found = f"({' AND '.join(parts) or 'true'}) AND {name} IS NOT NULL"
+    return f"({found} OR {name} IS NULL)" if one.or_null else f"({found})"
 
 
 def _is_newer(time: str) -> str:

@@ -4,8 +4,8 @@ from typing import Literal, TypeAlias
 
 from ticdc_spark.model import ColumnType
 from ticdc_spark.mysql import INTEGER_BITS, Ambiguous, fsp, is_bytes, is_text
-from ticdc_spark.replicate.plan.conversions import numbers, texts, times
-from ticdc_spark.replicate.plan.conversions.steps import KEEP, Step, approximate, unknown
+from ticdc_spark.sinks.iceberg.conversions import numbers, texts, times
+from ticdc_spark.sinks.iceberg.conversions.steps import KEEP, Step, approximate, unknown
 from ticdc_spark.spark.types import LakeType
 
 Family: TypeAlias = Literal[
@@ -66,7 +66,7 @@ def route(old: Side, new: Side, zone: str | None, ambiguous: Ambiguous) -> tuple
         return _others(old, new)
     if source == "timestamp" and target != "timestamp":
         local = _local(zone)
-        moved = (old[0], LakeType("timestamp_ntz", "timestamp", "local"))
+        moved = (old[0], LakeType("timestamp_ntz", "local"))
         kind = ColumnType(name="datetime", decimal=old[0].decimal)
         return (local, *route((kind, moved[1]), new, zone, ambiguous))
     match target:
@@ -164,7 +164,7 @@ def _to_year(old: Side, new: Side) -> tuple[Step, ...]:
         return times.year_of(), numbers.to_year()
     if source == "text":
         return numbers.text_to_year(), numbers.to_year()
-    big = (ColumnType(name="bigint"), LakeType("bigint", "long", "int64"))
+    big = (ColumnType(name="bigint"), LakeType("bigint", "int64"))
     if source in ("float", "decimal"):
         return (*_to_whole(old, big), numbers.integer_text(big[1]), numbers.to_year())
     text = _number_text(old) if source in (*_WHOLE, *_NAMED) else None
