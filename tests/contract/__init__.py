@@ -8,10 +8,10 @@ from tests.contract.changes import ChangesContract
 from tests.contract.columns import ColumnsContract
 from tests.contract.fences import FenceContract
 from tests.contract.loads import LoadsContract
-from tests.contract.log import LogContract
 from tests.contract.newest import NewestContract
 from tests.contract.others import OthersContract
 from tests.contract.tables import TablesContract
+from tests.contract.topics import TopicContract
 from tests.contract.typed import TypedContract
 
 
@@ -23,7 +23,7 @@ class SinkContract(
     NewestContract,
     OthersContract,
     FenceContract,
-    LogContract,
+    TopicContract,
     TypedContract,
     CapabilitiesContract,
     ReadsContract,

@@ -65,7 +65,7 @@ class ReadsContract:
     def test_rows_are_read_as_they_were(self, member: Member) -> None:
         member.fill(1)
         before = member.sink.snapshot_id(member.name)
-        member.apply([update(member.of, 30, source(1), v="9")], 30, batch=2)
+        member.apply([update(member.of, 30, source(1), v="9")], 30)
         now = [one for part in member.sink.read(member.name, ["v"]) for one in part.to_pylist()]
         then = [one for part in member.sink.read(member.name, ["v"], before) for one in part.to_pylist()]
         assert (now, then) == ([{"v": 9}], [{"v": 1}])
@@ -127,7 +127,7 @@ class DeletesContract:
     ) -> None:
         """Rows 1 to 4 have v as their key is, and row 5 has none."""
         member.fill(1, 2, 3, 4)
-        member.apply([insert(member.of, 30, id="5", v=None, w="5")], 30, batch=2, above=20)
+        member.apply([insert(member.of, 30, id="5", v=None, w="5")], 30, above=20)
         where = Condition(column=member.columns[1], at_least=least, below=below, any_of=listed, or_null=or_null)
         member.sink.delete_where(member.name, [where], member.stamp(40))
         assert [one["id"] for one in member.rows()] == left

@@ -36,7 +36,7 @@ class ChangesContract:
         ]
         stamp = member.stamp(40)
         appended = msgspec.structs.replace(stamp, mark=(40, 1))
-        member.apply(changes, 40, batch=2, stamp=stamp, appended=appended, new_keys=new_keys, above=20, **message)
+        member.apply(changes, 40, stamp=stamp, appended=appended, new_keys=new_keys, above=20, **message)
         assert member.rows() == [
             row(1, v=12),
             {"id": 2, "v": 22, "w": None},
@@ -54,28 +54,28 @@ class ChangesContract:
         changes = [insert(member.of, ts, **source(ts)) for ts in (15, 20, 25, 30)]
         controls = member.land([*changes, insert(other, 20, **source(99))])
         mine = [one for one in controls if not isinstance(one, RowsRead) or one.table == "t"]
-        member.land([insert(member.of, 22, **source(22))], 2)
+        member.land([insert(member.of, 22, **source(22))])
         member.upsert(member.net(mine, 25, above=15, stamp=member.stamp(25), new_keys=True))
         assert member.rows() == [row(20), row(25)]
 
     def test_the_same_rows_again_change_nothing(self, member: Member) -> None:
         member.fill(1, 2)
         for ts in (30, 31):
-            member.apply([insert(member.of, 20, **source(1)), delete(member.of, 29, **source(2))], ts, batch=ts)
+            member.apply([insert(member.of, 20, **source(1)), delete(member.of, 29, **source(2))], ts)
             assert member.rows() == [row(1)]
 
     def test_a_batch_of_nothing_but_deletes(self, member: Member) -> None:
         member.fill(1, 2)
-        member.apply([delete(member.of, 30, **source(key)) for key in (1, 2, 3)], 30, batch=2)
+        member.apply([delete(member.of, 30, **source(key)) for key in (1, 2, 3)], 30)
         assert member.rows() == []
         assert member.found().stamp.mark == (30, 2)  # type: ignore[union-attr]
-        member.apply([insert(member.of, 40, **source(1))], 40, batch=3, new_keys=True, above=30)
+        member.apply([insert(member.of, 40, **source(1))], 40, new_keys=True, above=30)
         assert member.rows() == [row(1)]
 
     def test_a_stretch_without_rows_carries_its_stamp(self, member: Member) -> None:
         member.fill(1)
-        controls = member.land([insert(member.of, 50, **source(5))], 2)
-        member.upsert(member.net(controls, 40, 2, above=20, stamp=member.stamp(40), new_keys=True))
+        controls = member.land([insert(member.of, 50, **source(5))])
+        member.upsert(member.net(controls, 40, above=20, stamp=member.stamp(40), new_keys=True))
         assert member.rows() == [row(1)]
         found = member.found()
         assert found.stamp is not None
@@ -86,10 +86,10 @@ class ChangesContract:
         member.fill(1)
         before = member.found()
         bad = insert(member.of, 31, id="77", v="seventy", w=None)
-        controls = member.land([insert(member.of, 30, **source(2)), bad, update(member.of, 32, source(1), v="9")], 2)
+        controls = member.land([insert(member.of, 30, **source(2)), bad, update(member.of, 32, source(1), v="9")])
         stamp = member.stamp(40, about="after")
         appended = msgspec.structs.replace(stamp, mark=(40, 1))
-        net = member.net(controls, 40, 2, above=20, stamp=stamp, appended=appended, new_keys=True, **message)
+        net = member.net(controls, 40, above=20, stamp=stamp, appended=appended, new_keys=True, **message)
         with pytest.raises(UnreadableRows):
             member.upsert(net)
         found = member.found()
@@ -109,7 +109,7 @@ class ChangesContract:
         member.fill(1, 2)
         moved = update(member.of, 30, source(1), id="9", v="nine")
         both = update(member.of, 31, source(2), id="8", v="eight")
-        net = member.net(member.land([moved, both], 2), 40, 2, stamp=member.stamp(40))
+        net = member.net(member.land([moved, both]), 40, stamp=member.stamp(40))
         assert {reject.offset for reject in net.changes.unreadable(10)} == {2, 3}
         assert len(net.changes.unreadable(10)) == 2
         assert len(net.changes.unreadable(1)) == 1

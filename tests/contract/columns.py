@@ -126,7 +126,7 @@ class ColumnsContract:
 
     def test_values_that_do_not_fit_convert_nothing(self, member: Member) -> None:
         member.fill(1)
-        member.apply([insert(member.of, 30, id="2", v="2", w="two")], 30, batch=2, new_keys=True, above=20)
+        member.apply([insert(member.of, 30, id="2", v="2", w="two")], 30, new_keys=True, above=20)
         member.sink.change_columns(member.name, ColumnChanges(add=(INTEGER,)), member.stamp(40, 0))
         with pytest.raises(DecisionNeeded, match="`x`"):
             member.sink.convert_column(
@@ -137,7 +137,7 @@ class ColumnsContract:
 
     def test_rows_that_are_gone_do_not_come_back_by_a_rewrite(self, member: Member) -> None:
         member.fill(1, 2)
-        member.apply([delete(member.of, 30, **source(1))], 30, batch=2)
+        member.apply([delete(member.of, 30, **source(1))], 30)
         member.sink.change_columns(member.name, ColumnChanges(add=(INTEGER,)), member.stamp(40, 0))
         member.sink.fill_column(member.name, INTEGER, Fill("7", LakeOptions()), member.stamp(40, 1))
         assert member.rows() == [row(2) | {"x": 7}]

@@ -121,5 +121,5 @@ class LoadsContract:
         rows: Rows = member.rows()
         assert rows == [row(1), row(2)]
         changes = [delete(member.of, 40, id="1", v="1", w="1"), insert(member.of, 41, id="3", v="3", w="3")]
-        member.apply(changes, 41, batch=2, above=30)
+        member.apply(changes, 41, above=30)
         assert member.rows() == [row(2), row(3)]

@@ -31,14 +31,14 @@ def started(member: Member) -> None:
 
 
 def changes_of(member: Member, changes: Sequence[RowChange], batch: int, *, looks_back: bool = False) -> Net:
-    net = member.net(member.land(changes, batch), 2**62, batch, stamp=member.stamp(batch + 1))
+    net = member.net(member.land(changes), 2**62, stamp=member.stamp(batch + 1))
     back = earlier(member, net, net.changes.plan) if looks_back else None
     return net.having(ordered_by=TIME, deletes=back)
 
 
 def earlier(member: Member, net: Net, plan: ReadPlan) -> Deletes:
-    scan = msgspec.structs.replace(net.scan, batches=None, keys=None, ops=("delete", "update"))
-    return Deletes(member.log.raw(scan), plan)
+    every = msgspec.structs.replace(net.scan, ranges=member.everything(), keys=None, ops=("delete", "update"))
+    return Deletes(member.topic.raw(every), plan)
 
 
 def arrive(member: Member, changes: Sequence[RowChange], batch: int, *, looks_back: bool = False) -> None:
@@ -98,8 +98,8 @@ class NewestContract:
         of = member.of
         arrive(member, [insert(of, EXACT, **source(1)), insert(of, EXACT, **source(2))], 1)
         hidden = [delete(of, 0, **source(1)), insert(of, EXACT + 5, id="1", v="5", w=None), delete(of, 0, **source(2))]
-        controls = member.land(hidden, 2, arrival=True)
-        net = member.net(controls, 2**62, 2, above=-1, stamp=member.stamp(3))
+        controls = member.land(hidden, arrival=True)
+        net = member.net(controls, 2**62, above=-1, stamp=member.stamp(3))
         member.upsert(net.having(ordered_by=TIME))
         assert now(member) == [(1, 5, EXACT + 5)]
 
@@ -117,7 +117,7 @@ class NewestContract:
         plan = changes.changes.plan
         every = msgspec.structs.replace(plan, tables=dict.fromkeys((*plan.tables, "11", "10"), of))
         scan = msgspec.structs.replace(changes.scan, keys=tuple(plan.tables))
-        member.upsert(changes.having(raw=member.log.raw(scan), deletes=earlier(member, changes, every)))
+        member.upsert(changes.having(raw=member.topic.raw(scan), deletes=earlier(member, changes, every)))
         assert now(member) == [(8, 2, EXACT + 9)]
 
     def test_one_unreadable_row_keeps_all_out_of_arrival(self, member: Member) -> None:

@@ -46,15 +46,15 @@ def _deleted(member: Member, stamp: Stamp) -> None:
 
 def _merged(member: Member, stamp: Stamp) -> None:
     changes = [update(member.of, 30, source(1), v="9"), delete(member.of, 30, **source(2))]
-    member.apply(changes, stamp.mark[0], batch=2, stamp=stamp, above=20)
+    member.apply(changes, stamp.mark[0], stamp=stamp, above=20)
 
 
 def _appended(member: Member, stamp: Stamp) -> None:
-    member.apply([insert(member.of, 30, **source(5))], stamp.mark[0], batch=2, stamp=stamp, above=20, new_keys=True)
+    member.apply([insert(member.of, 30, **source(5))], stamp.mark[0], stamp=stamp, above=20, new_keys=True)
 
 
 def _arrived(member: Member, stamp: Stamp) -> None:
-    changes = changes_of(member, [update(member.of, EXACT, source(1), v="9")], 2)
+    changes = changes_of(member, [update(member.of, EXACT, source(1), v="9")], 39)
     member.upsert(replace(changes, stamp=stamp))
 
 
@@ -142,7 +142,7 @@ class OthersContract:
             found = member.found()
             assert (mark(member), found.rolled_back, found.changed_by) == ((30, 2), False, ""), tool
             assert member.rows() == rows, tool
-        member.apply([insert(member.of, 50, **source(7))], 50, batch=5, above=30, new_keys=True)
+        member.apply([insert(member.of, 50, **source(7))], 50, above=30, new_keys=True)
         assert [one["id"] for one in member.rows()] == [1, 3, 7]
 
     def test_many_rewrites_and_one_expiry_are_nothing(self, member: Member) -> None:
@@ -201,7 +201,7 @@ class OthersContract:
         began(member)
         stamp = member.stamp(40)
         member.others.insert(member.name, row(5, v=55))
-        member.apply([insert(member.of, 30, **source(5))], 40, batch=2, stamp=stamp, above=20, new_keys=True)
+        member.apply([insert(member.of, 30, **source(5))], 40, stamp=stamp, above=20, new_keys=True)
         assert [(one["id"], one["v"]) for one in member.rows()] == [(1, 1), (2, 2), (3, 3), (5, 5)]
         assert member.found().changed_by
 
@@ -221,7 +221,7 @@ class OthersContract:
         _merged(member, member.stamp(30))
         at = member.found().snapshot
         assert at is not None
-        member.apply([insert(member.of, 25, **source(7))], 30, batch=3, stamp=member.stamp(30), above=20)
+        member.apply([insert(member.of, 25, **source(7))], 30, stamp=member.stamp(30), above=20)
         member.others.roll_back(member.name, at)
         assert (member.found().rolled_back, mark(member)) == (True, (30, 2))
 
@@ -252,8 +252,8 @@ class OthersContract:
         assert at is not None
         _merged(member, member.stamp(30))
         member.others.roll_back(member.name, at)
-        controls = member.land([update(member.of, 30, source(1), v="9"), delete(member.of, 30, **source(2))], 3)
-        member.upsert(member.net(controls, 40, 3, above=20, stamp=member.stamp(40)))
+        controls = member.land([update(member.of, 30, source(1), v="9"), delete(member.of, 30, **source(2))])
+        member.upsert(member.net(controls, 40, above=20, stamp=member.stamp(40)))
         found = member.found()
         assert (mark(member), found.rolled_back, found.changed_by) == ((40, 2), False, "")
         assert [(one["id"], one["v"]) for one in member.rows()] == [(1, 9), (3, 3)]

@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from ticdc_spark.changelog.dead_letters import dead_letters_of
-from ticdc_spark.changelog.table import IcebergChangeLog
 
 from tests.contract.capabilities import CapabilitiesContract, DeletesContract, ReadsContract, TypesContract
 from tests.contract.changes import ChangesContract
 from tests.contract.columns import ColumnsContract
 from tests.contract.fences import FenceContract
 from tests.contract.loads import LoadsContract
-from tests.contract.log import LogContract
-from tests.contract.member import Guard, Member, Rows
+from tests.contract.member import OPENING, Guard, Member, Rows
 from tests.contract.newest import NewestContract
 from tests.contract.others import OthersContract
+from tests.contract.plain_topic import PlainTopic
 from tests.contract.tables import TablesContract
+from tests.contract.topics import TopicContract
 from tests.contract.typed import OrderedContract, TypedContract
 from tests.spark.lake import lake
+from ticdc_spark.changes.spark_topic import SparkTopicRows
 from ticdc_spark.model import TableName
 from ticdc_spark.names import escape
 from ticdc_spark.sinks.base import Stamp
 from ticdc_spark.sinks.iceberg.catalog import catalog_options
+from ticdc_spark.sinks.iceberg.dead_letters import IcebergDeadLetters
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
-from ticdc_spark.spark.sources.base import MESSAGES
 from ticdc_spark.spark.sql import quote
 from ticdc_spark.spark.types import LakeColumn
 
@@ -88,11 +88,6 @@ class SparkOthers:
             self.insert(table, row)
 
 
-def open_log(sink: IcebergSink, job: str, fence: Callable[[], None]) -> IcebergChangeLog:
-    """The change log beside a sink, which is written as its tables are."""
-    return IcebergChangeLog(sink.catalog.spark, sink.catalog.name, job, sink.writer, fence)
-
-
 class PartitionedSink(IcebergSink):
     """Each table that it makes is partitioned at once."""
 
@@ -104,8 +99,16 @@ class PartitionedSink(IcebergSink):
             session.sql(f"ALTER TABLE {name} ADD PARTITION FIELD bucket(3, {quote(key)})").collect()
 
 
+def rows_of(session: SparkSession, topic: PlainTopic) -> SparkTopicRows:
+    """Rows of a topic, read by the driver or by tasks."""
+    return SparkTopicRows(session, topic, OPENING)  # type: ignore[arg-type]
+
+
 class OnIceberg:
     """``IcebergSink``, with a lake for all tests of one writer."""
+
+    few = True
+    """Whether the driver reads the topic; else tasks do."""
 
     @pytest.fixture(
         scope="class",
@@ -138,9 +141,13 @@ class OnIceberg:
         number = next(NUMBERS)
         guard.open()
 
-        def letters(generation: int) -> list[tuple[int, str, int, str]]:
-            held = session.table(dead_letters_of("lake", "contract")).where(f"generation = {generation}")
-            return sorted(tuple(row) for row in held.select("batch", "stage", "offset", "reason").collect())
+        letters = IcebergDeadLetters(sink.catalog.spark, sink.catalog.name, f"contract{number}", guard)
+
+        def kept() -> list[tuple[int, str, int, str]]:
+            if not session.catalog.tableExists(letters.where):
+                return []
+            held = session.table(letters.where).select("batch", "stage", "offset", "reason")
+            return sorted(tuple(row) for row in held.collect())
 
         def read(table: TableName) -> Rows:
             name = f"lake.{quote(escape(table[0]))}.{quote(escape(table[1]))}"
@@ -148,16 +155,14 @@ class OnIceberg:
 
         return Member(
             sink=sink,
-            open_log=lambda job: open_log(sink, job, guard),
+            rows_of=lambda topic: rows_of(session, topic),
+            letters=letters,
+            kept=kept,
             guard=guard,
             others=SparkOthers(session),
             read=read,
-            letters=letters,
-            messages=lambda sent: session.createDataFrame(
-                [(one.topic, one.partition, one.offset, one.timestamp, one.key, one.value) for one in sent], MESSAGES
-            ),
             schema=f"s{number}",
-            generation=number,
+            source=PlainTopic(few=self.few),
         )
 
 
@@ -168,7 +173,7 @@ class TestIcebergSink(
     LoadsContract,
     NewestContract,
     FenceContract,
-    LogContract,
+    TopicContract,
     TypedContract,
     OrderedContract,
     CapabilitiesContract,
@@ -176,7 +181,13 @@ class TestIcebergSink(
     TypesContract,
     DeletesContract,
 ):
-    """What a job does to tables and to the log."""
+    """What a job does to tables."""
+
+
+class TestIcebergSinkOfManyRows(OnIceberg, ChangesContract, TypedContract, OrderedContract, TopicContract):
+    """The same with rows that tasks read."""
+
+    few = False
 
 
 @pytest.mark.slow

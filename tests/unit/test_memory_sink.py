@@ -9,9 +9,10 @@ import pytest
 
 from tests.contract import SinkContract
 from tests.contract.capabilities import CapabilitiesContract
-from tests.contract.member import Guard, Member, Rows
-from tests.memory_sink.changelog import open_log
+from tests.contract.member import OPENING, Guard, Member, Rows
 from tests.memory_sink.lake import Field, Lake, MemoryTable
+from tests.memory_sink.letters import open_letters
+from tests.memory_sink.rows import MemoryRows
 from tests.memory_sink.sink import MemorySink
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.capabilities import Capabilities
@@ -72,25 +73,20 @@ def member_of(capabilities: Capabilities) -> Member:
     """A lake in memory."""
     lake, guard = Lake(), Guard()
 
-    def letters(generation: int) -> list[tuple[int, str, int, str]]:
-        held = lake.logs["contract"].letters
-        return sorted(
-            (batch, stage, one.offset, one.reason)
-            for (of, batch, stage), rejects in held.items()
-            for one in rejects
-            if of == generation
-        )
-
+    letters = open_letters(lake, "contract", guard)
     return Member(
         sink=MemorySink(lake, guard, capabilities),
-        open_log=lambda job: open_log(lake, job, guard),
+        rows_of=lambda topic: MemoryRows(topic, OPENING),
+        letters=letters,
+        kept=lambda: sorted(
+            (batch, stage, one.offset, one.reason)
+            for (batch, stage), kept in lake.letters["contract"].items()
+            for one in kept
+        ),
         guard=guard,
         others=MemoryOthers(lake),
         read=lambda table: lake.table(table).named_rows(),
-        letters=letters,
-        messages=list,
         schema="s",
-        generation=1,
     )
 
 

@@ -23,7 +23,7 @@ from ticdc_spark.sinks.iceberg.tables import IcebergTables
 log = logging.getLogger(__name__)
 TASK_ROWS = 500_000
 """Changes that one task may do, which holds them in memory."""
-TASK_BYTES = 128 << 20
+TASK_BYTES = 512 << 20
 """The same, in bytes of the files that they are read from, compressed."""
 WORTH_A_TASK = 50_000
 """Changes from which on a task more is worth its while."""
