@@ -30,7 +30,7 @@ protocol = "simple"
 kind = "iceberg"
 warehouse = "{warehouse}"
 """
-PHASES = ("land", "advance", "apply", "commit")
+PHASES = ("scan", "advance", "apply", "commit")
 
 
 def write_job(

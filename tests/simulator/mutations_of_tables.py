@@ -112,7 +112,7 @@ TIME = (
         "for one in ()",
         "topics",
     ),
-    one("late rows are dropped as replays", "spark.decode.envelopes:kind_of", "if ts < passed:", "if True:", "hang"),
+    one("late rows are dropped as replays", "changes.scan:count_old", "elif ts < passed:", "elif True:", "hang"),
     one(
         "late rows come before a TRUNCATE",
         f"{_APPLY}.rows:apply_rows",

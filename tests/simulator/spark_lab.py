@@ -19,7 +19,6 @@ from tempfile import mkdtemp
 from typing import Any, Literal, ParamSpec, TypeVar, cast
 
 from pyspark.sql import SparkSession
-from ticdc_spark.changelog.table import IcebergChangeLog
 
 from tests.kafka_broker import Broker as RealBroker
 from tests.simulator.broker import Broker
@@ -33,12 +32,15 @@ from tests.simulator.setup import JobSetup, job_of
 from tests.simulator.snapshots import DatabaseView
 from tests.simulator.wire import WIRES
 from tests.spark_session import shared_session
+from ticdc_spark.changes.spark_topic import SparkTopicRows
 from ticdc_spark.operate.requests import quarantined, rebuild_of
+from ticdc_spark.replicate.scanning import opening_of
 from ticdc_spark.replicate.state.progress import Plan, Progress
 from ticdc_spark.replicate.state.requests import Request, Resume
 from ticdc_spark.replicate.state.store import Store
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.iceberg.catalog import catalog_options
+from ticdc_spark.sinks.iceberg.dead_letters import IcebergDeadLetters
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
 from ticdc_spark.spark.sources.kafka import KafkaTopicSource
 
@@ -75,16 +77,17 @@ class SparkLab:
         source = self._source(setup)
         try:
             commits = Commits(self.injector, fence)
-            job = job_of(setup, self.folder)
+            job, protocol = job_of(setup, self.folder), WIRES[setup.protocol].name
             sink = SinkWithFaults(self, commits)
             steps = Steps(
                 job,
                 source,
                 sink,
-                LogWithFaults(sink, job.name, commits),
+                SparkTopicRows(self.session, source, opening_of(job, protocol, None, None)),
+                LettersWithFaults(sink, job.name, commits),
                 fence,
                 StoreWithFaults(self.state.store, self.injector, fence),
-                protocol=WIRES[setup.protocol].name,
+                protocol=protocol,
                 registry=None,
                 bounded=False,
                 until_ts=None,
@@ -218,22 +221,15 @@ class SinkWithFaults(IcebergSink):
     upsert = _ended(IcebergSink.upsert)
 
 
-class LogWithFaults(IcebergChangeLog):
-    """A change log in Iceberg whose commits are durable actions."""
+class LettersWithFaults(IcebergDeadLetters):
+    """Dead letters in Iceberg whose commits are durable actions."""
 
     def __init__(self, sink: SinkWithFaults, job: str, commits: Commits) -> None:
-        super().__init__(
-            sink.catalog.spark,
-            sink.catalog.name,
-            job,
-            sink.writer,
-            lambda: commits.begin("log", "a commit to the change log"),
-        )
+        lake = sink.catalog
+        super().__init__(lake.spark, lake.name, job, lambda: commits.begin("log", "a commit of dead letters"))
         self.commits = commits
 
-    land = _ended(IcebergChangeLog.land)
-    keep_rejects = _ended(IcebergChangeLog.keep_rejects)
-    forget = _ended(IcebergChangeLog.forget)
+    keep = _ended(IcebergDeadLetters.keep)
 
 
 class StateOnDisk:

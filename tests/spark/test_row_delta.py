@@ -11,8 +11,6 @@ from typing import Any
 import msgspec
 import pytest
 from pyspark.sql import SparkSession
-from ticdc_spark.changelog.files import LogTableFiles
-from ticdc_spark.spark.decode.log_files import LogFile
 
 from tests.spark.lake import Rows, lake, read_table, replicate, write_job
 from tests.spark.simple_topic import ID, INT, KEY, ddl, insert, table, topic
@@ -351,32 +349,6 @@ def test_many_changes_go_through_sparks_tasks(
     monkeypatch.setattr(direct, "MOST_TASKS", 0)
     replicate(job)
     assert (ways.direct, ways.merges) == ([True], 1)
-    assert rows(spark, folder) == END
-
-
-class Death(BaseException):
-    """As SIGKILL: nothing catches it."""
-
-
-def test_files_of_a_landing_that_died_are_never_read(
-    spark: SparkSession, folder: Path, ways: Ways, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    job = run_first(folder)
-    left: list[Path] = []
-
-    def die(log: LogTableFiles, generation: int, batch: int, files: Sequence[LogFile], fence: object) -> None:
-        left.extend(Path(file.path) for file in files)
-        (left[0].parent / "slot0-torn.parquet").write_bytes(left[0].read_bytes()[:-9])
-        raise Death
-
-    with monkeypatch.context() as patch:
-        patch.setattr(LogTableFiles, "replace", die)
-        with pytest.raises(Death):
-            replicate(job)
-    assert left and all(path.exists() for path in left)
-    replicate(job)
-    assert not [path for path in left if path.exists()]
-    assert not list((folder / "lake").rglob("slot0-torn.parquet"))
     assert rows(spark, folder) == END
 
 

@@ -12,10 +12,8 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from pyspark.errors import PySparkException
-from ticdc_spark.spark.decode.log_files import LogFile, LogScan, read_log, write_log
 
 from tests.unit.simple_examples import USER
-from tests.unit.test_log_files import IDS, PLAN, messages
 from ticdc_spark.capture.base import CaptureState
 from ticdc_spark.capture.binlog import group
 from ticdc_spark.capture.binlog.position import Place
@@ -43,19 +41,6 @@ def files_up_to(size: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
-def test_the_log_s_task_names_its_folder(tmp_path: Path) -> None:
-    with files_up_to(1000), pytest.raises(SinkFault, match=rf"{tmp_path}: .*[Ff]ile too large"):
-        list(write_log(PLAN, LOCAL, str(tmp_path), IDS)(messages()))
-    assert list(write_log(PLAN, LOCAL, str(tmp_path), IDS)(messages())), "with room it is written"
-
-
-def test_a_file_of_the_log_that_is_gone_is_named(tmp_path: Path) -> None:
-    scan = LogScan(generation=1, batches=None, schema="s", table="t", above=0, upto=9)
-    gone = LogFile(path=str(tmp_path / "gone.parquet"), bucket=0, rows=1, bytes=1)
-    with pytest.raises(SinkFault, match=gone.path):
-        list(read_log(LOCAL, [[gone]], scan)([pa.RecordBatch.from_pydict({"id": [0]})]))
 
 
 def net_rows(count: int) -> pa.RecordBatch:

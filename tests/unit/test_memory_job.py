@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.memory_sink.changelog import open_log
 from tests.memory_sink.lake import Lake
+from tests.memory_sink.letters import open_letters
+from tests.memory_sink.rows import MemoryRows
 from tests.memory_sink.sink import MemorySink
 from tests.reference.workloads import FAULTS, messages_of, truth_of
+from ticdc_spark.changes.opening import Opening
 from ticdc_spark.config.job import FilesSource, IcebergConfig, Job
 from ticdc_spark.model import Message, Offsets
 from ticdc_spark.mysql import handle_key
@@ -49,7 +51,10 @@ class ListSource:
         share = min(1.0, max_rows / max(1, sum(end[p] - start.get(p, 0) for p in end)))
         return {p: min(end[p], start.get(p, 0) + max(1, int((end[p] - start.get(p, 0)) * share))) for p in end}
 
-    def read(self, start: Offsets, end: Offsets) -> list[Message]:
+    def offsets_since(self, commit_ts: int) -> Offsets:
+        return self.beginning_offsets()
+
+    def read(self, start: Offsets, end: Offsets, session: Any = None) -> list[Message]:
         return [m for p, last in end.items() for m in self.held[p] if start.get(p, 0) <= m.offset < last]
 
     def first_messages(self, start: Offsets, end: Offsets, limit: int) -> list[Any]:
@@ -101,7 +106,8 @@ def run(job: Job, source: ListSource, lake: Lake, store: Kept) -> Steps:
         job,
         source,
         MemorySink(lake),
-        open_log(lake, job.name),
+        MemoryRows(source, Opening(protocol="simple")),
+        open_letters(lake, job.name),
         NoLease(),
         store,
         protocol="simple",

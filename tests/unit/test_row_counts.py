@@ -4,13 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.memory_sink.changelog import open_log
 from tests.memory_sink.lake import Lake
+from tests.memory_sink.letters import open_letters
+from tests.memory_sink.rows import MemoryRows
 from tests.memory_sink.sink import MemorySink
 from tests.reference.workloads import ENCODER, FAULTS, messages_of
 from tests.unit.simple_examples import USER
 from tests.unit.test_memory_job import Kept, ListSource, NoLease, job_of
 from ticdc_spark import failpoints
+from ticdc_spark.changes.opening import Opening
 from ticdc_spark.cli.output.progress import waiting
 from ticdc_spark.model import Bootstrap, Change, Envelope, Message, RowChange, Watermark
 from ticdc_spark.protocols.simple.decode import DECODER
@@ -43,7 +45,12 @@ def row(ts: int, number: int) -> RowChange:
 def steps(folder: Path, source: ListSource, lake: Lake, store: Kept) -> Steps:
     return Steps(
         job_of(folder, parallel_tables=1),
-        *(source, MemorySink(lake), open_log(lake, "job"), NoLease(), store),
+        source,
+        MemorySink(lake),
+        MemoryRows(source, Opening(protocol="simple")),
+        open_letters(lake, "job"),
+        NoLease(),
+        store,
         protocol="simple",
         registry=None,
         bounded=False,

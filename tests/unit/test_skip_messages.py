@@ -7,12 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.memory_sink.changelog import open_log
 from tests.memory_sink.lake import Lake
+from tests.memory_sink.letters import open_letters
+from tests.memory_sink.rows import MemoryRows
 from tests.memory_sink.sink import MemorySink
 from tests.reference.workloads import ENCODER
 from tests.unit.simple_examples import USER
 from tests.unit.test_memory_job import Kept, ListSource, NoLease, job_of
+from ticdc_spark.changes.opening import Opening
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.values import MessagePlace, skip_messages_line
 from ticdc_spark.errors import RejectedMessage, UsageError
@@ -66,7 +68,8 @@ def go(folder: Path, messages: list[Message], lake: Lake, store: Kept, **keys: A
         job,
         source,
         MemorySink(lake),
-        open_log(lake, job.name),
+        MemoryRows(source, Opening(protocol="simple")),
+        open_letters(lake, job.name),
         NoLease(),
         store,
         protocol="simple",
@@ -118,7 +121,7 @@ def test_the_line_that_a_stop_prints_leaves_out_exactly_that_message(tmp_path: P
     assert found["user"].diverged_since is not None and found["other"].diverged_since is not None
     assert "offset 5" in found["user"].diverged_why
     assert found["far"].diverged_since is None, "a table of another topic lacks nothing"
-    ((reject,),) = (kept for (_, _, stage), kept in lake.logs["job"].letters.items() if stage == "skip-messages")
+    ((reject,),) = (kept for (_, stage), kept in lake.letters["job"].items() if stage == "skip-messages")
     assert (reject.offset, "left out by skip-messages; it cannot be read" in reject.reason) == (5, True)
 
 

@@ -9,7 +9,8 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from tests.memory_sink.changelog import open_log
+from tests.memory_sink.letters import open_letters
+from tests.memory_sink.rows import MemoryRows
 from tests.memory_sink.sink import MemorySink
 from tests.simulator.database import Database, Live
 from tests.simulator.faults import Died, Fault
@@ -52,12 +53,14 @@ class Shop(Changefeed):
         self.clock.advance(1.0)
         self.fence = self.lab.lease.take(self.faults, self.clock, 1)
         job = msgspec.structs.replace(job_of(self.setup, _FOLDER), **self.keys)
+        source = BrokerSource(self.broker, self.setup)
         try:
             self.steps = Steps(
                 job,
-                BrokerSource(self.broker, self.setup),
+                source,
                 MemorySink(self.lab.tables, self.fence.check),
-                open_log(self.lab.tables, job.name, self.fence.check),
+                MemoryRows(source, Opening(protocol=self.wire.name)),
+                open_letters(self.lab.tables, job.name, self.fence.check),
                 self.fence,
                 StateOfProcess(self.lab.state, self.fence),
                 protocol=self.wire.name,
