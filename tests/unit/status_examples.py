@@ -51,7 +51,16 @@ PROGRESS = Progress(
     ),
     pending=tuple(
         PendingRows(
-            batch=7, schema="shop", name=name, schema_key="1", rows=4, min_ts=1, max_ts=2, topic="shop", partition=1
+            first=0,
+            end=9,
+            schema="shop",
+            name=name,
+            schema_key="1",
+            rows=4,
+            min_ts=1,
+            max_ts=2,
+            topic="shop",
+            partition=1,
         )
         for name in ("orders", "orders", "new")
     ),

@@ -3,33 +3,20 @@
 from ticdc_spark.replicate.modes.base import Advanced, Rules
 from ticdc_spark.replicate.modes.watermark import advance
 from ticdc_spark.replicate.state.progress import Progress
-from ticdc_spark.spark.decode.control import Control, ControlEvent, read_control
+from ticdc_spark.spark.decode.control import ControlEvent, WatermarkRead
 
 ENDS = {("t", 0): 5, ("t", 1): 5}
 
 
 def _watermark(ts: int, partition: int) -> ControlEvent:
-    return read_control(
-        Control(
-            kind="watermark",
-            topic="t",
-            partition=partition,
-            offset=1,
-            seq=0,
-            schema="",
-            table="",
-            schema_key=None,
-            commit_ts=ts,
-            control=None,
-        )
-    )
+    return WatermarkRead(topic="t", partition=partition, offset=1, seq=0, commit_ts=ts)
 
 
 def _step(progress: Progress, now: float, *controls: ControlEvent, behind: int = 0) -> Advanced:
     """One batch that reads to the end, but for ``behind`` messages of partition 1."""
     latest_offsets = ENDS | {("t", 1): 5 + behind}
     rules = Rules(idle_timeout=60.0, bounded=False, now=now)
-    return advance(progress, progress.batch + 1, controls, ENDS, latest_offsets, rules)
+    return advance(progress, controls, ENDS, latest_offsets, rules)
 
 
 def test_a_long_batch_makes_no_partition_idle() -> None:

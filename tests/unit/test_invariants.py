@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from tests.unit.test_advance import BOUNDED, EMPTY, commit, ddl, fold, rows, watermark
-from tests.unit.test_land import CONFIG, ENCODERS
 from tests.unit.test_read_rows import read
+from tests.unit.test_scan import CONFIG, ENCODERS
 from tests.unit.test_timeline import ddl as queued
 from tests.unit.test_timeline import described, states
 from tests.unit.test_timeline import rows as pending

@@ -11,7 +11,7 @@ from ticdc_spark.config.job import FilesSource, IcebergConfig, Job, JobKeys, Kaf
 from ticdc_spark.config.load import load_identity, load_job
 from ticdc_spark.config.placement import hint
 from ticdc_spark.config.toml import Section
-from ticdc_spark.config.values import MessagePlace, Retention, SkipDdl, skip_ddl_line
+from ticdc_spark.config.values import MessagePlace, SkipDdl, skip_ddl_line
 from ticdc_spark.errors import UsageError
 
 FILES = {"kind": '"files"', "path": '"recorded"', "protocol": '"simple"'}
@@ -75,8 +75,6 @@ def test_paths_are_relative_to_the_file_not_to_where_it_runs(folder: Path, monke
         ("batch-bytes", "4096", 4096),
         ("poll-interval", '"500ms"', 0.5),
         ("schema-timeout", '"1.5h"', 5400.0),
-        ("log-retention", "10", Retention(batches=10)),
-        ("log-retention", '"2d"', Retention(seconds=172800.0)),
         ("on-reject", '"quarantine"', "quarantine"),
         ("tinyint1", '"boolean"', "boolean"),
         ("source-timezone", '"Asia/Shanghai"', "Asia/Shanghai"),
@@ -116,7 +114,6 @@ def test_an_old_word_is_read_with_a_warning_that_names_the_new_one(
         ("batch-bytes", "-1", "found -1", "above 0"),
         ("poll-interval", "1", "found 1", '"500ms"'),
         ("poll-interval", '"1 week"', "'1 week'", '"7d"'),
-        ("log-retention", "0", "found 0", "a number of batches"),
         ("on-reject", '"ignore"', "'ignore'", '"stop", "quarantine", "continue"'),
         ("late-rows", '"drop"', "'drop'", '"fail", "apply-if-newest"'),
         ("source-timezone", '"Mars/Base"', "'Mars/Base'", "IANA"),

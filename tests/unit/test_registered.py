@@ -106,7 +106,7 @@ def test_deletes_among_watermarks_name_a_schema_of_keys() -> None:
     reported = registered.add_schemas(Progress(job="j"), [*controls, deleted], "watermark")
     assert {known.key: len(known.table.columns) for known in reported.schemas if known.name == "c"} == {"2": 2, "1": 1}
     pending = PendingRows(
-        batch=1, schema="a_db", name="c", schema_key="1", rows=1, min_ts=1, max_ts=1, topic="t", partition=0
+        first=0, end=9, schema="a_db", name="c", schema_key="1", rows=1, min_ts=1, max_ts=1, topic="t", partition=0
     )
     later = registered.add_schemas(msgspec.structs.replace(Progress(job="j"), pending=(pending,)), [], "watermark")
     assert [(known.name, known.key) for known in later.schemas] == [("c", "1")]

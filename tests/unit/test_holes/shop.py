@@ -20,6 +20,7 @@ from tests.simulator.setup import JobSetup, job_of, scratch_folder
 from tests.simulator.snapshots import DatabaseView
 from tests.unit.test_holes.changefeed import SCHEMA, Changefeed
 from tests.unit.test_holes.faults import Faults
+from ticdc_spark.changes.opening import Opening
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.operate.requests import diverged, rebuild_of
 from ticdc_spark.replicate.state.requests import Clear
