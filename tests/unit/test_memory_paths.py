@@ -44,7 +44,6 @@ def plan_of(protocol: str, rand: Random, messages: Sequence[Message]) -> Landing
         first,
         table_replay_below={table_id_key(event.schema, event.table): rand.choice(stamps) for event in some},
         watermarks={partition_key(event.topic, event.partition): rand.choice(stamps) for event in groups},
-        replay_below=rand.choice((0, 0, *stamps)),
         arrival=rand.random() < 0.3,
         verify_checksum=rand.random() < 0.3,
     )

@@ -200,9 +200,6 @@ def test_what_the_operator_cleared_wins_over_the_stamp_and_is_written_there(
         done = go(tmp_path, sent(*CLEAR, *more), lake, store, skip_messages=at(5))
         assert (states(done)["user"].diverged_since, states(done)["user"].clean) == (None, False)
     assert '"diverged_since":null' in about(lake, "user")
-    # A lost state does not bring it back, as it is in the stamp; but what is left out again is marked again.
-    again = go(tmp_path, sent(*CLEAR, *more), lake, Kept())
-    assert states(again)["user"].diverged_since is None
 
 
 def test_what_diverges_after_it_was_cleared_is_marked_again(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
 from typing import Literal
 
 import msgspec
@@ -14,7 +13,6 @@ from ticdc_spark.errors import EnvironmentFault, RejectedMessage, UsageError
 from ticdc_spark.model import TableName
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.apply.ddl import is_skipped
-from ticdc_spark.replicate.apply.look import held_in_lake
 from ticdc_spark.replicate.apply.rejects import log_rejects, ways_out
 from ticdc_spark.replicate.modes.arrival import advance_arrived
 from ticdc_spark.replicate.modes.base import Advanced, LandedBatch, Rules
@@ -24,9 +22,7 @@ from ticdc_spark.replicate.modes.late_rows import add_late_rows
 from ticdc_spark.replicate.modes.waiting import held_by_schemas
 from ticdc_spark.replicate.modes.watermark import advance, due
 from ticdc_spark.replicate.plan.evolve import ENTERS, LEAVES, Refused, action, is_of_partitions
-from ticdc_spark.replicate.plan.past import mark_missing
 from ticdc_spark.replicate.plan.timeline import identity
-from ticdc_spark.replicate.proof import check_unproven
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.schemas.sql_ddl import named_after, with_schemas
 from ticdc_spark.replicate.schemas.upstream import add_upstream_schemas
@@ -106,19 +102,13 @@ class Decider:
         )
         controls, skipped = skipped_of(landed.controls)
         filtered = msgspec.structs.replace(landed, controls=leave_out(controls, self.job.tables))
-        mode, advanced = self._advance(check_unproven(progress, landed), mode, filtered, rules)
-        if mode != "arrival":
-            found = mark_missing(advanced.progress, self._is_included)
-            advanced = msgspec.structs.replace(advanced, progress=found)
+        mode, advanced = self._advance(progress, mode, filtered, rules)
         tables = judge_left_out(advanced.progress.tables, self.job.tables)
         # Also in the queue: once it is due, `tables` may have changed, and rows beyond it were left out.
         ddls = self._judge_queue(advanced.progress)
         judged = msgspec.structs.replace(advanced.progress, tables=tables, ddls=ddls)
         judged = with_left_out(judged, self.job.tables, names_left_out(controls, self.job.tables))
         advanced = msgspec.structs.replace(advanced, progress=judged)
-        if landed.controls:
-            noted = msgspec.structs.replace(advanced.progress, logged=landed.number)
-            advanced = msgspec.structs.replace(advanced, progress=noted)
         # Tables may be there already as the policy of the first try had it.
         on_reject = plan.on_reject or self.job.on_reject
         databases = of_databases(progress)
@@ -209,13 +199,11 @@ class Decider:
         states = {(table.schema, table.name): table for table in progress.tables}
         sanitised = PROTOCOLS[self.protocol].traits.sanitised_names
         ddls = due(progress.ddls, resolved, progress.tables)
-        find = partial(held_in_lake, self.sink, self.job)
         filled = with_schemas(
             ddls,
             states,
             progress.schemas,
             sanitised=sanitised,
-            find=find,
             is_included=self._is_included,
             is_skipped=lambda change: is_skipped(self.job, change) and not is_of_partitions(change),
             unread={(note.schema, note.name): note.until for note in progress.unread},

@@ -38,7 +38,6 @@ def landing_plan(
             if table.origin == "snapshot" and not table.dropped
         },
         skip=tuple((place.topic, place.partition, place.offset) for place in job.skip_messages),
-        replay_below=0 if acting == "arrival" else progress.replay_below,
         arrival=acting == "arrival",
         claim_check_storage=job.source.claim_check_storage,
         verify_checksum=job.verify_checksum,

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -22,14 +22,13 @@ from ticdc_spark.replicate.landing import land, landing_plan
 from ticdc_spark.replicate.modes.arrival import batch_ordinal
 from ticdc_spark.replicate.modes.base import LandedBatch
 from ticdc_spark.replicate.modes.choose import MODES, of_job
-from ticdc_spark.replicate.modes.commit import DROPPED_KEPT_MS, counted_off, forget_before, forgotten_by
+from ticdc_spark.replicate.modes.commit import DROPPED_KEPT_MS, counted_off, forget_before
 from ticdc_spark.replicate.plan.catch_up import bounds_behind, with_dropped
 from ticdc_spark.replicate.plan.gone_topics import without_topics
 from ticdc_spark.replicate.plan.holds import bounds_of
 from ticdc_spark.replicate.plan.offsets import (
     choose_offsets,
     first_offsets,
-    idle_topics,
     lagging,
     may_advance,
     starts_of_new,
@@ -38,23 +37,21 @@ from ticdc_spark.replicate.plan.reach import with_new_partitions, without_beginn
 from ticdc_spark.replicate.plan.source_check import check_plan, check_source, notes_of_batch
 from ticdc_spark.replicate.plan.spelling import Spelled, databases_after
 from ticdc_spark.replicate.plan.timeline import identity
-from ticdc_spark.replicate.proof import doubted_tables, is_doubt_over, mark_doubted
 from ticdc_spark.replicate.report import BatchReport
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.skips import mark_new, warn_of_old
 from ticdc_spark.replicate.snapshot.loader import Loader, Outcome
 from ticdc_spark.replicate.snapshot.wanted import with_settled
-from ticdc_spark.replicate.start import begin, look_at_wanted
+from ticdc_spark.replicate.start import begin, furthest, look_at_wanted
 from ticdc_spark.replicate.state.lease import Fence, FencedStore
 from ticdc_spark.replicate.state.notes import SourceNote
 from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl, TableState
 from ticdc_spark.replicate.state.requests import take
 from ticdc_spark.replicate.state.store import ProgressStore
-from ticdc_spark.replicate.stops import stop_if_needed
+from ticdc_spark.replicate.stops import stop_if_left_out_before, stop_if_needed
 from ticdc_spark.replicate.timer import Timer
-from ticdc_spark.replicate.unread import mark_unread, topics_of, unread_names, with_topics
+from ticdc_spark.replicate.unread import mark_unread, unread_names, with_topics
 from ticdc_spark.sinks.base import Sink
-from ticdc_spark.sinks.mark import NO_MARK
 from ticdc_spark.spark.decode.control import ControlEvent
 from ticdc_spark.spark.decode.envelopes import LandingPlan
 from ticdc_spark.spark.sources.base import Source
@@ -97,10 +94,8 @@ class Steps:
         self.until_ts = until_ts
         self.clock = clock
         self.changelog = sink.changelog(job.name)
-        self.progress, redo = begin(job, source, sink, self.changelog, self.store, protocol)
+        self.progress = begin(job, source, sink, self.changelog, self.store, protocol)
         warn_of_old(job, self.progress)
-        if redo:
-            self.progress = msgspec.structs.replace(self.progress, pending=(*self.progress.pending, *redo))
         self.decider = Decider(job, self.changelog, sink, protocol, registry, bounded=bounded, until_ts=until_ts)
         self.mode: ModeName | None = self.decider.settle(of_job(job.mode, protocol, self.progress))
         """``None`` until messages show it."""
@@ -156,24 +151,22 @@ class Steps:
             begun = without_topics(with_new_partitions(spelled.progress, starts, end_offsets), left_out)
             for topic in sorted(left_out):
                 log.warning("topic %s is not read any more: `topics` leaves it out, or its tables are dropped", topic)
-            if plan.anew:
-                begun = msgspec.structs.replace(begun, landed_anew=number)
             decided = self.decider.decide(begun, self.mode, landed, plan, self.clock())
+        stop_if_left_out_before(decided, plan)
         self.mode = decided.mode
-        self.store.save_plan(
-            msgspec.structs.replace(
-                plan,
-                resolved=decided.resolved,
-                mode=self.mode or "",
-                on_reject=decided.on_reject,
-                source=notes,
-                start_offsets=starts_of_new(self.progress, starts, end_offsets),
-            )
+        plan = msgspec.structs.replace(
+            plan,
+            resolved=decided.resolved,
+            mode=self.mode or "",
+            on_reject=decided.on_reject,
+            source=notes,
+            start_offsets=starts_of_new(self.progress, starts, end_offsets),
         )
+        self.store.save_plan(plan)
         failpoints.point("advance")
         beat("apply", number)
         with Timer(self.seconds, "apply"):
-            result = self._apply(number, decided)
+            result = self._apply(number, decided, furthest(self.progress, plan))
         failpoints.point("apply")
         with Timer(self.seconds, "commit"):
             self._commit(number, decided, result, notes)
@@ -196,7 +189,7 @@ class Steps:
         progress = take(self.store, self.progress, reads=self.loader is not None)
         if progress is None:
             return
-        self.progress = look_at_wanted(self.job, self.sink, self.changelog, progress)
+        self.progress = look_at_wanted(self.job, self.sink, progress, self.store)
         if self.loader is not None:
             self.loader.forget()
         self._first = True  # what waited for a table is applied, and no message need come for it
@@ -246,8 +239,7 @@ class Steps:
             old = msgspec.structs.replace(old, end_offsets=read)
             check_plan(self.source, old)
             return old, False  # Tables may be there already; before that point nothing but the log was written.
-        plan = choose_offsets(self.job, self.source, self.progress, number, targets)
-        return msgspec.structs.replace(plan, anew=same), True
+        return choose_offsets(self.job, self.source, self.progress, number, targets), True
 
     def _may_advance(self) -> bool:
         """Whether something else than messages moves the resolved ts: a changed job file, or time."""
@@ -284,13 +276,12 @@ class Steps:
                 found = self.source.read_parts(starts, end_offsets)
         return self.source.read(starts, end_offsets) if found is None else found
 
-    def _apply(self, number: int, decided: Decided) -> TimelineResult:
+    def _apply(self, number: int, decided: Decided, furthest: int) -> TimelineResult:
         progress = decided.advanced.progress
         states: dict[TableName, TableState] = {(table.schema, table.name): table for table in progress.tables}
         mode = MODES[decided.mode or "watermark"]
-        behind = bounds_behind(progress)
         refused = () if decided.refused is None else (decided.refused,)
-        bounds, held = bounds_of(states, decided.ddls, behind, refused)
+        bounds, held = bounds_of(states, decided.ddls, bounds_behind(progress), refused)
         ddls = _without(decided.ddls, held)
         batch = Batch(
             job=self.job,
@@ -306,12 +297,8 @@ class Steps:
             schemas=_schemas(progress, decided.ddls),
             now=self.clock(),
             job_applied=0 if decided.mode == "arrival" else self.progress.applied,
-            # also one that a DDL holds which waits for another table
-            behind=frozenset(name for name, bound in bounds.items() if name in behind or bound < decided.resolved),
-            all_behind=decided.resolved < progress.reached and decided.mode != "arrival",
-            idle_topics=() if self.bounded else idle_topics(progress),
-            topics=topics_of(progress),
-            unread=unread_names(progress.unread, ddls) | doubted_tables(progress),
+            furthest=furthest,
+            unread=unread_names(progress.unread, ddls),
         )
         lines = mode.timelines(self.progress, states, progress.pending, ddls, decided.resolved, bounds)
         result = apply(batch, states, lines, mode.apply_rows)
@@ -321,8 +308,6 @@ class Steps:
         states, _ = mark_unread(states, progress, decided.resolved, ddls, arrival=batch.arrival)
         states, _ = mark_new(states, progress.tables, decided.skipped, progress.skipped, ddls, arrival=batch.arrival)
         states = without_beginning(self.progress, states, progress.partitions)
-        if not batch.arrival:
-            states = _with_behind(mark_doubted(states, progress), batch.behind)
         before = {(table.schema, table.name): table for table in self.progress.tables}
         changed = [name for name, state in states.items() if _is_judged(before.get(name), state)]
         changed += [name for name, state in states.items() if result.states.get(name) != state]
@@ -353,7 +338,6 @@ class Steps:
             unread=unread,
             dropped_databases=with_dropped(before.dropped_databases, ddls, oldest),
             databases=databases_after(before.databases, ddls),
-            doubt=None if arrival or is_doubt_over(before) else before.doubt,
             pending=counted_off(before.pending, result.taken, result.uncounted, decided.resolved),
             rows=before.rows + result.rows,
             ddls_applied=before.ddls_applied + result.ddls,
@@ -365,8 +349,6 @@ class Steps:
         progress = mode.commit(counted, number, states, decided.resolved, ddls, result.left, now, keep)
         prune = number % PRUNE_EVERY == 0
         before_batch = forget_before(progress, retention.batches, retention.seconds, now) if prune else 0
-        if prune:
-            progress = msgspec.structs.replace(progress, forgotten=forgotten_by(progress, before_batch))
         progress = msgspec.structs.replace(progress, source=notes)
         if self.loader is not None:
             progress = self.loader.with_partial(progress)
@@ -388,17 +370,6 @@ def _schemas(progress: Progress, ddls: Sequence[QueuedDdl]) -> dict[tuple[str, s
     tables = [table for ddl in ddls for table in (ddl.change.pre_table, ddl.change.table) if table is not None]
     from_ddls = {(table.schema, table.name, str(table.version)): table for table in tables if table.version is not None}
     return from_ddls | {(known.schema, known.name, known.key): known.table for known in progress.schemas}
-
-
-def _with_behind(states: Mapping[TableName, TableState], behind: Collection[TableName]) -> dict[TableName, TableState]:
-    """Tables with a note that they are behind. It must be in their stamps while others go on: once the state is lost,
-    what all tables had applied says nothing of them."""
-    return {
-        name: msgspec.structs.replace(state, behind=True)
-        if name in behind and state.mark != NO_MARK and not state.dropped
-        else state
-        for name, state in states.items()
-    }
 
 
 def _is_judged(before: TableState | None, now: TableState) -> bool:

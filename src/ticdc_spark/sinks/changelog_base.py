@@ -58,9 +58,6 @@ class ChangeLog(Protocol):
         Raises: SinkFault, SourceFault
         """
 
-    def count_rows(self, scan: LogScan) -> int:
-        """How many rows there are of a scan. Raises: SinkFault"""
-
     def has_rows(self, scan: LogScan) -> bool:
         """Whether there is any row of a scan. Raises: SinkFault"""
 

@@ -1,18 +1,18 @@
 """What applying one batch works on: what all its timelines share, and what one timeline changes."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
 
 from ticdc_spark.config.job import Job
-from ticdc_spark.errors import SinkFault, UsageError
+from ticdc_spark.errors import DecisionNeeded, UsageError
 from ticdc_spark.model import Column, ColumnType, Table, TableName
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.protocols.base import ReadOptions
-from ticdc_spark.replicate.apply.look import look_at
+from ticdc_spark.replicate.apply.look import look_at, stop_if_ahead, way_back
 from ticdc_spark.replicate.plan.evolution import SessionZone
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.state.progress import PendingRows, TableState
@@ -50,16 +50,10 @@ class Batch:
     registry: Registered | None = None
     job_applied: int = 0
     """What all tables had applied before this batch."""
+    furthest: int = 2**63 - 1
+    """The highest commit_ts, or ordinal, of a mark that this batch makes, or an interrupted try of it has made."""
     unread: frozenset[TableName] = frozenset()
     """Tables that may lack a message, and are marked after the batch: one that cannot be read, or is in no topic."""
-    behind: frozenset[TableName] = frozenset()
-    """Tables that catch up with the others: what all tables had applied says nothing of them."""
-    all_behind: bool = False
-    """The state is an older copy: every table that is written now is behind those that wait to be written again."""
-    idle_topics: tuple[str, ...] = ()
-    """Topics with a partition that is passed over, as it has had no watermark for long."""
-    topics: Mapping[TableName, Collection[str]] = field(default_factory=dict)
-    """The topics of what waits for tables: one that is new has not noted them yet."""
 
     def read_plan(
         self, tables: Mapping[str, Table], columns: Sequence[LakeColumn], *, inferred: bool = False
@@ -122,10 +116,7 @@ class Batch:
 
     def stamp(self, state: TableState, mark: Mark, applied_before: int) -> Stamp:
         """A stamp of this job: ``mark``, and what the table is then."""
-        name = (state.schema, state.name)
-        topics = tuple(sorted({*state.topics, *self.topics.get(name, ())}))
-        behind = self.all_behind or name in self.behind
-        held = msgspec.structs.replace(state, **_VOLATILE, topics=topics, behind=behind, idle_topics=self.idle_topics)
+        held = msgspec.structs.replace(state, **_VOLATILE)
         about = msgspec.json.encode(held).decode()
         return Stamp(self.job.name, mark, applied_before, about, self.job_applied)
 
@@ -135,7 +126,6 @@ _VOLATILE: dict[str, Any] = {
     "mark": NO_MARK,
     "snapshot_id": None,
     "rows": 0,
-    "job_applied": 0,
     "gathered": 0,
     "expected": 0,
 }
@@ -245,7 +235,8 @@ class TimelineWork:
         promise = self.promised.get(table)
         looked = look_at(batch.sink, batch.job, table, promise, arrival=batch.arrival, job_applied=batch.job_applied)
         if looked.behind:
-            raise SinkFault(f"{looked.behind}, while the job ran. Start the job again: it applies what the table lacks")
+            raise DecisionNeeded(f"{looked.behind}. {way_back(batch.job, table, arrival=batch.arrival)}")
+        stop_if_ahead(batch.job, table, looked.stamp, promise, batch.furthest)
         self.stamps[table] = looked.stamp
         self.known[table] = looked.state
         self.seen[table] = looked.snapshot

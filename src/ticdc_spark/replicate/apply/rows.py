@@ -18,6 +18,7 @@ from ticdc_spark.mysql import HIDDEN_NAMES
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.columns import merge_with_hidden_columns, stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.keyless import leave_out_rows
+from ticdc_spark.replicate.apply.look import way_back
 from ticdc_spark.replicate.apply.rejects import apply_readable, lacks
 from ticdc_spark.replicate.plan.timeline import ROWS_APPENDED, ROWS_MERGED, Rows
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, effective, is_block
@@ -140,10 +141,8 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Applied:
         share=sum(rows.rows for rows in waiting) / max(1, sum(rows.rows for rows in batch.pending)),
     )
 
-    still_clean = not late or all(rows.redo for rows in late)
-
     def commit(now: TableState, leave_out: bool) -> Applied:
-        after = msgspec.structs.replace(now, applied=upto, clean=now.clean and still_clean)
+        after = msgspec.structs.replace(now, applied=upto, clean=now.clean and not late)
         readable = msgspec.structs.replace(
             changes,
             leave_out_unreadable=leave_out,
@@ -218,7 +217,7 @@ def _prepare_table(
     mark = work.mark(name)
     if mark == NO_MARK:
         if state.table is not None and not state.dropped:
-            raise DecisionNeeded(vanished(batch.job, name))
+            raise DecisionNeeded(vanished(batch.job, name, arrival=batch.arrival))
         new = TableState(
             schema=name[0],
             name=name[1],
@@ -266,11 +265,9 @@ def _new_columns(table: Table, newest: Table) -> tuple[Column, ...]:
     return tuple(column for column in newest.columns if column.name.casefold() not in known)
 
 
-def vanished(job: Job, name: TableName) -> str:
-    """What there is to do about a table that was there."""
+def vanished(job: Job, name: TableName, *, arrival: bool = False) -> str:
+    """One sentence about a table that was there, and what there is to do."""
     return (
-        f"`{name[0]}`.`{name[1]}` was created by this job, but it is not in the lake any more. Restore it, have it "
-        f"read again (`ticdc-spark rebuild {job.file.name} {name[0]}.{name[1]}`), or leave it "
-        f"out with `tables` under [job]; if the whole lake or the state folder is an older copy, delete the state "
-        f"folder {job.state}, and the job goes on from what the tables are"
+        f"`{name[0]}`.`{name[1]}` was created by this job, but it is not in the lake any more. "
+        f"{way_back(job, name, arrival=arrival)}. Or leave it out with `tables` under [job]"
     )

@@ -161,7 +161,7 @@ def _was_applied(change: SchemaChange, last: LastDdl) -> bool:
     """Whether a DDL is not beyond the last one of a name."""
     if change.commit_ts != last.commit_ts:
         return change.commit_ts < last.commit_ts
-    return not last.queries or _digest(change.query) in last.queries
+    return _digest(change.query) in last.queries
 
 
 def _digest(query: str) -> str:

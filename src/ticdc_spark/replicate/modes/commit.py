@@ -52,18 +52,10 @@ def committed(
         tables=tables,
         pending=_still_waiting(progress.pending, bounds, resolved),
         ddls=_still_queued(progress.ddls, left, resolved, behind),
-        batch_times=_times(progress.batch_times, batch, now, keep, progress.newest),
+        batch_times=_times(progress.batch_times, batch, now, keep),
         committed_at=now,
     )
     return msgspec.structs.replace(done, schemas=forget_schemas(done))
-
-
-def forgotten_by(progress: Progress, before: int) -> int:
-    """The commit_ts up to which rows are missing in the change log once batches below ``before`` are removed."""
-    if before <= 1:
-        return progress.forgotten
-    newest = next((note.newest for note in progress.batch_times if note.batch >= before - 1), progress.newest)
-    return max(progress.forgotten, newest)
 
 
 def forget_before(progress: Progress, batches: int | None, keep: float | None, now: float) -> int:
@@ -123,10 +115,10 @@ def _still_queued(
     return tuple(filled.get(identity(ddl.change), ddl) for ddl in queued)
 
 
-def _times(times: Sequence[BatchTime], batch: int, now: float, keep: float, newest: int) -> tuple[BatchTime, ...]:
+def _times(times: Sequence[BatchTime], batch: int, now: float, keep: float) -> tuple[BatchTime, ...]:
     """Note this batch's time now and then; one note older than the retention stays, as the bound."""
     if times and now - times[-1].at < keep / BATCH_TIMES:
         return tuple(times)
     recent = [note for note in times if note.at > now - keep]
     bound = [note for note in times if note.at <= now - keep][-1:]
-    return (*bound, *recent, BatchTime(batch=batch, at=now, newest=newest))
+    return (*bound, *recent, BatchTime(batch=batch, at=now))

@@ -42,8 +42,7 @@ def catching_up(
     }
     for name, ts, here, need in events:
         need = max(need, passed.get(here, 0))
-        late = progress.replay_below < ts <= progress.applied or progress.replay_below < ts < need
-        if name not in behind and (name in known or not late):
+        if name not in behind and (name in known or not (ts <= progress.applied or ts < need)):
             continue
         needs = behind.setdefault(name, {})
         needs |= {place: needs.get(place, 0) for place in places if place[0] == here[0]}
@@ -85,7 +84,7 @@ def _gone_on(progress: Progress, controls: Sequence[ControlEvent]) -> set[TableN
         (event.schema, event.table)
         for event in controls
         if isinstance(event, RowsRead) and event.summary.rows
-        if event.summary.max_ts > max(applied.get((event.schema, event.table), 0), progress.replay_below)
+        if event.summary.max_ts > applied.get((event.schema, event.table), 0)
     }
 
 
@@ -141,9 +140,7 @@ def _passed_drops(progress: Progress, controls: Sequence[ControlEvent]) -> list[
     return [
         QueuedDdl(change=event.change, topic=event.topic, partition=event.partition, offset=event.offset)
         for event in controls
-        if isinstance(event, DdlRead)
-        and progress.replay_below < event.change.commit_ts <= progress.applied
-        and database_of(event.change)
+        if isinstance(event, DdlRead) and event.change.commit_ts <= progress.applied and database_of(event.change)
     ]
 
 

@@ -63,9 +63,3 @@ def may_advance(job: Job, progress: Progress, *, bounded: bool, mode_known: bool
     behind = [state for state in progress.partitions if state.watermark < highest and not state.idle]
     # One that was not at its end after the last batch (behind_since 0) is there now: nothing is to be read.
     return any(not state.behind_since or now - state.behind_since >= timeout for state in behind)
-
-
-def idle_topics(progress: Progress) -> tuple[str, ...]:
-    """The topics with a partition that had watermarks, and is passed over since it has had none for long: if it has
-    rows yet below what the others had reached, they are late."""
-    return tuple(sorted({state.topic for state in progress.partitions if state.idle and state.watermark}))

@@ -32,7 +32,6 @@ def with_schemas(
     known: Sequence[KnownSchema],
     *,
     sanitised: bool = False,
-    find: Callable[[TableName], TableState | None] = lambda _name: None,
     is_included: Callable[[str, str], bool] = lambda _schema, _name: True,
     is_skipped: Callable[[SchemaChange], bool] = lambda _change: False,
     unread: Mapping[TableName, int] | None = None,
@@ -41,10 +40,10 @@ def with_schemas(
     """Fill in the schemas of DDLs, in the order in which they are applied.
 
     One whose table is not known, or whose SQL is not understood, stays without schemas, and is refused later on. So is,
-    with ``sanitised``, one that names what rows call otherwise (Avro). ``find``: what the lake has under a name that
-    ``states`` do not have. ``is_included``: whether the job replicates a name. ``is_skipped``: whether a DDL is left
-    out. Where a table may lack one, what takes its columns over is ``UNCERTAIN``; so is what is made like another by a
-    DDL above ``read_upto``: older ones may be to come, which change the columns that it takes over.
+    with ``sanitised``, one that names what rows call otherwise (Avro). ``is_included``: whether the job replicates a
+    name. ``is_skipped``: whether a DDL is left out. Where a table may lack one, what takes its columns over is
+    ``UNCERTAIN``; so is what is made like another by a DDL above ``read_upto``: older ones may be to come, which change
+    the columns that it takes over.
     """
     files: dict[TableName, Table] = {
         (schema.schema, schema.name): schema.table for schema in known if schema.key == ANY_VERSION
@@ -77,7 +76,7 @@ def with_schemas(
             if taken in doubted or (taken in files and tables.get(taken) is files[taken]):
                 change = msgspec.structs.replace(change, kind=UNCERTAIN)
             change, tables = _filled(change, tables)
-            change, tables = _as_renamed(change, tables, states, find)
+            change, tables = _as_renamed(change, tables, states)
             change = _as_altered(change, states)
         else:
             change = msgspec.structs.replace(change, table=with_generated(change, tables))
@@ -190,10 +189,7 @@ def _filled(change: SchemaChange, tables: dict[TableName, Table]) -> tuple[Schem
 
 
 def _as_renamed(
-    change: SchemaChange,
-    tables: dict[TableName, Table],
-    states: Mapping[TableName, TableState],
-    find: Callable[[TableName], TableState | None],
+    change: SchemaChange, tables: dict[TableName, Table], states: Mapping[TableName, TableState]
 ) -> tuple[SchemaChange, dict[TableName, Table]]:
     """A RENAME that is read again: the lake's table of the new name has been through it, and the one of the old name
     may be another by now."""
@@ -203,12 +199,8 @@ def _as_renamed(
         return change, tables
     if not old or not names or old == names:
         return change, tables
-    # An older state folder does not have the new name.
-    again = any(name in states and states[name].ddl_ts >= change.commit_ts for name in old)
     for name in names:
         state = states.get(name)
-        if state is None and again:
-            state = find(name)
         if state is None or state.table is None or state.dropped or state.ddl_ts < change.commit_ts:
             continue
         table = _named(state.table, name)

@@ -132,13 +132,10 @@ class Loader:
         applied, at = progress.applied, self.reader.fixed
         if at is None:
             return None if not applied or work.mark(name)[0] > applied else applied
-        gone = state is not None and work.mark(name) != NO_MARK and state.applied > at
-        if gone or progress.replay_below > at:
-            reached = state.applied if gone and state is not None else progress.replay_below
+        if state is not None and work.mark(name) != NO_MARK and state.applied > at:
             raise DecisionNeeded(
-                f"`{name[0]}`.`{name[1]}` is at {reached}, and the dump {self.keys.path} is of {at}: its changes since "
-                "then are applied, or counted as such. Take a newer dump, or name a database with `upstream` under "
-                "[snapshot]"
+                f"`{name[0]}`.`{name[1]}` is at {state.applied}, and the dump {self.keys.path} is of {at}: its changes "
+                "since then are applied. Take a newer dump, or name a database with `upstream` under [snapshot]"
             )
         return at if applied >= at else None
 

@@ -91,20 +91,14 @@ class Store:
         if data is None:
             return None
         try:
-            return msgspec.convert(_with_new_words(msgspec.json.decode(data)), type=kind)
+            return msgspec.json.decode(data, type=kind)
         except msgspec.DecodeError as error:
+            todo = todo or (
+                ". Another version of ticdc-spark may have written it: run that one, or begin a new job with another "
+                "name, another state and an empty lake"
+            )
             message = f"{self._place.where(name)} cannot be read: {error}{todo}"
             raise EnvironmentFault(message) from error
 
     def _write(self, name: str, value: object) -> None:
         self._place.replace(name, msgspec.json.encode(value))
-
-
-_RENAMED = {("mode", "barrier"): "watermark"}
-"""(key, value) as earlier versions wrote them, and the value of this one."""
-
-
-def _with_new_words(content: object) -> object:
-    if not isinstance(content, dict):
-        return content
-    return content | {key: new for (key, old), new in _RENAMED.items() if content.get(key) == old}

@@ -215,10 +215,6 @@ class IcebergChangeLog:
             found = found.where(sf.col("schema_key").isin(list(scan.keys)))
         return found.select(*LOG_COLUMNS)
 
-    def count_rows(self, scan: LogScan) -> int:
-        with faults("the change log cannot be read"):
-            return self.rows(self.spark, scan).count()
-
     def has_rows(self, scan: LogScan) -> bool:
         with faults("the change log cannot be read"):
             return bool(self.rows(self.spark, scan).limit(1).collect())

@@ -94,9 +94,6 @@ class MemoryChangeLog:
             and (scan.keys is None or row.schema_key in scan.keys)
         ]
 
-    def count_rows(self, scan: LogScan) -> int:
-        return len(self.scan(scan))
-
     def has_rows(self, scan: LogScan) -> bool:
         return bool(self.scan(scan))
 

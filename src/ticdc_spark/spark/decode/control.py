@@ -29,8 +29,6 @@ class RowCounts(msgspec.Struct):
     """Certain ones: left out of the log."""
     late: int = 0
     """At or below it, and no certain replay."""
-    old_at: int = 2**63 - 1
-    """The lowest offset of a row that may have been applied before; none: beyond every offset."""
     hidden: bool = False
     """Whether some do not carry their commit_ts."""
 

@@ -43,8 +43,6 @@ class LandingPlan(msgspec.Struct, frozen=True, kw_only=True):
     """``topic NUL partition`` to the highest watermark read before this batch."""
     skip: tuple[tuple[str, int, int], ...] = ()
     """(topic, partition, offset) of messages that are left out."""
-    replay_below: int = 0
-    """The same for tables that ``table_replay_below`` does not have."""
     bases: dict[str, int] = {}
     """``schema NUL table`` to the commit_ts as of which a table was read in full: every row up to it is a replay."""
     arrival: bool = False
@@ -238,7 +236,7 @@ def _sort_out(plan: LandingPlan, rows: pa.RecordBatch, summaries: _Summaries) ->
         summary = summaries.setdefault(key, RowCounts())
         replay_below = replay_below_of(plan, key[2], key[3])
         summary.hidden |= not group["commit_ts_min"]
-        if group["commit_ts_min"] > old_below(plan, replay_below):
+        if group["commit_ts_min"] > replay_below:
             summary.rows += group["commit_ts_count"]
             summary.inserts += group["inserts_sum"]
             summary.min_ts = min(summary.min_ts, group["commit_ts_min"])
@@ -250,30 +248,21 @@ def _sort_out(plan: LandingPlan, rows: pa.RecordBatch, summaries: _Summaries) ->
 
 def replay_below_of(plan: LandingPlan, schema: str, table: str) -> int:
     """The commit_ts at or below which a row of a table was applied before, or is late."""
-    return plan.table_replay_below.get(table_id_key(schema, table), -1 if plan.arrival else plan.replay_below)
-
-
-def old_below(plan: LandingPlan, replay_below: int) -> int:
-    """The commit_ts at or below which a row may have been applied, to its table or to others; see ``RowCounts``."""
-    return max(replay_below, plan.replay_below) if plan.replay_below else replay_below
+    return plan.table_replay_below.get(table_id_key(schema, table), -1 if plan.arrival else 0)
 
 
 def passed_of(plan: LandingPlan, topic: str, partition: int, schema: str, table: str) -> int:
     """The commit_ts below which everything of a table was there before this batch: its partition had passed it, or a
     full read of the table has it."""
     passed = _HIGHEST if plan.arrival else plan.watermarks.get(partition_key(topic, partition), 0)
-    return max(passed, plan.replay_below + 1, plan.bases.get(table_id_key(schema, table), -1) + 1)
+    return max(passed, plan.bases.get(table_id_key(schema, table), -1) + 1)
 
 
-def kind_of(
-    plan: LandingPlan, ts: int, offset: int, replay_below: int, passed: int, summary: RowCounts
-) -> Literal["row", "late"] | None:
-    """What a row is in a group that has rows at or below ``replay_below``, or that of the job; counts it.
+def kind_of(ts: int, replay_below: int, passed: int, summary: RowCounts) -> Literal["row", "late"] | None:
+    """What a row is in a group that has rows at or below ``replay_below``; counts it.
 
     Returns: ``None`` for a certain replay, which does not stay in the log.
     """
-    if ts <= old_below(plan, replay_below):
-        summary.old_at = min(summary.old_at, offset)
     if ts > replay_below:
         summary.rows += 1
         summary.min_ts = min(summary.min_ts, ts)
@@ -290,7 +279,7 @@ def _sort_out_old(
     plan: LandingPlan, rows: pa.RecordBatch, key: _Key, replay_below: int, summary: RowCounts
 ) -> pa.RecordBatch:
     """Sort out one group that has rows at or below ``replay_below``: its partition may have passed them before."""
-    kinds, stamps, offsets = (rows.column(name).to_pylist() for name in ("kind", "commit_ts", "offset"))
+    kinds, stamps = (rows.column(name).to_pylist() for name in ("kind", "commit_ts"))
     passed = passed_of(plan, *key[:4])
     mine = pc.and_(
         pc.equal(rows.column("schema_key"), key[4]),
@@ -301,7 +290,7 @@ def _sort_out_old(
     for at, is_mine in enumerate(pc.and_(mine, here).to_pylist()):
         if not is_mine:
             continue
-        kind = kind_of(plan, stamps[at], offsets[at], replay_below, passed, summary)
+        kind = kind_of(stamps[at], replay_below, passed, summary)
         if kind is None:
             keep[at] = False
         else:

@@ -29,7 +29,6 @@ from ticdc_spark.spark.decode.envelopes import (
     LandingPlan,
     kind_of,
     land,
-    old_below,
     passed_of,
     replay_below_of,
     split_events,
@@ -151,13 +150,13 @@ def _sort_out(plan: LandingPlan, rows: list[LoggedRow]) -> tuple[list[LoggedRow]
         stamps = [row.commit_ts for row in mine]
         lowest, replay_below = min(stamps), replay_below_of(plan, schema, table)
         summary = summaries[group] = RowCounts(hidden=not lowest)
-        if lowest > old_below(plan, replay_below):
+        if lowest > replay_below:
             summary.rows, summary.min_ts, summary.max_ts = len(mine), lowest, max(stamps)
             summary.inserts = sum(row.op == "insert" for row in mine)
             continue
         passed = passed_of(plan, topic, partition, schema, table)
         for row in mine:
-            kind = kind_of(plan, row.commit_ts, row.offset, replay_below, passed, summary)
+            kind = kind_of(row.commit_ts, replay_below, passed, summary)
             if kind != "row":
                 sorted_out[id(row)] = None if kind is None else msgspec.structs.replace(row, kind=kind)
     if not sorted_out:
