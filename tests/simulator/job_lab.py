@@ -276,6 +276,7 @@ class State:
         self.waiting = dict(waiting)
 
     def wipe(self) -> None:
+        """Lose every file."""
         self.progress = self.plan = None
         self.waiting = {}
 

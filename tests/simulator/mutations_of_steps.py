@@ -10,10 +10,7 @@ _FILTER = "tests/unit/test_holes/test_filter.py"
 _TOPICS = "tests/unit/test_holes/test_topics.py"
 _SET_BACK = "tests/unit/test_holes/test_set_back.py"
 _SKIP_DDL = "tests/unit/test_holes/test_skip_ddl.py"
-_LOST_TOPICS = "tests/unit/test_holes/test_lost_topics.py"
 _LATE_NAMES = "tests/unit/test_holes/test_late_names.py"
-_LOST_STATE = "tests/unit/test_holes/test_lost_state.py"
-_OLDER = "tests/unit/test_holes/test_older_start.py"
 _UNREAD = "tests/unit/test_holes/test_unread.py"
 _SKIPS = "tests/unit/test_skip_messages.py"
 
@@ -35,7 +32,6 @@ MARKS = (
         f"{_APPLY}.batch:TimelineWork.settle",
         "for name, stamp in list(self.stamps.items()):",
         "for name, stamp in []:",
-        "lose_state",
         "continue",
         found_by=f"{_SKIPS}::test_a_message_that_can_be_read_marks_its_table_only",
     ),
@@ -77,7 +73,7 @@ MARKS = (
     Mutation(
         "a table that is gone is made anew",
         (
-            Edit("replicate.start:_look", "if not interrupted:", "if False:"),
+            Edit("replicate.start:_look", "if not _is_decided(plan):", "if False:"),
             Edit(f"{_APPLY}.rows:_prepare_table", "if state.table is not None and not state.dropped:", "if False:"),
         ),
         ("drop_lake_table",),
@@ -163,44 +159,47 @@ STEPS = (
         "trim_topic",
     ),
     one(
-        "first messages that are gone are not missed once the state was lost",
-        "replicate.proof:check_unproven",
-        "for topic, partition in progress.unproven:",
-        "for topic, partition in ():",
-        "lose_state",
-        "trim_topic",
-        found_by=f"{_RARE}::test_a_topic_that_lost_unread_messages_while_the_state_was_lost_stops_the_job",
-    ),
-    one(
         "batches that the log lacks are not missed",
-        "replicate.start:begin",
+        "replicate.start:_compare_log",
         "if missing:",
         "if False:",
-        "restore_lake",
-        "save_lake",
+        found_by=f"{_SET_BACK}::test_a_change_log_that_lacks_rows_which_wait_stops_the_job",
     ),
     one(
-        "batches that land anew behind an older state are not noted",
-        "replicate.start:_of_older_state",
-        "landed_anew=max(newest, progress.landed_anew)",
-        "landed_anew=progress.landed_anew",
-        found_by=f"{_SET_BACK}::test_a_lake_from_before_an_older_state_landed_its_batch_anew_stops_the_job",
+        "a job without a state goes on with tables that it had",
+        "replicate.start:_stop_if_there_are_tables",
+        "if tables:",
+        "if False:",
+        found_by=f"{_SET_BACK}::test_a_lost_state_is_restored_from_the_backup_of_the_lake",
+    ),
+    Mutation(
+        "a state that is an older copy is not noticed",
+        (
+            Edit("replicate.start:_compare_log", "if newest > progress.batch + (plan is not None):", "if False:"),
+            Edit(f"{_APPLY}.look:stop_if_ahead", "stamp.mark > known and", "False and"),
+        ),
+        found_by=f"{_SET_BACK}::test_a_state_that_is_an_older_copy_stops_the_job",
     ),
     one(
-        "a DDL at the very mark of a table counts as applied after the state was lost",
-        "replicate.modes.watermark:_may_lack",
-        "state.applied == ts == state.mark[0]",
+        "a table of a later time than the state is taken for one of an interrupted batch",
+        f"{_APPLY}.look:stop_if_ahead",
+        "stamp.mark > known and",
+        "False and",
+        found_by=f"{_SET_BACK}::test_a_table_that_an_older_state_does_not_know_stops_the_job_once_it_comes_to_it",
+    ),
+    one(
+        "a batch goes less far after a death than tables have gone",
+        "replicate.stops:stop_if_left_out_before",
+        "decided.resolved < (plan.resolved or 0)",
         "False",
-        found_by=f"{_LOST_STATE}"
-        "::test_a_state_that_is_lost_again_in_the_batch_in_which_a_table_catches_up_loses_no_rename",
+        found_by=f"{_SET_BACK}::test_a_batch_that_goes_less_far_after_a_death_is_of_no_older_state",
     ),
     one(
-        "a partition that is passed over is not noted",
-        f"{_PLAN}.offsets:idle_topics",
-        "if state.idle and state.watermark",
-        "if False",
-        found_by=f"{_LOST_STATE}"
-        "::test_a_state_that_is_lost_while_a_partition_is_passed_over_marks_the_tables_of_its_topic",
+        "what is sent again shows how far back a partition reaches",
+        "replicate.plan.reach:reached",
+        "() if state.watermark else events",
+        "events",
+        found_by=f"{_TOPICS}::test_what_is_sent_again_does_not_show_how_far_back_a_partition_reaches",
     ),
     one(
         "a table that takes a name late is the source's",
@@ -234,40 +233,11 @@ STEPS = (
         "::test_a_copy_that_is_further_than_its_model_is_certain_of_no_columns",
     ),
     one(
-        "an ALTER that a table has been through is folded again",
-        "replicate.schemas.sql_ddl:_as_altered",
-        "state.ddl_ts < change.commit_ts",
-        "True",
-        found_by="tests/unit/test_holes/test_lost_after_ddl.py"
-        "::test_a_state_that_is_lost_long_after_the_last_ddl_of_a_table_is_recovered",
-    ),
-    one(
         "DDLs leave tables without a copy",
         f"{_APPLY}.timelines:_note_missing",
         "for name, stamp in work.stamps.items():",
         "for name, stamp in dict(work.stamps).items() if False else ():",
         found_by=f"{_LATE_NAMES}::test_a_swap_that_is_read_in_parts_leaves_no_clean_table_without_a_copy",
-    ),
-    one(
-        "a change log from between two tries of a batch is taken for that of the second",
-        "replicate.start:_is_of_older_try",
-        "return changelog.count_rows(every) < rows.rows",
-        "return False",
-        found_by=f"{_SET_BACK}::test_a_change_log_from_between_two_tries_of_a_batch_is_noticed",
-    ),
-    one(
-        "after the state was lost a table counts as being as far as the others",
-        "replicate.start:_promised",
-        "table.mark[0] if stays else applied",
-        "applied",
-        found_by=f"{_LOST_STATE}::test_an_older_copy_of_a_table_gets_its_rows_again_after_the_state_was_lost",
-    ),
-    one(
-        "a table that a DDL has passed is redone from the log alone",
-        "replicate.start:_redo",
-        "elif (ddl := _last_ddl(table, was, looked)) > looked.stamp.mark:",
-        "elif False:",
-        "rollback",
     ),
     one(
         "a RENAME that was begun is what the job file makes of it now",
@@ -291,13 +261,6 @@ STEPS = (
         found_by=f"{_TOPICS}::test_a_table_is_clean_only_if_no_row_of_it_can_have_been_removed_before_the_job_began",
     ),
     one(
-        "a batch that is landed a second time is not noted",
-        "replicate.step:Steps._plan",
-        "anew=same",
-        "anew=False",
-        found_by=f"{_SET_BACK}::test_a_log_restored_from_between_two_tries_of_a_batch_stops_the_job",
-    ),
-    one(
         "a table that the job went on without is taken for what it was",
         f"{_APPLY}.look:look_at",
         "stamp.job_applied < job_applied",
@@ -312,70 +275,11 @@ STEPS = (
         found_by=f"{_FILTER}::test_a_table_that_was_left_out_for_a_while_is_marked_whatever_waited_for_it",
     ),
     one(
-        "a DDL of a batch that was interrupted is forgotten when its table is set back",
-        "replicate.start:_last_ddl",
-        "if furthest is not None and DDL_STEPS",
-        "if furthest is not None and 0 > DDL_STEPS",
-        found_by=f"{_SET_BACK}::test_a_table_rolled_back_beyond_a_ddl_of_an_interrupted_batch_stops_the_job",
-    ),
-    one(
-        "a table that stood still counts as applied once the state was lost",
-        "replicate.start:_promised",
-        "table.mark[0] if stays else applied",
-        "applied",
-        "lose_state",
-        "quarantine",
-        "corrupt",
-        found_by=f"{_RARE}::test_a_quarantined_table_is_where_it_stood_still_once_the_state_was_lost",
-    ),
-    one(
-        "a table stays clean whose topic is another once the state was lost",
-        "replicate.proof:mark_doubted",
-        "if doubt is None or not is_doubt_over(progress):",
-        "if True:",
-        seeds=(7105309,),
-    ),
-    one(
-        "the topics of a table are not known once the state was lost",
-        f"{_APPLY}.batch:Batch.stamp",
-        "topics=topics, behind",
-        "topics=(), behind",
-        seeds=(7203349,),
-    ),
-    one(
-        "a table that stays where it is counts as being as far as the others once the state was lost again",
-        "replicate.step:_with_behind",
-        "name in behind and",
-        "False and",
-        found_by=f"{_LOST_TOPICS}::test_a_table_whose_topic_was_left_out_gets_its_rows_once_it_is_read",
-    ),
-    one(
         "a DDL that a table has passed without it is taken for a replay",
         f"{_PLAN}.late_ddl:_has_passed",
         "max(state.ddl_ts, state.emptied) < ts <= state.applied",
         "False",
         seeds=(7324227,),
-    ),
-    one(
-        "what comes behind the first watermark shows how far back a topic reaches",
-        f"{_PLAN}.reach:lowest",
-        "if place in begun:",
-        "if False:",
-        found_by=f"{_OLDER}::test_the_same_of_the_topic_of_one_table_leaves_it_unverified",
-    ),
-    one(
-        "a watermark that falls shows at once how far back a partition reaches",
-        f"{_PLAN}.reach:_watermarks",
-        "again = min(ts, again or ts)",
-        "reaches = min(reaches, ts)",
-        found_by=f"{_OLDER}::test_a_table_that_is_emptied_while_a_partition_is_sent_again_is_clean_only_with_all_of_it",
-    ),
-    one(
-        "rows that are sent again behind a watermark show how far back a partition reaches",
-        "replicate.proof:_oldest",
-        "event.summary.old_at < first",
-        "event.summary.replays",
-        found_by=f"{_OLDER}::test_what_is_sent_again_behind_a_higher_watermark_does_not_show_that_a_topic_reaches_back",
     ),
     one(
         "a table that was renamed since is not marked for what was not read",

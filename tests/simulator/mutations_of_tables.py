@@ -45,14 +45,6 @@ TIME = (
         "::test_a_batch_goes_on_after_a_death_by_the_policy_that_it_was_begun_with",
     ),
     one(
-        "a CREATE TABLE that is read again has the columns that its model has now",
-        "replicate.schemas.sql_ddl:with_schemas",
-        "_as_made(change, states) if change.table is None else None",
-        "None",
-        found_by="tests/unit/test_holes/test_lost_after_ddl.py"
-        "::test_a_table_made_like_one_that_was_altered_since_keeps_its_columns_when_the_state_is_lost",
-    ),
-    one(
         "a table that begins by the schema of a file has certain columns",
         f"{_APPLY}.rows:_prepare_table",
         "newest is batch.schemas.get((*name, ANY_VERSION))",
@@ -150,22 +142,6 @@ DDL = (
         "if left:\n        return left\n    while left:",
         "ddl rename_many",
         "topic_per_table",
-    ),
-    one(
-        "a DDL from before the state was lost is applied again",
-        f"{_MODES}.watermark:_is_replay",
-        "if ts <= progress.replay_below:",
-        "if False:",
-        "lose_state",
-    ),
-    one(
-        "rows from before the state was lost count as new",
-        "replicate.landing:landing_plan",
-        'replay_below=0 if acting == "arrival" else progress.replay_below',
-        "replay_below=0",
-        "lose_state",
-        "ddl drop_table",
-        found_by=f"{_SKIPS}::test_what_the_operator_cleared_wins_over_the_stamp_and_is_written_there",
     ),
     one("a replayed DDL is applied again", f"{_MODES}.watermark:_is_replay", "if ts > progress.applied:", "if True:"),
     one(

@@ -245,12 +245,9 @@ class StateOnDisk:
         return copy
 
     def restore(self, held: Copy) -> None:
-        self.wipe()
+        shutil.rmtree(self.folder, ignore_errors=True)
         if held.exists():
             shutil.copytree(held, self.folder)
-
-    def wipe(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class StoreWithFaults:

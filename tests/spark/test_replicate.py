@@ -85,10 +85,18 @@ def test_the_change_log_is_forgotten_behind_the_tables(
     assert not wrong(spark, folder, truth_of(SHOP))
 
 
-def test_without_its_state_a_job_begins_anew_and_changes_nothing(spark: SparkSession, folder: Path) -> None:
+def test_without_its_state_a_job_stops_and_without_its_tables_too_it_begins_from_scratch(
+    spark: SparkSession, folder: Path
+) -> None:
     job = shop_job(folder)
     before = replicate(job).progress
     shutil.rmtree(folder / "state")
+    with pytest.raises(DecisionNeeded, match=r"the lake has tables of job 'job', and its state .* is not there"):
+        replicate(job)
+    assert not wrong(spark, folder, truth_of(SHOP))
+    session = lake(spark, folder)
+    for schema, name in names(session):
+        session.sql(f"DROP TABLE lake.`{schema}`.`{name}`")
     after = replicate(job).progress
     assert (before.generation, after.generation) == (1, 2)
     assert not wrong(spark, folder, truth_of(SHOP))

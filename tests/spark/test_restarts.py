@@ -79,11 +79,11 @@ def test_a_job_may_die_at_every_point_and_after_every_commit(
 def _saves_progress_before_it_applies(patch: pytest.MonkeyPatch) -> None:
     ours = Steps._apply
 
-    def apply(steps: Steps, number: int, decided: Decided) -> TimelineResult:
+    def apply(steps: Steps, number: int, decided: Decided, furthest: int) -> TimelineResult:
         progress = decided.advanced.progress
         states = {(table.schema, table.name): table for table in progress.tables}
         steps.store.save(committed(progress, number, states, decided.resolved, 0.0, 0.0))
-        return ours(steps, number, decided)
+        return ours(steps, number, decided, furthest)
 
     patch.setattr(Steps, "_apply", apply)
 

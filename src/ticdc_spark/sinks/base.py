@@ -103,7 +103,7 @@ class Tables(Protocol):
         """A table as it is now; ``None``: the lake has no such table."""
 
     def list_tables(self, job: str) -> list[TableName]:
-        """The tables whose newest stamp is of a job. Reads every table: for a job whose state was lost."""
+        """The tables whose newest stamp is of a job. Reads every table: for a job without a state."""
 
     def snapshot_id(self, table: TableName) -> int | None:
         """The current snapshot."""

@@ -137,10 +137,6 @@ class Shop(Changefeed):
             self.stop()
         return self.faults.fired is not None
 
-    def lose_state(self) -> None:
-        self.stop()
-        self.lab.state.wipe()
-
     def saved(self) -> Copy:
         """A backup of the lake with its change log."""
         return self.lab.lake.save()

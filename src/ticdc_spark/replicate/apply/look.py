@@ -67,7 +67,7 @@ def look_at(
         # A batch that was interrupted had made it, and the job has done without since: `tables` left it out, say.
         why = f"the job went on without it after {stamp.mark[0]}: what changed meanwhile may be missing"
         state = _diverged(state, stamp.mark[0], why)
-    behind = _behind(name, stamp, found, promise)
+    behind = _behind(f"`{name[0]}`.`{name[1]}`" if arrival else _where(name, stamp), stamp, found, promise)
     return Looked(state=state, stamp=stamp, behind=behind, furthest=found.furthest, snapshot=found.snapshot)
 
 
@@ -166,13 +166,16 @@ def _diverged(state: TableState, at: int, why: str) -> TableState:
     return diverged(state, at, why)
 
 
-def _behind(name: TableName, stamp: Stamp, found: TableFound, promise: TableState | None) -> str:
-    where = f"`{name[0]}`.`{name[1]}` is at {stamp.mark[0]} ({tso_time.utc(stamp.mark[0])})"
+def _where(name: TableName, stamp: Stamp) -> str:
+    return f"`{name[0]}`.`{name[1]}` is at {stamp.mark[0]} ({tso_time.utc(stamp.mark[0])})"
+
+
+def _behind(where: str, stamp: Stamp, found: TableFound, promise: TableState | None) -> str:
     if found.rolled_back:
         return f"{where}: it was set back to an older snapshot"
     if promise is not None and promise.mark > stamp.mark and not promise.dropped:
         return (
-            f"{where}, and the job had brought it to {promise.mark[0]}: it was restored, or replaced by an older copy"
+            f"{where}, behind {promise.mark[0]}, where the job left it: it was restored, or replaced by an older copy"
         )
     return ""
 

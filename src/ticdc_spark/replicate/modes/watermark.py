@@ -247,8 +247,7 @@ class WatermarkMode:
     name: ClassVar[ModeName] = "watermark"
 
     def replay_below(self, progress: Progress) -> dict[TableName, int]:
-        # A batch that was interrupted may have brought a table further than the job got then.
-        return {(table.schema, table.name): min(table.applied, progress.applied) for table in progress.tables}
+        return {(table.schema, table.name): table.applied for table in progress.tables}
 
     def timelines(
         self,
