@@ -1,7 +1,9 @@
 """Whether a source is still the one that was read: the same topics, with the messages that were not read yet."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+
+import msgspec
 
 from ticdc_spark.config.job import KafkaSource, SourceConfig
 from ticdc_spark.errors import SourceChanged
@@ -78,6 +80,18 @@ def check_source(source: Source, progress: Progress, config: SourceConfig) -> fr
                 f"removed before they were read. {WAYS_OUT}"
             )
     return frozenset(left)
+
+
+def without_left_out(source: Source, plan: Plan, config: SourceConfig, left_out: Collection[str]) -> Plan:
+    """A batch that was decided before a death, without ``left_out`` and without topics that are gone and that
+    ``config`` does not name any more: the progress does not know one that this batch was the first to read.
+
+    Raises: SourceFault
+    """
+    there = {topic for topic, _ in source.end_offsets()}
+    planned = {topic for topic, _, _ in plan.end_offsets}
+    gone = {topic for topic in planned - there if not _is_named(config, topic)} | {*left_out}
+    return msgspec.structs.replace(plan, end_offsets=tuple(end for end in plan.end_offsets if end[0] not in gone))
 
 
 def check_plan(source: Source, plan: Plan) -> None:
