@@ -162,11 +162,12 @@ def table_status(
         condition = "dropped"
     elif table.load is not None:
         condition, detail = "snapshot", _gathered(table)
-    elif behind is not None:
-        detail = behind
     elif table.settles:
         detail = f"it was read in full while it changed: it equals the source from {table.settles} "
         detail += f"({tso_time.utc(table.settles)}) on"
+        detail += "" if behind is None else f"; {behind}"
+    elif behind is not None:
+        detail = behind
     elif table.clean and table.origin == "snapshot" and not table.topics:
         detail = "it was read in full, and no message of it has come since: does the changefeed send it?"
     elif table.clean:
