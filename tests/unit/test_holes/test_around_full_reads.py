@@ -43,3 +43,39 @@ def test_a_column_that_rows_lack_while_a_full_read_settles_marks_the_table() -> 
     assert (2, 2, None) in rows
     assert LACKED in shop.status("t").detail
     assert shop.condition("t") == "diverged"
+
+
+def test_rows_that_come_late_while_a_full_read_settles_leave_the_table_unverified() -> None:
+    """As they leave one that is clean. The table's topic is idle, so that the job goes on without it."""
+    shop = Shop("simple", topic_per_table=True, snapshot="now", late_rows="apply-if-newest")
+    shop.change("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    shop.bootstrap("t")
+    shop.insert("t", id="1", v="1")
+    shop.sql("CREATE TABLE other (id INT PRIMARY KEY)")
+    shop.watermark()
+    shop.start()
+    assert shop.steps is not None
+    late, between = None, 0
+    for number in range(8):
+        shop.clock.advance(100.0)
+        shop.steps.load(lambda _phase, _batch: None)
+        if any(table.settles for table in shop.steps.progress.tables):
+            break
+        shop.watermark("cdc_shop_other")
+        late = shop.row("insert", (SCHEMA, "t"), {"id": str(10 + number), "v": "2"})
+        between = shop.tick()
+        shop.insert("other", id=str(number))
+        shop.steps.batch(None, lambda _phase, _batch: None)
+    else:
+        raise AssertionError("the table is not read in several moments")
+    assert late is not None
+    shop.send(shop.encoder.watermark(between), "cdc_shop_other")
+    shop.batch()
+    shop.send_row(late)
+    shop.batch()
+    assert shop.steps.progress.late == 1
+    for _ in range(2):
+        shop.watermark()
+        shop.run()
+    assert shop.rows("t") == [(1, 1), (9 + number, 2)]
+    assert shop.condition("t") == "unverified"

@@ -143,7 +143,9 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Applied:
     still_clean = not late or all(rows.redo for rows in late)
 
     def commit(now: TableState, leave_out: bool) -> Applied:
-        after = msgspec.structs.replace(now, applied=upto, clean=now.clean and still_clean)
+        after = msgspec.structs.replace(now, applied=upto)
+        if not still_clean:  # nor does a full read that settles make it clean
+            after = msgspec.structs.replace(after, clean=False, settles=0)
         readable = msgspec.structs.replace(
             changes,
             leave_out_unreadable=leave_out,
