@@ -7,6 +7,7 @@ import msgspec
 from tests.unit.test_holes.changefeed import SCHEMA
 from tests.unit.test_holes.shop import Shop
 from tests.unit.test_holes.test_row_columns import LACKED, send_without
+from ticdc_spark.config.values import MessagePlace
 
 
 def shop_that_settles(protocol: str, columns: str) -> Shop:
@@ -79,3 +80,27 @@ def test_rows_that_come_late_while_a_full_read_settles_leave_the_table_unverifie
         shop.run()
     assert shop.rows("t") == [(1, 1), (9 + number, 2)]
     assert shop.condition("t") == "unverified"
+
+
+def test_a_row_that_is_skipped_marks_no_table_whose_full_read_began_behind_it() -> None:
+    """The read takes several batches, and brings what the skipped row was."""
+    shop = Shop("canal-json", snapshot="now")
+    shop.change("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    for number in range(20):
+        shop.held[(SCHEMA, "t"), str(number)] = {"id": str(number), "v": "1"}
+    shop.sql("CREATE TABLE other (id INT PRIMARY KEY)")
+    shop.configure(skip_messages=(MessagePlace("cdc", 0, shop.broker.end_offsets()["cdc", 0]),))
+    shop.insert("t", id="20", v="1")
+    waves = 0
+    for number in range(12):
+        shop.watermark()
+        shop.insert("other", id=str(number))
+        shop.run()
+        assert shop.steps is not None
+        waves += any(table.load is not None for table in shop.steps.progress.tables)
+    assert waves > 1
+    shop.insert("t", id="21", v="1")
+    shop.watermark()
+    shop.run()
+    assert shop.rows("t") == sorted([(number, 1) for number in range(22)], key=repr)
+    assert shop.condition("t") == "clean"
