@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import msgspec
 
+from tests.simulator.database import Database
+from tests.simulator.snapshots import DatabaseView
 from tests.unit.test_holes.changefeed import SCHEMA
-from tests.unit.test_holes.shop import Shop
+from tests.unit.test_holes.shop import Shop, ShopTables
 from tests.unit.test_holes.test_row_columns import LACKED, send_without
 from ticdc_spark.config.values import MessagePlace
+
+
+class ShopWithHistory(Shop):
+    """The database shows its tables as they were when the job first began."""
+
+    first: DatabaseView | None = None
+
+    def reader(self) -> DatabaseView | None:
+        tables = ShopTables(self)
+        now = tables.now
+        seen = SimpleNamespace(now=now, events=tables.events, meanwhile=None, ts=0, truth_at=lambda _ts: now)
+        self.first = self.first or DatabaseView(cast(Database, seen), "exact", 0)
+        return self.first
 
 
 def shop_that_settles(protocol: str, columns: str) -> Shop:
@@ -104,3 +122,28 @@ def test_a_row_that_is_skipped_marks_no_table_whose_full_read_began_behind_it() 
     shop.run()
     assert shop.rows("t") == sorted([(number, 1) for number in range(22)], key=repr)
     assert shop.condition("t") == "clean"
+
+
+def test_a_topic_that_lost_messages_since_a_full_read_began_leaves_its_table_unverified() -> None:
+    """The topic comes to `topics` while the table is read as of one moment."""
+    shop = ShopWithHistory("canal-json", topic_per_table=True, topics=("cdc_shop_other",), snapshot="exact")
+    shop.change("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    for number in range(20):
+        shop.held[(SCHEMA, "t"), str(number)] = {"id": str(number), "v": "1"}
+    shop.sql("CREATE TABLE other (id INT PRIMARY KEY)")
+    for _ in range(3):
+        shop.watermark()
+        shop.run()
+    assert shop.condition("t") == "snapshot"
+    shop.insert("t", id="50", v="1")
+    shop.watermark("cdc_shop_t")
+    shop.broker.trim(("cdc_shop_t", 0), 2)
+    shop.configure(topics=None)
+    for number in range(6):
+        shop.insert("t", id=str(60 + number), v="1")
+        shop.watermark()
+        shop.run()
+    rows = shop.rows("t")
+    assert rows is not None
+    assert len(rows) == 26, "and not the row that is lost"
+    assert shop.condition("t") == "unverified"
