@@ -19,8 +19,8 @@ from ticdc_spark.config.load import load_identity
 from ticdc_spark.operate.status import JobStatus, describe, job_status
 from ticdc_spark.replicate.state.lease import acquire
 from ticdc_spark.replicate.state.lease_store import lease_store, this_process
-from ticdc_spark.replicate.state.processes import Process
 from ticdc_spark.replicate.state.notes import CatchUp
+from ticdc_spark.replicate.state.processes import Process
 from ticdc_spark.replicate.state.progress import (
     Hold,
     Progress,
