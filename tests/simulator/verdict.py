@@ -266,11 +266,15 @@ def _is_read(world: World, view: JobView, live: Live) -> bool:
 
 def _is_behind(world: World, view: JobView, live: Live, *, final: bool) -> bool:
     """Whether status shows that a table, under a name that it has or had, is behind the others: for good only where
-    another one stands still."""
-    if final and not any(seen.condition == "quarantined" for seen in view.tables.values()):
+    another one stands still, or waits for a topic that the job does not read."""
+    if final and not any(map(_stands_still, view.tables.values())):
         return False
     listed = (view.tables.get(name) for name in world.ticdc.sent[live.uid].names)
     return any(seen and seen.condition == "unverified" and seen.applied < view.applied for seen in listed)
+
+
+def _stands_still(seen: TableView) -> bool:
+    return seen.condition == "quarantined" or seen.detail.endswith("which it came from, is not read")
 
 
 def _is_marked(world: World, view: JobView, live: Live) -> bool:
@@ -281,6 +285,8 @@ def _is_marked(world: World, view: JobView, live: Live) -> bool:
         return True
     if seen is not None and seen.condition == "kept" and "a newer one" in seen.detail:
         return True
+    if seen is not None and live.uid in world.ticdc.mangled and "may not be the source's" in seen.detail:
+        return True  # its CREATE could not be read before the job knew any table
     now = world.database.now.get(live.name)
     if world.setup.job.snapshot and (now is None or now.uid != live.uid):
         # It was dropped or renamed before it could be read in full.

@@ -19,6 +19,7 @@ from ticdc_spark.config.load import load_identity
 from ticdc_spark.operate.status import JobStatus, describe, job_status
 from ticdc_spark.replicate.state.lease import acquire
 from ticdc_spark.replicate.state.lease_store import lease_store, this_process
+from ticdc_spark.replicate.state.notes import CatchUp
 from ticdc_spark.replicate.state.processes import Process
 from ticdc_spark.replicate.state.progress import (
     Hold,
@@ -305,3 +306,13 @@ def test_the_lease_beside_the_lake_shows_whether_the_job_lives(job_file: Path) -
     with acquire(lease_store(identity.warehouse, "lake", "shop", identity.state), this_process("shop")):
         assert job_status(identity).state == "normal"
     assert job_status(identity).state == "failed", "the lease was given back, and no status was written"
+
+
+def test_a_table_that_waits_for_a_topic_shows_it_also_behind_a_full_read() -> None:
+    """It does not settle as long as the topic is not read."""
+    table = TableState(schema="shop", name="t", applied=7, origin="snapshot", settles=9)
+    needs = CatchUp(schema="shop", name="t", needs=(("of_t", 0, 0),))
+    progress = Progress(job="shop", applied=8, tables=(table,), catching_up=(needs,))
+    (shown,) = describe(IDENTITY, progress, None, None, NOW).tables
+    assert shown.condition == "unverified"
+    assert "topic of_t, which it came from, is not read" in shown.detail

@@ -164,6 +164,7 @@ def table_status(
     elif table.settles:
         detail = f"it was read in full while it changed: it equals the source from {table.settles} "
         detail += f"({tso_time.utc(table.settles)}) on"
+        detail += "" if behind is None else f"; {behind}"
     elif behind is not None:
         detail = behind
     elif table.clean and table.origin == "snapshot" and not table.topics:

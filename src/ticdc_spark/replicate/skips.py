@@ -85,7 +85,7 @@ def mark_new(
             left.append(row)
         for one in holders(name, ddls, row.commit_ts):
             state = marked.get(one)
-            if state is not None and state.table is not None and state.emptied < row.commit_ts:  # else emptied since
+            if state is not None and state.table is not None and _began(state) < row.commit_ts:
                 marked[one] = diverged(state, row.commit_ts, row.why)
     return marked, tuple(left)
 
@@ -100,6 +100,12 @@ def warn_of_old(job: Job, progress: Progress) -> None:
 
 def _is_of(event: MessageSkipped, table: TableState) -> bool:
     return event.topic in table.topics or not table.topics
+
+
+def _began(state: TableState) -> int:
+    """Up to which commit_ts nothing of a table matters: it was emptied or read in full since, or its read is under
+    way."""
+    return state.emptied if state.load is None else max(state.emptied, state.load.base)
 
 
 def _why(event: MessageSkipped) -> str:

@@ -37,7 +37,13 @@ from ticdc_spark.replicate.plan.offsets import (
 )
 from ticdc_spark.replicate.plan.pending import range_of
 from ticdc_spark.replicate.plan.reach import with_new_partitions, without_beginning
-from ticdc_spark.replicate.plan.source_check import check_plan, check_source, notes_of_batch, without_removed
+from ticdc_spark.replicate.plan.source_check import (
+    check_plan,
+    check_source,
+    notes_of_batch,
+    without_left_out,
+    without_removed,
+)
 from ticdc_spark.replicate.plan.spelling import Spelled, databases_after
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.report import BatchReport
@@ -238,8 +244,7 @@ class Steps:
         same = old is not None and (old.generation, old.batch) == (self.progress.generation, number)
         if old is not None and same and old.resolved is not None:
             self.mode = old.mode or self.mode
-            read = tuple(end for end in old.end_offsets if end[0] not in left_out)
-            old = msgspec.structs.replace(old, end_offsets=read)
+            old = without_left_out(self.source, old, self.job.source, left_out)
             check_plan(self.source, old)
             return old, False  # Tables may be there already; before that point nothing was written.
         return choose_offsets(self.job, self.source, self.progress, number, targets), True

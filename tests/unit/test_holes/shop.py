@@ -104,7 +104,7 @@ class Shop(Changefeed):
 
     def reader(self) -> DatabaseView | None:
         """Of whole tables, as they are now: what changes later is not seen."""
-        live = _Tables(self)
+        live = ShopTables(self)
         database = cast(Database, SimpleNamespace(now=live.now, events=live.events, meanwhile=None))
         return DatabaseView(database, "now", 0) if self.setup.snapshot else None
 
@@ -114,7 +114,7 @@ class Shop(Changefeed):
         assert reader is not None, "the job has a section [snapshot]"
         self.lab.state.ask(rebuild_of(job, self.lab.state.load(), [f"{SCHEMA}.{table}"], reader))
         if self.steps is not None and self.steps.loader is not None:
-            self.steps.loader.reader = DatabaseView(cast(Database, _Tables(self)), "now", 0)
+            self.steps.loader.reader = DatabaseView(cast(Database, ShopTables(self)), "now", 0)
 
     def stop(self) -> None:
         if self.fence is not None:
@@ -188,7 +188,7 @@ class Shop(Changefeed):
         return self.lab.view().applied
 
 
-class _Tables:
+class ShopTables:
     """The tables of a shop as a database, as they are whenever they are read."""
 
     meanwhile = None

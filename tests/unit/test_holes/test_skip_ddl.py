@@ -176,6 +176,50 @@ def test_a_rename_that_was_begun_before_it_is_skipped_comes_to_its_end(point: st
     assert (shop.rows("t"), shop.rows("x"), shop.condition("x")) == (None, [(1,), (2,), (3,)], "clean")
 
 
+def shop_that_takes_a_name_again(when: str) -> Shop:
+    """The RENAME that freed the name is skipped; messages and SQL have the new table's name in other letters."""
+    shop = Shop()
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    shop.insert("t", id="1")
+    shop.watermark()
+    shop.run()
+    shop.insert("t", id="2")
+    ts = shop.sql("RENAME TABLE t TO u")
+    shop.configure(skip_ddl=(SkipDdl(ts, "*"),))
+    if when == "in a later batch":
+        shop.watermark()
+        shop.run()
+    shop.sql("CREATE TABLE T (id INT PRIMARY KEY)")
+    shop.insert("T", id="3")
+    shop.sql("TRUNCATE TABLE T", typed="TRUNCATE TABLE t")
+    shop.insert("T", id="4")
+    shop.watermark()
+    return shop
+
+
+BATCHES_OF_CREATE = pytest.mark.parametrize("when", ["in the same batch", "in a later batch"])
+
+
+def judge_the_new_table(shop: Shop) -> None:
+    assert (shop.rows("t"), shop.condition("t")) == ([(4,)], "clean")
+    assert shop.rows("T") is None
+    (aside,) = [name for _, name in shop.lab.lake.tables() if name.startswith("t_dropped_")]
+    assert shop.rows(aside) == [(1,), (2,)]
+
+
+@BATCHES_OF_CREATE
+def test_a_table_takes_a_name_that_a_skipped_rename_freed(when: str) -> None:
+    """SQL that names it in other letters would go to the table that has the name in the lake."""
+    shop = shop_that_takes_a_name_again(when)
+    shop.run()
+    judge_the_new_table(shop)
+
+
+@BATCHES_OF_CREATE
+def test_no_death_keeps_a_table_from_a_name_that_a_skipped_rename_freed(when: str) -> None:
+    assert after_every_death(lambda: shop_that_takes_a_name_again(when), judge_the_new_table) > 5
+
+
 @pytest.mark.parametrize("ddl", ["RENAME TABLE s TO t", "CREATE TABLE t (id INT PRIMARY KEY)"])
 def test_a_name_that_was_dropped_and_that_a_skipped_ddl_brings_back_is_marked(ddl: str) -> None:
     """The source has such a table, and the lake has not: it is not shown as dropped."""

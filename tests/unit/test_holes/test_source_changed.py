@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.simulator.faults import Fault
 from tests.unit.test_holes.shop import Shop
 from ticdc_spark.errors import SourceChanged
 
@@ -357,3 +358,38 @@ def test_a_topic_that_was_left_out_and_made_again_lacks_what_it_had(made_again: 
     assert shop.rows("t") == ([(1,), (3,)] if made_again else [(1,), (2,), (3,)])
     assert shop.condition("t") == ("unverified" if made_again else "clean")
     assert shop.condition("u") == "clean"
+
+
+def killed_while_it_reads_a_new_topic(at: int, *, first: bool) -> Shop | None:
+    """``first``: in its first batch. Returns: ``None`` where the batch has no such durable action"""
+    shop = Shop(topic_per_table=True)
+    shop.sql("CREATE TABLE a (id INT PRIMARY KEY)")
+    shop.insert("a", id="1")
+    shop.watermark()
+    if not first:
+        shop.run()
+    shop.sql("CREATE TABLE b (id INT PRIMARY KEY)")
+    shop.insert("b", id="1")
+    shop.watermark()
+    return shop if shop.dies_at(Fault(at=at, kind="die_after")) else None
+
+
+@pytest.mark.parametrize("deleted", [True, False])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_topic_that_an_interrupted_batch_was_the_first_to_read_can_be_left_out(first: bool, deleted: bool) -> None:
+    at = -1
+    while (shop := killed_while_it_reads_a_new_topic(at := at + 1, first=first)) is not None:
+        if deleted:
+            shop.broker.delete("cdc_shop_b")
+        shop.configure(topics=("cdc_shop_a",))
+        shop.insert("a", id="2")
+        shop.watermark()
+        shop.run(again=True)
+        assert (shop.rows("a"), shop.condition("a")) == ([(1,), (2,)], "clean")
+        if not deleted:
+            shop.configure(topics=None)
+            shop.insert("b", id="2")
+            shop.watermark()
+            shop.run()
+            assert shop.rows("b") == [(1,), (2,)]
+    assert at > 4

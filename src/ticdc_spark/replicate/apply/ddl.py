@@ -141,8 +141,11 @@ def _skip(work: TimelineWork, ddl: Ddl) -> None:
         for name in names(ddl.action, {**work.promised, **work.known}):
             _keep(work, name, ddl.mark, change.commit_ts)
         return
-    _, after = tables_before_and_after(change)
+    before, after = tables_before_and_after(change)
+    freed = before - after  # by a RENAME: the next table that takes such a name is another one
     for name in sorted(tables_of(change) | set(names(ddl.action, work.promised))):
+        if name in freed and work.mark(name) > ddl.mark:
+            continue  # It is that one already.
         state = work.state(name) or TableState(schema=name[0], name=name[1])
         if state.dropped and not state.kept and name in after:
             # The source has a table of this name again.
@@ -153,6 +156,8 @@ def _skip(work: TimelineWork, ddl: Ddl) -> None:
             # A table that comes later under this name lacks what the DDL would have brought along.
             left = diverged(state, change.commit_ts, f"{key} left out: {change.query}")
             work.put(msgspec.structs.replace(left, misshapen=state.misshapen or not _keeps_columns(ddl.action)))
+        if name in freed:
+            _keep(work, name, ddl.mark, change.commit_ts)
 
 
 def _keeps_columns(action: Action) -> bool:

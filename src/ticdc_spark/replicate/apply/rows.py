@@ -133,7 +133,9 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
     )
 
     def commit(now: TableState, leave_out: bool) -> Counts:
-        after = msgspec.structs.replace(now, applied=upto, clean=now.clean and not late)
+        after = msgspec.structs.replace(now, applied=upto)
+        if late:  # nor does a full read that settles make it clean
+            after = msgspec.structs.replace(after, clean=False, settles=0)
         readable = replace(
             changes,
             leave_out_unreadable=leave_out,

@@ -159,7 +159,7 @@ def _doomed(work: TimelineWork, name: TableName, later: Sequence[Step]) -> bool:
                 return not kept or was_set_aside(work, name, step.mark) or _is_away(work, name)
             case Alter() if step.action.old == now != (step.action.table.schema, step.action.table.name):
                 if is_skipped(job, step.queued.change):
-                    return False
+                    return was_set_aside(work, name, step.mark)
                 now = (step.action.table.schema, step.action.table.name)
                 if work.mark(name) == NO_MARK and work.mark(now) >= step.mark:
                     return True

@@ -125,6 +125,18 @@ def without_removed(progress: Progress, beginning: Offsets) -> Progress:
     return msgspec.structs.replace(progress, pending=tuple(pending), tables=tables)
 
 
+def without_left_out(source: Source, plan: Plan, config: SourceConfig, left_out: Collection[str]) -> Plan:
+    """A batch that was decided before a death, without ``left_out`` and without topics that are gone and that
+    ``config`` does not name any more: the progress does not know one that this batch was the first to read.
+
+    Raises: SourceFault
+    """
+    there = {topic for topic, _ in source.end_offsets()}
+    planned = {topic for topic, _, _ in plan.end_offsets}
+    gone = {topic for topic in planned - there if not _is_named(config, topic)} | {*left_out}
+    return msgspec.structs.replace(plan, end_offsets=tuple(end for end in plan.end_offsets if end[0] not in gone))
+
+
 def check_plan(source: Source, plan: Plan) -> None:
     """Compare the source with a batch that was decided before a death: what is in tables already came from there, and
     is not read yet by the progress.

@@ -101,15 +101,14 @@ def bring_in(work: TimelineWork, name: TableName, note: LoadNote) -> None:
     state = work.state(name)
     assert state is not None and state.load is not None, "its read is under way"
     base = state.load.base
-    settles = note.settles if note.settles > base else 0
     after = msgspec.structs.replace(
         state,
         load=None,
         origin="snapshot",
         emptied=base,
         applied=base,
-        clean=not settles and state.diverged_since is None,
-        settles=settles,
+        clean=False,
+        settles=max(note.settles, base),
         rows=note.rows,
         gathered=0,
     )
