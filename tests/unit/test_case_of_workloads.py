@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tests.reference.applier import run as run_reference
 from tests.reference.workloads import ENCODER, FAULTS, columns_of, rows_of, truth_of
-from tests.unit.test_memory_job import Kept, ListSource, NoLease, in_order, job_of, lake_rows
+from tests.unit.test_memory_job import Kept, ListSource, in_order, job_of, lake_rows
 from tests.unit.test_reference import SQL_PROTOCOLS
 from ticdc_spark.config.job import FilesSource
 from ticdc_spark.model import Bootstrap, Change, RowChange, SchemaChange
@@ -58,8 +58,7 @@ def test_the_tables_equal_the_truth(topic_per_table: bool, batch_rows: int, prot
         replace(job, source=FilesSource(path=tmp_path, protocol=protocol)),
         source,
         MemorySink(lake),
-        NoLease(),
-        Kept(),
+        Kept().owned(),
         protocol=protocol,
         registry=None,
         bounded=True,

@@ -6,7 +6,7 @@ import pytest
 
 from tests.reference.workloads import ENCODER, FAULTS, messages_of
 from tests.unit.simple_examples import USER
-from tests.unit.test_memory_job import Kept, ListSource, NoLease, job_of
+from tests.unit.test_memory_job import Kept, ListSource, job_of
 from ticdc_spark import failpoints
 from ticdc_spark.cli.output.progress import waiting
 from ticdc_spark.model import Bootstrap, Change, Envelope, Message, RowChange, Watermark
@@ -42,7 +42,7 @@ def row(ts: int, number: int) -> RowChange:
 def steps(folder: Path, source: ListSource, lake: Lake, store: Kept) -> Steps:
     return Steps(
         job_of(folder, parallel_tables=1),
-        *(source, MemorySink(lake), NoLease(), store),
+        *(source, MemorySink(lake), store.owned()),
         protocol="simple",
         registry=None,
         bounded=False,

@@ -9,7 +9,7 @@ import pytest
 
 from tests.reference.workloads import ENCODER
 from tests.unit.simple_examples import USER
-from tests.unit.test_memory_job import Kept, ListSource, NoLease, job_of
+from tests.unit.test_memory_job import Kept, ListSource, job_of
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.values import MessagePlace, skip_messages_line
 from ticdc_spark.errors import RejectedMessage, UsageError
@@ -62,7 +62,7 @@ def go(folder: Path, messages: list[Message], lake: Lake, store: Kept, **keys: A
     job = job_of(folder, parallel_tables=1, **keys)
     source = ListSource(messages)
     steps = Steps(
-        job, source, MemorySink(lake), NoLease(), store, protocol="simple", registry=None, bounded=True, until_ts=None
+        job, source, MemorySink(lake), store.owned(), protocol="simple", registry=None, bounded=True, until_ts=None
     )
     while steps.batch(source.end_offsets(), lambda *_: None).left:
         pass

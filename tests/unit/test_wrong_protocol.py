@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.reference.workloads import FAULTS, messages_of
-from tests.unit.test_memory_job import Kept, ListSource, NoLease, job_of
+from tests.unit.test_memory_job import Kept, ListSource, job_of
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import RejectedMessage, UsageError
 from ticdc_spark.model import Message
@@ -20,7 +20,7 @@ SIMPLE = messages_of(FAULTS)
 def go(job: Job, sent: list[Message], protocol: str, lake: Lake, store: Kept) -> Steps:
     source = ListSource(sent)
     steps = Steps(
-        job, source, MemorySink(lake), NoLease(), store, protocol=protocol, registry=None, bounded=True, until_ts=None
+        job, source, MemorySink(lake), store.owned(), protocol=protocol, registry=None, bounded=True, until_ts=None
     )
     while steps.batch(source.end_offsets(), lambda *_: None).left:
         pass

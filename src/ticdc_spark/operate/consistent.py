@@ -12,7 +12,7 @@ from ticdc_spark.errors import UsageError
 from ticdc_spark.model import TableName
 from ticdc_spark.operate.table_status import TableStatus, table_status
 from ticdc_spark.replicate.state.progress import Progress
-from ticdc_spark.replicate.state.store import Store
+from ticdc_spark.replicate.state.store import progress_of
 from ticdc_spark.sinks.mark import NO_MARK
 from ticdc_spark.sinks.registry import sink_kind
 
@@ -47,19 +47,18 @@ class ConsistentTables(msgspec.Struct, frozen=True, kw_only=True):
 def consistent(job: Job | Path | str, *, spark: SparkSession | None = None) -> ConsistentTables:
     """Open all tables of a job (or of a job file) as of its last commit.
 
-    Each table is read at the snapshot that the progress in the state folder records for that commit, so tables that a
-    running job has written since do not mix in. ``spark``: a session that sees the job's catalog; without it,
-    ``open_lake`` gives one.
+    Each table is read at the snapshot that the state records for that commit, so tables that a running job has written
+    since do not mix in. ``spark``: a session that sees the job's catalog; without it, ``open_lake`` gives one.
 
     Raises: UsageError for a wrong job file, a job that has not committed a batch yet, and one in arrival mode, whose
-    tables are of no one commitTs; EnvironmentFault when the state folder cannot be read or Spark does not start;
+    tables are of no one commitTs; EnvironmentFault when Spark does not start;
     SinkFault when a table is not there, or its snapshot was expired and the table has changed since: try again.
     """
     if not isinstance(job, Job):
         job = load_job(Path(job))
-    progress = Store(job.state).load()
+    progress = progress_of(job)
     if progress is None or not progress.applied:
-        raise UsageError(f"job {job.name} has applied nothing yet (state folder {job.state}); run it first")
+        raise UsageError(f"job {job.name} has applied nothing yet; run it first")
     if progress.mode == "arrival":
         raise UsageError(
             f"job {job.name} runs in arrival mode: without watermarks its tables are of no one commitTs. open_lake "

@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from ticdc_spark.config.job import Job
-from ticdc_spark.errors import DecisionNeeded, UsageError
+from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.columns import columns_gone
 from ticdc_spark.replicate.apply.look import Looked, look_at
@@ -42,9 +42,6 @@ def begin(
     Raises: DecisionNeeded with the ways out; SinkFault, SourceFault, UsageError
     """
     found = store.load()
-    if found is not None and found.job != job.name:
-        message = f"{job.file}: [job] state: {job.state} is of job {found.job!r}; each job needs a state of its own"
-        raise UsageError(message)
     is_first = found is None
     if found is None:
         found = _first(job, source, sink, changelog, store)
@@ -58,7 +55,7 @@ def begin(
     if missing:
         raise DecisionNeeded(
             f"the change log lacks rows of batches {', '.join(map(str, sorted(missing)[:5]))}, not applied yet: "
-            f"it was restored or replaced by an older copy. Delete the state folder {job.state}, and the job reads the "
+            f"it was restored or replaced by an older copy. Drop the table of the job's state, and the job reads the "
             "topic again from its start, and goes on from what its tables are"
         )
     plan = store.load_plan()
@@ -340,7 +337,7 @@ def _redo(job: Job, changelog: ChangeLog, progress: Progress, table: TableState,
         raise DecisionNeeded(
             f"{looked.behind}. It cannot be brought forward from the change log: {why}. Roll the table forward again, "
             "have it read again (`ticdc-spark rebuild`), "
-            f"or, if all tables were restored together, delete the state folder {job.state}: the job then reads the "
+            f"or, if all tables were restored together, drop the table of the job's state: the job then reads the "
             "topic again from its start and goes on from what the tables are"
         )
     log.warning("%s; its rows since then are applied again from the change log", looked.behind)

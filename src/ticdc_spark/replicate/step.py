@@ -45,7 +45,6 @@ from ticdc_spark.replicate.skips import mark_new, warn_of_old
 from ticdc_spark.replicate.snapshot.loader import Loader, Outcome
 from ticdc_spark.replicate.snapshot.wanted import with_settled
 from ticdc_spark.replicate.start import begin, look_at_wanted
-from ticdc_spark.replicate.state.lease import Fence, FencedStore
 from ticdc_spark.replicate.state.notes import SourceNote
 from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl, TableState
 from ticdc_spark.replicate.state.requests import take
@@ -75,7 +74,6 @@ class Steps:
         job: Job,
         source: Source,
         sink: Sink,
-        lease: Fence,
         store: ProgressStore,
         *,
         protocol: str,
@@ -89,8 +87,7 @@ class Steps:
         self.job = job
         self.source = source
         self.sink = sink
-        self.lease = lease
-        self.store = FencedStore(store, lease)
+        self.store = store
         self.protocol = protocol
         self.registry = registry
         self.bounded = bounded

@@ -13,9 +13,9 @@ import msgspec
 
 from ticdc_spark.model import TableName, Value
 from ticdc_spark.sinks.changelog_base import ChangeLog
-from ticdc_spark.sinks.claims import Claims
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mark import Mark
+from ticdc_spark.sinks.state import StateStore
 from ticdc_spark.spark.decode.log_files import LogScan
 from ticdc_spark.spark.decode.rows import OP, BadRow
 from ticdc_spark.spark.decode.versions import ReadPlan
@@ -151,7 +151,7 @@ class UnreadableRows(Exception):
 
 
 class Tables(Protocol):
-    """The tables of a lake, and their stamps. Every commit is fenced: the lease is checked first."""
+    """The tables of a lake, and their stamps. Every commit is fenced: it is checked first that the job is ours."""
 
     def find(self, table: TableName) -> TableFound | None:
         """A table as it is now; ``None``: the lake has no such table."""
@@ -294,8 +294,8 @@ class Upkeep(Protocol):
 class Sink(Tables, Columns, Changes, Loads, Upkeep, Protocol):
     """A lake. One object a job; safe to call from several threads for different tables."""
 
-    def claims(self, job: str) -> Claims | None:
-        """Where a lease can be kept that all runs of a job find; ``None``: in a folder of the lake."""
+    def state(self, job: str) -> StateStore:
+        """The state of a job, which may be another one than writes here."""
 
     def changelog(self, job: str) -> ChangeLog:
         """Open the job's change log and dead letters, which this sink then reads rows from."""

@@ -98,7 +98,7 @@ def test_a_lake_restored_as_a_whole_stops_the_job_and_is_rebuilt_without_the_sta
     shop.run()
     shop.stop()
     shop.lab.lake.restore(backup)
-    with pytest.raises(DecisionNeeded, match=r"delete the state folder"):
+    with pytest.raises(DecisionNeeded, match=r"drop the table of the job's state"):
         shop.run()
     assert shop.rows("t") == WHOLE
     shop.lose_state()
@@ -293,7 +293,9 @@ def test_a_log_restored_from_between_two_tries_of_a_batch_stops_the_job(messages
     whole, newest = shop.rows("t"), shop.saved()
     shop.stop()
     shop.lab.lake.restore(backup)
-    with pytest.raises(DecisionNeeded, match=r"the change log may be an older copy, too.*delete the state folder"):
+    with pytest.raises(
+        DecisionNeeded, match=r"the change log may be an older copy, too.*drop the table of the job's state"
+    ):
         shop.run()
     shop.lab.lake.restore(newest)
     shop.run()

@@ -271,6 +271,5 @@ def vanished(job: Job, name: TableName) -> str:
     return (
         f"`{name[0]}`.`{name[1]}` was created by this job, but it is not in the lake any more. Restore it, have it "
         f"read again (`ticdc-spark rebuild {job.file.name} {name[0]}.{name[1]}`), or leave it "
-        f"out with `tables` under [job]; if the whole lake or the state folder is an older copy, delete the state "
-        f"folder {job.state}, and the job goes on from what the tables are"
+        "out with `tables` under [job]"
     )

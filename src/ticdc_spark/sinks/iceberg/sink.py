@@ -4,16 +4,17 @@ from collections.abc import Callable, Mapping
 
 from pyspark.sql import SparkSession
 
-from ticdc_spark.config.paths import local_folder
+from ticdc_spark.config.job import IcebergConfig
 from ticdc_spark.config.values import WriterName
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.sinks.base import Applied, NetChanges, NewestChanges
 from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog
-from ticdc_spark.sinks.iceberg.claims import IcebergClaims
 from ticdc_spark.sinks.iceberg.rows.net_changes import apply_net_changes
 from ticdc_spark.sinks.iceberg.rows.newest_changes import apply_newest
 from ticdc_spark.sinks.iceberg.unreadable import unreadable_rows
 from ticdc_spark.sinks.iceberg.upkeep import IcebergUpkeep
+from ticdc_spark.sinks.state import StateStore
+from ticdc_spark.sinks.states import open_state
 from ticdc_spark.spark.decode.log_files import LogScan
 from ticdc_spark.spark.decode.rows import BadRow
 from ticdc_spark.spark.decode.versions import ReadPlan
@@ -57,8 +58,11 @@ class IcebergSink(IcebergUpkeep):
             raise SinkFault(message) from fault
         return self._log
 
-    def claims(self, job: str) -> IcebergClaims | None:
-        return IcebergClaims(self, job) if local_folder(self.warehouse) is None else None
+    def state(self, job: str) -> StateStore:
+        prefix = f"spark.sql.catalog.{self.catalog}."
+        options = {key.removeprefix(prefix): text for key, text in self.options.items() if key.startswith(prefix)}
+        config = IcebergConfig(warehouse=self.warehouse, catalog=self.catalog, catalog_options=options)
+        return open_state(config, job, dict(self.spark.sparkContext.getConf().getAll()))
 
     def apply_net_changes(self, changes: NetChanges) -> Applied:
         return apply_net_changes(self, self.opened_changelog, changes)

@@ -15,6 +15,7 @@ from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import Stamp, TableFound
 from ticdc_spark.sinks.history import Commit, Note, judge, unseen_changes
 from ticdc_spark.sinks.loads_base import LoadNote
+from ticdc_spark.sinks.memory.state import MemoryState
 from ticdc_spark.spark.types import LakeType
 
 FieldId: TypeAlias = int
@@ -96,6 +97,8 @@ class Lake:
         self.namespaces: set[str] = set()
         self.logs: dict[str, Any] = {}
         """By job: what ``changelog.MemoryChangeLog`` keeps."""
+        self.states: dict[str, MemoryState] = {}
+        """By job."""
         self._ids = 0
 
     def next_id(self) -> int:

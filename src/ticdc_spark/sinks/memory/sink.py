@@ -26,6 +26,7 @@ from ticdc_spark.sinks.memory.lake import Field, Lake, LakeRow, MemoryTable
 from ticdc_spark.sinks.memory.loads import MemoryLoads
 from ticdc_spark.sinks.memory.newest import deletes, merged, newest
 from ticdc_spark.sinks.memory.reading import TypedRow, read_logged
+from ticdc_spark.sinks.memory.state import MemoryState
 from ticdc_spark.spark.decode.log_files import LogScan
 from ticdc_spark.spark.decode.plain_landing import LoggedRow
 from ticdc_spark.spark.decode.rows import BadRow
@@ -43,8 +44,8 @@ class MemorySink(MemoryLoads):
         self.fence = fence
         self._log: MemoryChangeLog | None = None
 
-    def claims(self, job: str) -> None:
-        """See ``Sink``: the lease of a lake in memory is its laboratory's."""
+    def state(self, job: str) -> MemoryState:
+        return self.lake.states.setdefault(job, MemoryState(job))
 
     def changelog(self, job: str) -> MemoryChangeLog:
         self._log = MemoryChangeLog(self.lake, job, self._durable)
