@@ -11,6 +11,7 @@ from ticdc_spark.replicate.state.owner import Owner, load_status, this_process
 from ticdc_spark.replicate.state.progress import Progress, Status
 from ticdc_spark.replicate.state.rows import JobState
 from ticdc_spark.replicate.state.store import JobStore, acquire, read_state, take_over
+from ticdc_spark.sinks.iceberg.state import IcebergState
 from ticdc_spark.sinks.state import StateStore
 from ticdc_spark.sinks.states import open_state
 
@@ -60,3 +61,12 @@ def heartbeat(job_file: Path) -> Status | None:
     """The last heartbeat."""
     with state_of(job_file) as states:
         return load_status(states)
+
+
+def lose(job_file: Path) -> None:
+    """Drop the state, as a person may who restores parts of a lake."""
+    with state_of(job_file) as states:
+        assert isinstance(states, IcebergState)
+        if states.version() is not None:
+            assert states._catalog is not None
+            states._catalog.drop_table(states.name)

@@ -218,6 +218,9 @@ class Flaky:
         self.inner, self.happened, self.fails = inner, happened, False
         self.where, self.pause = inner.where, inner.pause
 
+    def as_of(self, resolved_ts: int) -> StoredState:
+        return self.inner.as_of(resolved_ts)
+
     def commit(self, parts: Parts, expected: str | None, resolved_ts: int) -> str:
         fails, self.fails = self.fails, False
         if fails and not self.happened:

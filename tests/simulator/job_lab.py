@@ -283,6 +283,10 @@ class State:
         """Put everything back, but for whose the job is."""
         self._write(msgspec.structs.replace(held, held=self.now().held))
 
+    def put(self, state: JobState) -> None:
+        """Put everything back, whose the job is, too."""
+        self._write(state)
+
     def wipe(self) -> None:
         self._write(JobState(held=self.now().held))
 
@@ -306,6 +310,9 @@ class WithFaults:
 
     def load(self) -> StoredState:
         return self.inner.load()
+
+    def as_of(self, resolved_ts: int) -> StoredState:
+        return self.inner.as_of(resolved_ts)
 
     def commit(self, parts: Parts, expected: str | None, resolved_ts: int) -> str:
         what = self.taking or ("save the progress" if PROGRESS in parts else "save the plan")

@@ -3,12 +3,12 @@
 Each ends where an undisturbed one ends, or stops and says what to do; done, that leads there.
 """
 
-import shutil
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.job_state import lose
 from tests.simulator.iceberg_lake import IcebergLake
 from tests.spark.deaths import (
     END,
@@ -57,9 +57,7 @@ def test_a_job_that_loses_its_state_with_every_death(
     spark: SparkSession, folder: Path, writer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job_file = before_the_batch(folder, writer)
-    died = run_with_deaths(
-        job_file, once_at(POINTS), monkeypatch, lambda: shutil.rmtree(folder / "state", ignore_errors=True)
-    )
+    died = run_with_deaths(job_file, once_at(POINTS), monkeypatch, lambda: lose(job_file))
     assert set(died) >= WRITERS[writer] - {"append"}, died
     assert tables(spark, folder) == END
 
@@ -68,7 +66,7 @@ def test_a_job_that_loses_its_state_with_every_death(
 def test_a_job_whose_lake_is_set_back_with_every_death(
     spark: SparkSession, folder: Path, writer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To the state before the batch; and once more after it, when the state folder is newer than the lake."""
+    """To the state before the batch; and once more after it. The state lies in the lake, and goes with it."""
     job_file = before_the_batch(folder, writer)
     lake = IcebergLake(spark, folder)
     before = lake.save()
@@ -77,9 +75,6 @@ def test_a_job_whose_lake_is_set_back_with_every_death(
     assert tables(spark, folder) == END
 
     lake.restore(before)
-    with pytest.raises(DecisionNeeded, match=r"[Dd]elete the state folder"):
-        replicate(job_file)
-    shutil.rmtree(folder / "state")
     run_with_deaths(job_file, once_at(POINTS), monkeypatch)
     assert tables(spark, folder) == END
 

@@ -63,6 +63,9 @@ class StateStore(Protocol):
     def load(self) -> StoredState:
         """Everything, as it is now."""
 
+    def as_of(self, resolved_ts: int) -> StoredState:
+        """The newest state whose tables are at ``resolved_ts`` or before, of those that are kept."""
+
     def commit(self, parts: Parts, expected: str | None, resolved_ts: int) -> str:
         """Replace parts if the state is still at the version ``expected``; returns the new version.
 

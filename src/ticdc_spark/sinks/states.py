@@ -1,9 +1,16 @@
 """The state of a job, by the kind of its sink: opened without Spark, so that ``status`` needs no JVM."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ticdc_spark.config.job import IcebergConfig
+from ticdc_spark.errors import SinkFault
+from ticdc_spark.model import TableName
+from ticdc_spark.names import escape
 from ticdc_spark.sinks.state import StateStore
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
 
 
 def open_state(sink: IcebergConfig, job: str, spark: Mapping[str, str]) -> StateStore:
@@ -22,3 +29,18 @@ def open_state(sink: IcebergConfig, job: str, spark: Mapping[str, str]) -> State
         sink.warehouse,
         job,
     )
+
+
+def open_tables(sink: IcebergConfig, spark: Mapping[str, str], names: Sequence[TableName]) -> "dict[TableName, Table]":
+    """Tables by their names at the source, as PyIceberg has them. Raises: SinkFault, UsageError"""
+    from ticdc_spark.sinks.iceberg.python_catalog import open_catalog, reason
+
+    catalog = open_catalog(sink.catalog, sink.warehouse, sink.catalog_options, spark, create=False)
+    found: dict[TableName, Table] = {}
+    for name in names:
+        try:
+            assert catalog is not None, "the state of the job was read there"
+            found[name] = catalog.load_table((escape(name[0]), escape(name[1])))
+        except Exception as error:
+            raise SinkFault(f"`{name[0]}`.`{name[1]}` cannot be opened: {reason(error)}") from error
+    return found

@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 
 from ticdc_spark.errors import DecisionNeeded, MessageError, SinkFault, SourceFault, os_reason
 from ticdc_spark.sinks.base import UnreadableRows
+from ticdc_spark.sinks.iceberg.python_catalog import moved_away
 from ticdc_spark.spark.decode.rows import UNREADABLE
 from ticdc_spark.spark.tasks import MOVED, SourceMoved
 
@@ -70,19 +71,11 @@ def faults(what: str) -> Iterator[None]:
         if unreadable := _UNREADABLE.search(reason):
             raise UnreadableRows(unreadable[0]) from error
         if gone := _GONE.search(reason):
-            raise DecisionNeeded(_moved(gone[1])) from error
+            raise DecisionNeeded(moved_away(gone[1])) from error
         message = f"{what}: {reason.strip()[:2000]}{_missing_bundle(reason)}"
         raise SinkFault(message) from error
     except OSError as error:
         raise SinkFault(f"{what}: {os_reason(error)}") from error
-
-
-def _moved(file: str) -> str:
-    """What there is to do about a metadata file that the catalog names and that is gone."""
-    return (
-        f"the catalog names {file}, which is not there: the warehouse was moved, which Iceberg's absolute paths do not "
-        "allow, or the file was removed; move the warehouse back to that path, or restore the lake from a backup"
-    )
 
 
 def is_conflict(error: Py4JJavaError) -> bool:

@@ -1,15 +1,18 @@
 """The catalog of a lake as PyIceberg opens it, without a JVM: by the options that Iceberg's Java client is given."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus, urlencode
 
-from pyiceberg.catalog import Catalog
-
 from ticdc_spark.errors import SinkFault, UsageError, os_reason
+
+if TYPE_CHECKING:  # tasks import this module, and need no PyIceberg
+    from pyiceberg.catalog import Catalog
 
 _BUSY_SECONDS = "60"
 """How long SQLite waits while another process writes."""
@@ -120,6 +123,14 @@ def sqlite_file(warehouse: str, options: Mapping[str, str]) -> Path | None:
     uri = _jdbc_uri(warehouse, options)
     path = uri.removeprefix("jdbc:sqlite:").partition("?")[0]
     return None if path == uri or path == ":memory:" else Path(path.removeprefix("file:"))
+
+
+def moved_away(file: str) -> str:
+    """What there is to do about a metadata file that the catalog names and that is gone."""
+    return (
+        f"the catalog names {file}, which is not there: the warehouse was moved, which Iceberg's absolute paths do not "
+        "allow, or the file was removed; move the warehouse back to that path, or restore the lake from a backup"
+    )
 
 
 def reason(error: Exception) -> str:

@@ -7,6 +7,7 @@ what others have committed.
 """
 
 import logging
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -54,7 +55,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 
 from ticdc_spark.errors import DecisionNeeded, SinkFault, TicdcSparkError
 from ticdc_spark.names import escape
-from ticdc_spark.sinks.iceberg.python_catalog import reason
+from ticdc_spark.sinks.iceberg.python_catalog import moved_away, reason
 from ticdc_spark.sinks.state import NOTHING, Parts, StateMoved, StateRow, StoredState
 from ticdc_spark.spark.storage import local_folder
 
@@ -69,6 +70,8 @@ KEPT_HOURS = 24
 _HOUR_MS = 3_600_000
 _TRIES = 5
 """Of a commit that another change of the table got in the way of, when that was no commit of a state."""
+_METADATA = re.compile(r"\S*\.metadata\.json|$")
+"""A metadata file in an error of a file system."""
 _COMPRESSION: AvroCompressionCodec = "deflate"
 _POINTER = (
     "SELECT metadata_location FROM iceberg_tables "
@@ -121,7 +124,6 @@ class IcebergState:
             return NOTHING if table is None else self._stored(table)
 
     def as_of(self, resolved_ts: int) -> StoredState:
-        """The newest state whose tables are at ``resolved_ts`` or before, of those that are kept."""
         with self._lock, self._faults("read"):
             table = self._load()
             found = None if table is None else _newest_at(table, resolved_ts)
@@ -199,6 +201,8 @@ class IcebergState:
             self._table = None if self._catalog is None else self._catalog.load_table(self.name)
         except (NoSuchTableError, NoSuchNamespaceError):
             self._table = None
+        except FileNotFoundError as error:
+            raise DecisionNeeded(moved_away(_METADATA.findall(str(error))[0])) from error
         return self._table
 
     def _create(self) -> Table:

@@ -26,6 +26,9 @@ class MemoryState:
     def load(self) -> StoredState:
         return self.stored
 
+    def as_of(self, resolved_ts: int) -> StoredState:
+        return self.stored if 0 < self.resolved_ts <= resolved_ts else NOTHING
+
     def commit(self, parts: Parts, expected: str | None, resolved_ts: int) -> str:
         made = str(next(_VERSIONS))
 
