@@ -131,7 +131,7 @@ class IcebergState:
 
     def commit(self, parts: Parts, expected: str | None, resolved_ts: int) -> str:
         with self._lock, self._faults("written"):
-            table = self._load() or self._create()
+            table = (self._table if self._is_newest() else self._load()) or self._create()
             draft = _Draft(table, parts, resolved_ts)
             written = False
             try:
@@ -141,15 +141,14 @@ class IcebergState:
                     if not written:
                         draft.write()
                         written = True
-                    if self._commit(table, draft, last=tries + 1 == _TRIES):
+                    if new := self._commit(table, draft, last=tries + 1 == _TRIES):
+                        self._table = new
+                        self._tidy(table, new)
                         break
                     table = self._load() or table
             except StateMoved:
                 draft.remove()
                 raise
-            new = self._load()
-            if new is not None:
-                self._tidy(table, new)
             return str(draft.snapshot_id)
 
     def beat(self, heartbeat: bytes) -> None:
@@ -238,8 +237,11 @@ class IcebergState:
         self._read = read
         return StoredState(version=str(snapshot.snapshot_id), parts={part: read[path] for part, path in files.items()})
 
-    def _commit(self, table: Table, draft: "_Draft", *, last: bool) -> bool:
-        """Send a commit once; whether it was taken. Raises: StateMoved; SinkFault where that is not known"""
+    def _commit(self, table: Table, draft: "_Draft", *, last: bool) -> Table | None:
+        """Send a commit once; the table with it, or ``None``: it was not taken, and may be sent again.
+
+        Raises: StateMoved; where it is not known whether it was taken, what PyIceberg raises
+        """
         parent = table.current_snapshot()
         made = draft.snapshot(table)
         head = None if parent is None else parent.snapshot_id
@@ -257,17 +259,17 @@ class IcebergState:
         )
         assert self._catalog is not None, "a table was loaded"
         try:
-            self._catalog.commit_table(table, requirements, updates)
-            return True
+            done = self._catalog.commit_table(table, requirements, updates)
+            return Table(self.name, done.metadata, done.metadata_location, table.io, self._catalog)
         except Exception as error:
             now = self._load()
             if now is not None and now.snapshot_by_id(made.snapshot_id) is not None:
-                return True  # the answer was lost, or the client has sent it twice
+                return now  # the answer was lost, or the client has sent it twice
             refused = isinstance(error, CommitFailedException)
             if refused and (now is None or now.metadata.current_snapshot_id != head):
                 raise StateMoved from error
             if refused and not last:
-                return False  # another change of the table, which is no state, came first
+                return None  # another change of the table, which is no state, came first
             raise
 
     def _tidy(self, before: Table, now: Table) -> None:
