@@ -50,7 +50,6 @@ sink-uri = "kafka://{servers}/shop?protocol=simple&partition-num=3"
 JOB = """\
 [job]
 name = "shop"
-state = "job"
 poll-interval = "200ms"
 commit-interval = "200ms"
 

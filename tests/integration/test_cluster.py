@@ -27,7 +27,6 @@ WORKLOAD = WorkloadConfig(seed=21, changes=60_000, ddl_every=6_000, partitions=2
 JOB = """
 [job]
 name = "job"
-state = "{state}"
 batch-rows = 25_000
 commit-interval = "100ms"
 [source]
@@ -87,7 +86,6 @@ def test_the_driver_and_a_worker_are_killed(
     text = JOB.format(
         topic=topic_name,
         servers=broker.servers,
-        state=f"s3://{BUCKET}/state/cluster",
         warehouse=f"s3://{BUCKET}/cluster",
         catalog="\n".join(f'"catalog.{key}" = "{value}"' for key, value in options.items()),
         master="{master}",

@@ -86,7 +86,7 @@ def try_all(installed: Installed, folder: Path, source: str) -> None:
     assert "Commands:" in installed.run("ticdc-spark", "--help")
     job = folder / "job.toml"
     job.write_text(
-        f'[job]\nname = "shop"\nstate = "state"\n[source]\n{source}\nprotocol = "simple"\n'
+        f'[job]\nname = "shop"\n[source]\n{source}\nprotocol = "simple"\n'
         '[sink]\nkind = "iceberg"\nwarehouse = "lake"\n[spark]\n"spark.driver.memory" = "1g"\n'
     )
     checked = installed.run("ticdc-spark", "check", str(job))

@@ -14,13 +14,13 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
+from tests.job_state import read
 from tests.kafka_broker import Broker
 from ticdc_spark.cli.demo import compare
 from ticdc_spark.config.load import load_identity
 from ticdc_spark.model import Message
 from ticdc_spark.operate.status import JobStatus, job_status
 from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
-from ticdc_spark.replicate.state.lease_store import lease_store
 from ticdc_spark.replicate.state.processes import process
 from ticdc_spark.workload import Truth, WorkloadConfig, dispatch, generate
 
@@ -39,7 +39,6 @@ REAL_PARTITIONS = 3
 JOB = """
 [job]
 name = "kafka"
-state = "state"
 poll-interval = "200ms"
 commit-interval = "200ms"
 idle-partition-timeout = "2s"
@@ -195,11 +194,9 @@ def _wait(job: "subprocess.Popen[bytes]", job_file: Path, reached: Callable[[Job
 
 
 def _jvm(job_file: Path) -> int:
-    identity = load_identity(job_file)
-    assert identity.warehouse is not None
-    record, _ = lease_store(identity.warehouse, identity.catalog, identity.name, identity.state).read()
-    assert record is not None and record.owner.jvm is not None
-    return record.owner.jvm.pid
+    held = read(job_file).held
+    assert held is not None and held.owner.jvm is not None
+    return held.owner.jvm.pid
 
 
 def _log(job_file: Path, pid: int | None = None) -> str:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from tests.memory_sink.state import MemoryState
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import Stamp, TableFound
@@ -96,6 +97,8 @@ class Lake:
         self.namespaces: set[str] = set()
         self.letters: dict[str, Any] = {}
         """By job: what ``letters.MemoryLetters`` keeps."""
+        self.states: dict[str, MemoryState] = {}
+        """By job."""
         self._ids = 0
 
     def next_id(self) -> int:

@@ -12,6 +12,7 @@ from tests.memory_sink.loads import MemoryLoads
 from tests.memory_sink.newest import deletes, merged, newest
 from tests.memory_sink.raw import RawInMemory, RawRow
 from tests.memory_sink.reading import TypedRow, read_raw
+from tests.memory_sink.state import MemoryState
 from ticdc_spark.changes.raw import RawChanges
 from ticdc_spark.changes.typed import Deletes, TypedChanges
 from ticdc_spark.errors import DecisionNeeded, MessageError, SinkFault
@@ -48,8 +49,8 @@ class MemorySink(MemoryLoads):
         self.lake = lake
         self.fence = fence
 
-    def claims(self, job: str) -> None:
-        """See ``Sink``: the lease of a lake in memory is its laboratory's."""
+    def state(self, job: str) -> MemoryState:
+        return self.lake.states.setdefault(job, MemoryState(job))
 
     # ---- tables
 

@@ -27,7 +27,7 @@ def write_job(folder: Path, source: Path, more: str = "", protocol: str | None =
     named = "" if protocol is None else f'protocol = "{protocol}"\n'
     file = folder / "job.toml"
     file.write_text(
-        f'[job]\nname = "job"\nstate = "state"\n{more}\n[source]\nkind = "files"\npath = "{source}"\n'
+        f'[job]\nname = "job"\n{more}\n[source]\nkind = "files"\npath = "{source}"\n'
         f'{named}{reading}\n[sink]\nkind = "iceberg"\nwarehouse = "lake"\n'
     )
     return file

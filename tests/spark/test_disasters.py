@@ -3,7 +3,6 @@
 Each ends where an undisturbed one ends, or stops and says what to do; done, that leads there.
 """
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -57,23 +56,13 @@ def test_a_job_whose_lake_and_state_are_restored_after_every_death(
 ) -> None:
     """As they were before the batch. At the end the lake is, and the state is not: the job stops."""
     job_file = before_the_batch(folder, writer)
-    lake, state = IcebergLake(spark, folder), folder / "state"
+    lake = IcebergLake(spark, folder)
     before = lake.save()
-    shutil.copytree(state, folder / "saved")
-
-    def restore() -> None:
-        lake.restore(before)
-        shutil.rmtree(state)
-        shutil.copytree(folder / "saved", state)
-
-    died = run_with_deaths(job_file, once_at(POINTS), monkeypatch, restore)
+    died = run_with_deaths(job_file, once_at(POINTS), monkeypatch, lambda: lake.restore(before))
     assert set(died) >= WRITERS[writer] - {"append"}, died
     assert tables(spark, folder) == END
 
     lake.restore(before)
-    with pytest.raises(DecisionNeeded, match="If you restored the whole lake, restore the state"):
-        replicate(job_file)
-    restore()
     replicate(job_file)
     assert tables(spark, folder) == END
 
@@ -109,24 +98,6 @@ def test_a_table_that_was_rolled_back_stops_the_job_until_it_is_rolled_forward(
     lake.restore_table(("s", "t"), whole)
     replicate(job_file)
     assert tables(spark, folder)["t"] == [{"id": at, "v": 11 if at == 1 else at} for at in (1, 3, 4, 5, 6, 7)]
-
-
-def test_a_state_that_is_an_older_copy_stops_the_job(spark: SparkSession, folder: Path) -> None:
-    job_file = write_job(folder, topic(folder, FIRST))
-    replicate(job_file)
-    shutil.copytree(folder / "state", folder / "older")
-    topic(folder, [*FIRST, *ROWS])
-    replicate(job_file)
-    before = tables(spark, folder)
-    shutil.move(folder / "state", folder / "newer")
-    shutil.copytree(folder / "older", folder / "state")
-    with pytest.raises(DecisionNeeded, match=r"the state .* is an older copy"):
-        replicate(job_file)
-    assert tables(spark, folder) == before
-    shutil.rmtree(folder / "state")
-    shutil.move(folder / "newer", folder / "state")
-    replicate(job_file)
-    assert tables(spark, folder) == before
 
 
 def test_a_warehouse_that_was_moved_stops_the_job_with_one_sentence(folder: Path) -> None:

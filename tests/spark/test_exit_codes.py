@@ -125,4 +125,4 @@ def test_a_mistake_in_the_job_file_names_key_and_file(tmp_path: Path) -> None:
     assert str(job) in done.output and "on-rejekt" in done.output and "on-reject" in done.output
     # Both mistakes are reported at once.
     assert f"there is no file or folder {tmp_path / 'not there'}" in done.output
-    assert not (tmp_path / "state").exists()
+    assert not (tmp_path / "lake").exists()

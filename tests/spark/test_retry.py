@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from tests.job_state import heartbeat
 from tests.spark.lake import write_job
 from tests.spark.simple_topic import topic
 from tests.spark.test_row_delta import END, FIRST, MORE, rows
@@ -15,7 +16,6 @@ from ticdc_spark.errors import SinkFault
 from ticdc_spark.replicate import loop
 from ticdc_spark.replicate.report import BatchReport
 from ticdc_spark.replicate.state.progress import Status
-from ticdc_spark.replicate.state.store import Store
 
 
 class Running:
@@ -40,7 +40,7 @@ class Running:
 
     @property
     def status(self) -> Status:
-        found = Store(self.job.state).load_status()
+        found = heartbeat(self.job.file)
         assert found is not None
         return found
 

@@ -15,7 +15,7 @@ from tests.memory_sink.rows import MemoryRows
 from tests.memory_sink.sink import MemorySink
 from tests.reference.applier import run as run_reference
 from tests.reference.workloads import ENCODER, FAULTS, columns_of, rows_of, truth_of
-from tests.unit.test_memory_job import Kept, ListSource, NoLease, in_order, job_of, lake_rows
+from tests.unit.test_memory_job import Kept, ListSource, in_order, job_of, lake_rows
 from tests.unit.test_reference import SQL_PROTOCOLS
 from ticdc_spark.changes.opening import Opening
 from ticdc_spark.config.job import FilesSource
@@ -63,8 +63,7 @@ def test_the_tables_equal_the_truth(topic_per_table: bool, batch_rows: int, prot
         MemorySink(lake),
         MemoryRows(source, Opening(protocol=protocol)),
         open_letters(lake, job.name),
-        NoLease(),
-        Kept(),
+        Kept().owned(),
         protocol=protocol,
         registry=None,
         bounded=True,

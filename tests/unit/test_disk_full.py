@@ -21,14 +21,15 @@ from ticdc_spark.capture.binlog.wire.events import Gtid
 from ticdc_spark.changefeed.progress import StateFolder
 from ticdc_spark.changes.columns import FIRST, OP
 from ticdc_spark.cli import main
+from ticdc_spark.config.job import IcebergConfig
 from ticdc_spark.errors import EnvironmentFault, SinkFault
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.replicate.loop import os_faults
-from ticdc_spark.replicate.state.progress import Progress
-from ticdc_spark.replicate.state.store import Store
 from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.files.data_files import DataFiles, write_rows
 from ticdc_spark.sinks.iceberg.files.partitions import PartitionSpec
+from ticdc_spark.sinks.state import StateRow, StateStore
+from ticdc_spark.sinks.states import open_state
 from ticdc_spark.spark.storage import LOCAL
 from ticdc_spark.spark.types import LakeOptions, arrow_type, lake_columns
 
@@ -74,10 +75,17 @@ def test_a_table_s_task_names_the_file(tmp_path: Path) -> None:
     assert list(write([rows]))
 
 
-def test_the_state_folder_names_its_file(tmp_path: Path) -> None:
-    with files_up_to(10), pytest.raises(EnvironmentFault, match=r"progress\.json cannot be written: .*File too large"):
-        Store(tmp_path).save(Progress(job="shop"))
-    assert Store(tmp_path).load() is None
+def test_the_state_names_its_file(tmp_path: Path) -> None:
+    def states() -> StateStore:
+        return open_state(IcebergConfig(warehouse=str(tmp_path)), "shop", {})
+
+    version = states().commit({"a": []}, None, 0)
+    large = [StateRow(kind="table", value="".join(f"{number:x}" for number in range(100_000)))]
+    full = rf"{tmp_path}/_ticdc_spark/state_shop/data/.*: File too large|File too large: {tmp_path}/_ticdc_spark/"
+    with files_up_to(100_000), pytest.raises(SinkFault, match=full):
+        states().commit({"a": large}, version, 0)
+    assert states().version() == version
+    assert states().commit({"a": large}, version, 0) == states().version()
 
 
 def test_rows_of_a_large_transaction_name_the_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

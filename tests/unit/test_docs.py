@@ -17,7 +17,6 @@ JOB_FILE = (DOCS / "job-file.md").read_text(encoding="utf-8")
 _ROW = re.compile(r"^\| `([^`]+)` \| *(.*?) *\| (.+) \|$", re.MULTILINE)
 # What stands in a section beside the fields of its struct: the tag of a union, and free options with a prefix.
 _BESIDE = {
-    JobKeys: {"state.…"},
     FilesSource: {"kind", "schema-registry.…"},
     KafkaSource: {"kind", "kafka.…", "schema-registry.…"},
     IcebergConfig: {"kind", "catalog.…"},

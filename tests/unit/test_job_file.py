@@ -17,7 +17,7 @@ from ticdc_spark.errors import UsageError
 FILES = {"kind": '"files"', "path": '"recorded"', "protocol": '"simple"'}
 KAFKA = {"kind": '"kafka"', "bootstrap-servers": '"b:9092"', "topics": '["shop"]', "protocol": '"simple"'}
 SINK = {"kind": '"iceberg"', "warehouse": '"lake"'}
-JOB = {"name": '"shop"', "state": '"state/shop"'}
+JOB = {"name": '"shop"'}
 
 
 @pytest.fixture
@@ -53,7 +53,6 @@ def test_the_least_that_is_allowed(folder: Path) -> None:
     job = load(folder)
     assert job.name == "shop"
     assert job.file == folder / "job.toml"
-    assert job.state == folder / "state/shop"
     assert job.source == FilesSource(path=folder / "recorded", protocol="simple")
     assert job.sink.warehouse == str(folder / "lake")
     assert job.sink.catalog == "lake"
@@ -106,7 +105,6 @@ def test_an_old_word_is_read_with_a_warning_that_names_the_new_one(
     [
         ("name", '"a b"', "'a b'", "letters, digits"),
         ("name", '".."', "'..'", "letters, digits"),
-        ("state", '""', "''", "a path"),
         ("batch-rows", "0", "found 0", "an integer of at least 1"),
         ("batch-rows", "true", "found True", "an integer of at least 1"),
         ("batch-rows", '"5"', "found '5'", "an integer"),
@@ -145,7 +143,7 @@ def test_a_wrong_value_is_refused_with_what_is_allowed(
 def test_all_mistakes_are_reported_at_once(folder: Path) -> None:
     message = refused(
         folder,
-        job={"name": '"shop"', "batch_rows": "3", "on-reject": '"halt"'},
+        job={"batch_rows": "3", "on-reject": '"halt"'},
         source=FILES | {"protocol": '"simpel"', "path": '"nowhere"'},
         sink={"kind": '"delta"'},
         spark={"executor.memory": '"2g"'},
@@ -157,7 +155,7 @@ def test_all_mistakes_are_reported_at_once(folder: Path) -> None:
     for part in (
         "unknown section or key `jobs`; did you mean `job`?",
         "[job]: unknown key `batch_rows`; did you mean `batch-rows`?",
-        "[job] state: missing",
+        "[job] name: missing",
         "[job] on-reject: found 'halt'",
         "[source] protocol: found 'simpel'",
         f"[source] path: found 'nowhere', but there is no file or folder {folder / 'nowhere'}",
@@ -361,9 +359,15 @@ def test_the_identity_needs_neither_source_nor_secret(folder: Path, monkeypatch:
     broken = {"kind": '"kafka"', "bootstrap-servers": '"${env:NOT_SET}"'}
     path = write(folder, job=JOB | {"batch-rows": "-1"}, source=broken)
     identity = load_identity(path)
-    assert (identity.name, identity.state) == ("shop", folder / "state/shop")
-    assert (identity.warehouse, identity.catalog) == (str(folder / "lake"), "lake")
-    path = write(folder, sink=SINK | {"warehouse": '"s3a://${env:NOT_SET}"'})
-    assert load_identity(path).warehouse is None
-    with pytest.raises(UsageError, match="state: missing"):
-        load_identity(write(folder, job={"name": '"x"'}))
+    assert (identity.name, identity.sink) == ("shop", IcebergConfig(warehouse=str(folder / "lake")))
+    with pytest.raises(UsageError, match=r"\[sink\] warehouse: .*NOT_SET"):
+        load_identity(write(folder, sink=SINK | {"warehouse": '"s3a://${env:NOT_SET}"'}))
+    with pytest.raises(UsageError, match="name: missing"):
+        load_identity(write(folder, job={}))
+
+
+@pytest.mark.parametrize("key", ["state", '"state.endpoint"'])
+def test_a_place_for_the_state_is_a_mistake(folder: Path, key: str) -> None:
+    for load in (load_job, load_identity):
+        with pytest.raises(UsageError, match=r"\[job\] state: the state of a job is kept in the lake.*; remove this"):
+            load(write(folder, job=JOB | {key: '"state/shop"'}))

@@ -12,14 +12,17 @@ from tests.memory_sink.lake import Lake
 from tests.memory_sink.letters import open_letters
 from tests.memory_sink.rows import MemoryRows
 from tests.memory_sink.sink import MemorySink
+from tests.memory_sink.state import MemoryState
 from tests.reference.workloads import FAULTS, messages_of, truth_of
 from ticdc_spark.changes.opening import Opening
 from ticdc_spark.config.job import FilesSource, IcebergConfig, Job
 from ticdc_spark.model import Message, Offsets
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.names import escape
+from ticdc_spark.replicate.state.owner import this_process
 from ticdc_spark.replicate.state.progress import Plan, Progress
 from ticdc_spark.replicate.state.requests import Request
+from ticdc_spark.replicate.state.store import JobStore, ask, read_state, take_over
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.spark.types import LakeOptions, lake_columns, to_arrow
 from ticdc_spark.workload import Truth
@@ -62,43 +65,33 @@ class ListSource:
 
 
 class Kept:
-    """A progress store in memory."""
+    """The state of a job in memory."""
 
     def __init__(self) -> None:
-        self.progress: Progress | None = None
-        self.plan: Plan | None = None
-        self.waiting: dict[str, Request] = {}
+        self.states = MemoryState("job")
 
-    def load(self) -> Progress | None:
-        return self.progress
-
-    def save(self, progress: Progress) -> None:
-        self.progress = progress
-
-    def load_plan(self) -> Plan | None:
-        return self.plan
-
-    def save_plan(self, plan: Plan) -> None:
-        self.plan = plan
-
-    def requests(self) -> dict[str, Request]:
-        return dict(self.waiting)
+    def owned(self) -> JobStore:
+        """The state as the process has it that takes the job now, whoever had it."""
+        return take_over(self.states, self.states.load(), "job", this_process())
 
     def ask(self, request: Request) -> None:
-        self.waiting[f"{len(self.waiting):04d}"] = request
+        ask(self.states, request)
 
-    def remove_request(self, name: str) -> None:
-        self.waiting.pop(name, None)
+    def load(self) -> Progress | None:
+        return read_state(self.states).progress
 
+    @property
+    def progress(self) -> Progress | None:
+        return self.load()
 
-class NoLease:
-    def check(self) -> None:
-        return
+    @property
+    def plan(self) -> Plan | None:
+        return read_state(self.states).plan
 
 
 def job_of(folder: Path, **keys: Any) -> Job:
     source, sink = FilesSource(path=folder, protocol="simple"), IcebergConfig(warehouse="memory")
-    return Job(name="job", state=folder, file=folder / "job.toml", source=source, sink=sink, **keys)
+    return Job(name="job", file=folder / "job.toml", source=source, sink=sink, **keys)
 
 
 def run(job: Job, source: ListSource, lake: Lake, store: Kept) -> Steps:
@@ -108,8 +101,7 @@ def run(job: Job, source: ListSource, lake: Lake, store: Kept) -> Steps:
         MemorySink(lake),
         MemoryRows(source, Opening(protocol="simple")),
         open_letters(lake, job.name),
-        NoLease(),
-        store,
+        store.owned(),
         protocol="simple",
         registry=None,
         bounded=True,

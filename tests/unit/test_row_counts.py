@@ -10,7 +10,7 @@ from tests.memory_sink.rows import MemoryRows
 from tests.memory_sink.sink import MemorySink
 from tests.reference.workloads import ENCODER, FAULTS, messages_of
 from tests.unit.simple_examples import USER
-from tests.unit.test_memory_job import Kept, ListSource, NoLease, job_of
+from tests.unit.test_memory_job import Kept, ListSource, job_of
 from ticdc_spark import failpoints
 from ticdc_spark.changes.opening import Opening
 from ticdc_spark.cli.output.progress import waiting
@@ -49,8 +49,7 @@ def steps(folder: Path, source: ListSource, lake: Lake, store: Kept) -> Steps:
         MemorySink(lake),
         MemoryRows(source, Opening(protocol="simple")),
         open_letters(lake, "job"),
-        NoLease(),
-        store,
+        store.owned(),
         protocol="simple",
         registry=None,
         bounded=False,

@@ -13,7 +13,7 @@ from tests.memory_sink.rows import MemoryRows
 from tests.memory_sink.sink import MemorySink
 from tests.reference.workloads import ENCODER
 from tests.unit.simple_examples import USER
-from tests.unit.test_memory_job import Kept, ListSource, NoLease, job_of
+from tests.unit.test_memory_job import Kept, ListSource, job_of
 from ticdc_spark.changes.opening import Opening
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.values import MessagePlace, skip_messages_line
@@ -70,8 +70,7 @@ def go(folder: Path, messages: list[Message], lake: Lake, store: Kept, **keys: A
         MemorySink(lake),
         MemoryRows(source, Opening(protocol="simple")),
         open_letters(lake, job.name),
-        NoLease(),
-        store,
+        store.owned(),
         protocol="simple",
         registry=None,
         bounded=True,

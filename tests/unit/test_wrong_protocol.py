@@ -10,7 +10,7 @@ from tests.memory_sink.letters import open_letters
 from tests.memory_sink.rows import MemoryRows
 from tests.memory_sink.sink import MemorySink
 from tests.reference.workloads import FAULTS, messages_of
-from tests.unit.test_memory_job import Kept, ListSource, NoLease, job_of
+from tests.unit.test_memory_job import Kept, ListSource, job_of
 from ticdc_spark.changes.opening import Opening
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import RejectedMessage, UsageError
@@ -28,8 +28,7 @@ def go(job: Job, sent: list[Message], protocol: str, lake: Lake, store: Kept) ->
         MemorySink(lake),
         MemoryRows(source, Opening(protocol=protocol)),
         open_letters(lake, job.name),
-        NoLease(),
-        store,
+        store.owned(),
         protocol=protocol,
         registry=None,
         bounded=True,

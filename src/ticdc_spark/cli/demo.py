@@ -44,7 +44,6 @@ _JOB = """\
 # Written by `ticdc-spark demo`. Run it again: ticdc-spark replicate {file} --once
 [job]
 name = "demo"
-state = "state"
 
 [source]
 kind = "files"

@@ -5,7 +5,6 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from ticdc_spark.config.state import StateUri
 from ticdc_spark.config.toml import Duration, Section, Size
 from ticdc_spark.config.values import (
     Folder,
@@ -22,7 +21,6 @@ from ticdc_spark.config.values import (
     RegistryUrl,
     Servers,
     Skips,
-    State,
     Text,
     TopicPattern,
     Topics,
@@ -146,7 +144,6 @@ class JobKeys(Section, frozen=True, kw_only=True):
     """The section ``[job]``. Durations are seconds, sizes are bytes."""
 
     name: Name
-    state: State
     owner: Label | None = None
     tables: Patterns = ()
     mode: Mode | None = None
@@ -211,13 +208,12 @@ class Job(JobKeys, frozen=True, kw_only=True):
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """What ``status`` needs of a job file: no secret, no file but the job file."""
+    """What ``status`` needs of a job file: no secret but those of the catalog, no file but the job file."""
 
     file: Path
     name: str
-    state: Path | StateUri
-    warehouse: str | None = None
-    """``None`` when it needs a secret that is not there."""
-    catalog: str = "lake"
+    sink: IcebergConfig
+    spark: dict[str, str] = msgspec.field(default_factory=dict)
+    """Of the section ``[spark]``, what says how the store of the lake is reached."""
     max_lag: float | None = None
     """See ``JobKeys``."""

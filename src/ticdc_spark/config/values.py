@@ -10,7 +10,6 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 
 from ticdc_spark.config import toml as job_file
-from ticdc_spark.config.state import SCHEMES, StateUri, state_uri
 from ticdc_spark.config.table_filter import read_patterns
 from ticdc_spark.config.toml import NotAllowed, Reads
 from ticdc_spark.protocols import ALIASES, PROTOCOLS, canonical
@@ -95,12 +94,6 @@ def _text_or_texts(value: object) -> tuple[str, ...]:
 
 def _paths(value: object) -> tuple[Path, ...]:
     return tuple(map(Path, _text_or_texts(value)))
-
-
-def _state(value: object) -> Path | StateUri:
-    text = _text(value)
-    # One slash may be missing: a folder of that name on the disk is hardly meant.
-    return state_uri(text) if re.match(rf"({'|'.join(SCHEMES)}):|[^/]+://", text) else Path(text)
 
 
 def _servers(value: object) -> str:
@@ -192,7 +185,6 @@ Identifier: TypeAlias = Annotated[str, Reads(_identifier, "a letter or `_`, then
 Text: TypeAlias = Annotated[str, Reads(_text, "a string that is not empty", secret=True)]
 Label: TypeAlias = Annotated[str, Reads(_text, "a string that is not empty")]
 Folder: TypeAlias = Annotated[Path, Reads(lambda value: Path(_text(value)), "a path")]
-State: TypeAlias = Annotated[Path | StateUri, Reads(_state, f"a path, or a URI with a bucket: {', '.join(SCHEMES)}")]
 Zone: TypeAlias = Annotated[str, Reads(_zone, 'an IANA time zone such as "Asia/Shanghai", "UTC"')]
 Skips: TypeAlias = Annotated[
     tuple[SkipDdl, ...], Reads(_skips, 'a list of "<commitTs>:<start of the SQL>", or "<commitTs>:*" for any SQL')

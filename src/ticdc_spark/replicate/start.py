@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from ticdc_spark.config.job import Job
-from ticdc_spark.errors import DecisionNeeded, UsageError
+from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.columns import columns_gone
 from ticdc_spark.replicate.apply.look import Looked, look_at, stop_if_ahead, way_back
@@ -40,9 +40,6 @@ def begin(job: Job, source: Source, sink: Sink, store: ProgressStore, protocol: 
     Raises: DecisionNeeded with the ways out; SinkFault, SourceFault, UsageError
     """
     found = store.load()
-    if found is not None and found.job != job.name:
-        message = f"{job.file}: [job] state: {job.state} is of job {found.job!r}; each job needs a state of its own"
-        raise UsageError(message)
     if found is None:
         _stop_if_there_are_tables(job, sink)
         starting = partitions_at(source.starting())

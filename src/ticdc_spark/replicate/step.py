@@ -53,7 +53,6 @@ from ticdc_spark.replicate.skips import mark_new, warn_of_old
 from ticdc_spark.replicate.snapshot.loader import Loader, Outcome
 from ticdc_spark.replicate.snapshot.wanted import with_settled
 from ticdc_spark.replicate.start import begin, furthest, look_at_wanted
-from ticdc_spark.replicate.state.lease import Fence, FencedStore
 from ticdc_spark.replicate.state.notes import SourceNote
 from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl, TableState
 from ticdc_spark.replicate.state.requests import take
@@ -80,7 +79,6 @@ class Steps:
         sink: Sink,
         rows: TopicRows,
         letters: DeadLetters,
-        lease: Fence,
         store: ProgressStore,
         *,
         protocol: str,
@@ -94,8 +92,7 @@ class Steps:
         self.job = job
         self.source = source
         self.sink = sink
-        self.lease = lease
-        self.store = FencedStore(store, lease)
+        self.store = store
         self.protocol = protocol
         self.registry = registry
         self.bounded = bounded

@@ -15,9 +15,9 @@ import pyarrow as pa
 from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.model import TableName, Value
 from ticdc_spark.sinks.capabilities import Capabilities
-from ticdc_spark.sinks.claims import Claims
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mark import Mark
+from ticdc_spark.sinks.state import StateStore
 from ticdc_spark.sinks.type_map import ColumnConversion, NameRule, TypeMap
 from ticdc_spark.spark.tasks import ReadParts
 from ticdc_spark.spark.types import LakeColumn, LakeOptions
@@ -97,7 +97,7 @@ def unconverted(column: LakeColumn, why: str) -> str:
 
 
 class Tables(Protocol):
-    """The tables of a lake, and their stamps. Every commit is fenced: the lease is checked first."""
+    """The tables of a lake, and their stamps. Every commit is fenced: it is checked first that the job is ours."""
 
     def find(self, table: TableName) -> TableFound | None:
         """A table as it is now; ``None``: the lake has no such table."""
@@ -262,5 +262,5 @@ class Sink(Tables, Columns, Changes, Reads, Loads, Upkeep, Protocol):
     def names(self) -> NameRule:
         """How it holds the source's names."""
 
-    def claims(self, job: str) -> Claims | None:
-        """Where a lease can be kept that all runs of a job find; ``None``: in a folder of the lake."""
+    def state(self, job: str) -> StateStore:
+        """The state of a job, which may be another one than writes here."""

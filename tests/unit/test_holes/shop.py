@@ -14,7 +14,7 @@ from tests.memory_sink.rows import MemoryRows
 from tests.memory_sink.sink import MemorySink
 from tests.simulator.database import Database, Live
 from tests.simulator.faults import Died, Fault
-from tests.simulator.job_lab import BrokerSource, Fence, JobLab, StateOfProcess
+from tests.simulator.job_lab import BrokerSource, Fence, JobLab
 from tests.simulator.seams import Clock, Copy, LakeTable, TableView
 from tests.simulator.setup import JobSetup, job_of, scratch_folder
 from tests.simulator.snapshots import DatabaseView
@@ -31,7 +31,7 @@ _OF_SETUP = {field.name for field in msgspec.structs.fields(JobSetup)}
 
 
 class Shop(Changefeed):
-    """A changefeed, and one job over a lake, a state folder and a lease in memory. ``job``: keys of the job file."""
+    """A changefeed, and one job over a lake and a state in memory. ``job``: keys of the job file."""
 
     def __init__(
         self, protocol: str = "simple", *, zone: str = "UTC", topic_per_table: bool = False, **job: Any
@@ -52,7 +52,7 @@ class Shop(Changefeed):
         """Start a process. Raises: as ``Steps``"""
         self.stop()
         self.clock.advance(1.0)
-        self.fence = self.lab.lease.take(self.faults, self.clock, 1)
+        self.fence = self.lab.lease.take(self.lab.state, self.clock, 1)
         job = msgspec.structs.replace(job_of(self.setup, _FOLDER), **self.keys)
         source = BrokerSource(self.broker, self.setup)
         try:
@@ -62,8 +62,7 @@ class Shop(Changefeed):
                 MemorySink(self.lab.tables, self.fence.check),
                 MemoryRows(source, Opening(protocol=self.wire.name)),
                 open_letters(self.lab.tables, job.name, self.fence.check),
-                self.fence,
-                StateOfProcess(self.lab.state, self.fence),
+                self.fence.store,
                 protocol=self.wire.name,
                 registry=None,
                 bounded=False,

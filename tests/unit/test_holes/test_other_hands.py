@@ -79,11 +79,11 @@ def test_a_lease_taken_just_before_a_commit_stops_that_very_commit(action: str) 
 
     def take() -> None:
         shop.clock.advance(TTL + 1)
-        shop.lab.lease.take(shop.faults, shop.clock, 2)
+        shop.lab.lease.take(shop.lab.state, shop.clock, 2)
         before.append((shop.saved(), shop.lab.state.save()))
 
     shop.faults.at, shop.faults.before = action, take
-    with pytest.raises(LeaseHeld, match="was taken by another process"):
+    with pytest.raises(LeaseHeld, match="was taken by job"):
         shop.run()
     assert repr((shop.saved(), shop.lab.state.save())) == repr(before[0])
 

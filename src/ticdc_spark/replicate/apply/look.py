@@ -6,6 +6,7 @@ behind, is of another time than the state: the job stops.
 """
 
 import logging
+from contextlib import closing
 
 import msgspec
 
@@ -14,10 +15,9 @@ from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import TableName
 from ticdc_spark.mysql import tso_time
 from ticdc_spark.replicate.state.conditions import diverged
-from ticdc_spark.replicate.state.lease import living
-from ticdc_spark.replicate.state.lease_store import lease_store
+from ticdc_spark.replicate.state.owner import beat_of, describe, lives
 from ticdc_spark.replicate.state.progress import TableState
-from ticdc_spark.replicate.state.target_lease import ClaimLeaseStore
+from ticdc_spark.replicate.state.store import read_state
 from ticdc_spark.sinks.base import Sink, Stamp, TableFound
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 
@@ -207,10 +207,11 @@ def _refuse_living(sink: Sink, job: Job, name: TableName, stamp: Stamp | None) -
     """Two jobs that both write to a table would undo each other's rows. Raises: DecisionNeeded, SinkFault"""
     if stamp is None:
         return
-    owner = living(lease_store(job.sink.warehouse, job.sink.catalog, stamp.job, job.state))
-    if not owner and (claims := sink.claims(stamp.job)) is not None:
-        owner = living(ClaimLeaseStore(claims))
-    if owner:
+    with closing(sink.state(stamp.job)) as states:
+        held = read_state(states).held
+        beat = None if held is None else beat_of(states, held)
+    if held is not None and lives(held, beat):
+        owner = describe(held, beat)
         message = (
             f"`{name[0]}`.`{name[1]}` is written by another job that is running: {owner}. `adopt` takes over the table "
             "of a job that does not run any more: stop that one, or leave the table out of one of them with `tables` "

@@ -1,8 +1,8 @@
 """Progress: the state of a job after a batch, stored last; and the plan of the batch under way, stored first.
 
-``progress.json`` after batch N is f(progress after N-1, batch N). ``plan.json`` fixes the offsets of the batch that is
-being worked on, so that a restart does the same batch again. ``status.json`` is a heartbeat for ``ticdc-spark status``;
-no decision depends on it. ``state.store`` keeps them.
+The progress after batch N is f(progress after N-1, batch N). The plan fixes the offsets of the batch that is being
+worked on, so that a restart does the same batch again. ``state.store`` keeps both in the target. The status is a
+heartbeat beside them for ``ticdc-spark status``; no decision depends on it.
 """
 
 from typing import Literal
@@ -276,6 +276,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     started_at: float
     pid: int
+    token: str = ""
+    """Of the owner that sends it."""
     phase: str = ""
     batch: int = 0
     error: str | None = None

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from py4j.protocol import Py4JJavaError
 
 from ticdc_spark.errors import DecisionNeeded
+from ticdc_spark.sinks.iceberg.python_catalog import moved_away
 from ticdc_spark.spark.faults import spark_faults
 
 _GONE = re.compile(r"NotFoundException: [^:\n]+: (\S+\.metadata\.json)")
@@ -28,16 +29,8 @@ def faults(what: str) -> Iterator[None]:
 
 def _advise(reason: str) -> str:
     if gone := _GONE.search(reason):
-        raise DecisionNeeded(_moved(gone[1]))
+        raise DecisionNeeded(moved_away(gone[1]))
     return _missing_bundle(reason)
-
-
-def _moved(file: str) -> str:
-    """What there is to do about a metadata file that the catalog names and that is gone."""
-    return (
-        f"the catalog names {file}, which is not there: the warehouse was moved, which Iceberg's absolute paths do not "
-        "allow, or the file was removed; move the warehouse back to that path, or restore the lake from a backup"
-    )
 
 
 def is_conflict(error: Py4JJavaError) -> bool:

@@ -6,7 +6,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from ticdc_spark.changes.typed import TypedChanges
-from ticdc_spark.config.paths import local_folder
+from ticdc_spark.config.job import IcebergConfig
 from ticdc_spark.config.values import WriterName
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import (
@@ -20,7 +20,6 @@ from ticdc_spark.sinks.base import (
 )
 from ticdc_spark.sinks.capabilities import Capabilities
 from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog
-from ticdc_spark.sinks.iceberg.claims import IcebergClaims
 from ticdc_spark.sinks.iceberg.loads import IcebergLoads
 from ticdc_spark.sinks.iceberg.rows.spark_writer import SparkWriter
 from ticdc_spark.sinks.iceberg.rows.upsert import Upserts
@@ -28,6 +27,8 @@ from ticdc_spark.sinks.iceberg.tables import IcebergTables
 from ticdc_spark.sinks.iceberg.types import IcebergNames, IcebergTypes
 from ticdc_spark.sinks.iceberg.upkeep import IcebergUpkeep
 from ticdc_spark.sinks.loads_base import LoadNote
+from ticdc_spark.sinks.state import StateStore
+from ticdc_spark.sinks.states import open_state
 from ticdc_spark.sinks.type_map import ColumnConversion
 from ticdc_spark.spark.tasks import ReadParts
 from ticdc_spark.spark.types import LakeColumn
@@ -64,8 +65,12 @@ class IcebergSink:
         self.loads = IcebergLoads(self.tables, writer)
         self.maintenance = IcebergUpkeep(self.catalog)
 
-    def claims(self, job: str) -> IcebergClaims | None:
-        return IcebergClaims(self.catalog, job) if local_folder(self.catalog.warehouse) is None else None
+    def state(self, job: str) -> StateStore:
+        lake = self.catalog
+        prefix = f"spark.sql.catalog.{lake.name}."
+        options = {key.removeprefix(prefix): text for key, text in lake.options.items() if key.startswith(prefix)}
+        config = IcebergConfig(warehouse=lake.warehouse, catalog=lake.name, catalog_options=options)
+        return open_state(config, job, dict(lake.spark.sparkContext.getConf().getAll()))
 
     # ---- tables
 

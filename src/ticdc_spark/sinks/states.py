@@ -1,0 +1,46 @@
+"""The state of a job, by the kind of its sink: opened without Spark, so that ``status`` needs no JVM."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ticdc_spark.config.job import IcebergConfig
+from ticdc_spark.errors import SinkFault
+from ticdc_spark.model import TableName
+from ticdc_spark.names import escape
+from ticdc_spark.sinks.state import StateStore
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+
+def open_state(sink: IcebergConfig, job: str, spark: Mapping[str, str]) -> StateStore:
+    """The state of a job in the target of its sink; connects with the first use. ``spark``: the section ``[spark]``.
+
+    Raises: UsageError for a catalog that PyIceberg cannot open
+    """
+    from ticdc_spark.sinks.iceberg.python_catalog import check_catalog, open_catalog
+    from ticdc_spark.sinks.iceberg.state import IcebergState
+
+    options = sink.catalog_options
+    check_catalog(options)
+    return IcebergState(
+        lambda create: open_catalog(sink.catalog, sink.warehouse, options, spark, create=create),
+        sink.catalog,
+        sink.warehouse,
+        job,
+    )
+
+
+def open_tables(sink: IcebergConfig, spark: Mapping[str, str], names: Sequence[TableName]) -> "dict[TableName, Table]":
+    """Tables by their names at the source, as PyIceberg has them. Raises: SinkFault, UsageError"""
+    from ticdc_spark.sinks.iceberg.python_catalog import open_catalog, reason
+
+    catalog = open_catalog(sink.catalog, sink.warehouse, sink.catalog_options, spark, create=False)
+    found: dict[TableName, Table] = {}
+    for name in names:
+        try:
+            assert catalog is not None, "the state of the job was read there"
+            found[name] = catalog.load_table((escape(name[0]), escape(name[1])))
+        except Exception as error:
+            raise SinkFault(f"`{name[0]}`.`{name[1]}` cannot be opened: {reason(error)}") from error
+    return found
