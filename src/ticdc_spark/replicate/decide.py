@@ -115,6 +115,11 @@ class Decider:
         noted = with_topics_of_tables(advanced.progress, controls)
         advanced = msgspec.structs.replace(advanced, progress=noted)
         if skipped:
+            places = ((event.topic, event.partition, event.offset) for event in skipped)
+            kept = msgspec.structs.replace(
+                advanced.progress, left_out=tuple(sorted({*advanced.progress.left_out, *places}))
+            )
+            advanced = msgspec.structs.replace(advanced, progress=kept)
             self.letters.keep(landed.number, STAGE, [reject_of(event) for event in skipped], now)
             advanced = msgspec.structs.replace(advanced, progress=mark(advanced.progress, skipped, databases))
         if advanced.rejects:

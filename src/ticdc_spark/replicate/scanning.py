@@ -5,11 +5,14 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from ticdc_spark.changes.opening import Opening
+from ticdc_spark.changes.ranges import rounds, stretches
 from ticdc_spark.changes.scan import ScanPlan, partition_key, table_id_key
+from ticdc_spark.changes.topic import TopicRows
 from ticdc_spark.config.job import Job, native_of
 from ticdc_spark.config.values import ModeName
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.modes.choose import MODES
+from ticdc_spark.replicate.plan.pending import range_of
 from ticdc_spark.replicate.plan.spelling import Spelled, is_landed, landing_names, spell
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.state.progress import Progress
@@ -72,3 +75,11 @@ def scan(
         if spelled.landing is plan.names or is_landed(controls, plan.names, spelled.landing):
             return spelled
         plan = msgspec.structs.replace(plan, names=spelled.landing)
+
+
+def learn_waiting(rows: TopicRows, registry: Registered, progress: Progress) -> None:
+    """Fetch the schemas that rows name which wait since an earlier run. Raises: RegistryFault, SourceFault"""
+    opening = msgspec.structs.replace(rows.opening, schemas=dict(registry.known))
+    for start, end in rounds(stretches(map(range_of, progress.pending))):
+        count = sum(last - start[place] for place, last in end.items())
+        registry.learn(rows.scan(ScanPlan(opening=opening), start, end, count))

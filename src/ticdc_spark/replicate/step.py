@@ -47,7 +47,7 @@ from ticdc_spark.replicate.plan.source_check import (
 from ticdc_spark.replicate.plan.spelling import Spelled, databases_after
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.report import BatchReport
-from ticdc_spark.replicate.scanning import scan, scan_plan
+from ticdc_spark.replicate.scanning import learn_waiting, scan, scan_plan
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.skips import mark_new, warn_of_old
 from ticdc_spark.replicate.snapshot.loader import Loader, Outcome
@@ -104,6 +104,8 @@ class Steps:
         warn_of_old(job, self.progress)
         self.decider = Decider(job, self.letters, sink, protocol, registry, bounded=bounded, until_ts=until_ts)
         self.mode: ModeName | None = self.decider.settle(of_job(job.mode, protocol, self.progress))
+        if registry is not None:
+            learn_waiting(rows, registry, self.progress)
         """``None`` until messages show it."""
         self.loader: Loader | None = None
         if reader is not None and job.snapshot is not None:
@@ -170,6 +172,9 @@ class Steps:
         self.store.save_plan(plan)
         failpoints.point("advance")
         beat("apply", number)
+        # What waits is read again as it was scanned: without what was left out then, and with what is left out now.
+        left_out_then = decided.advanced.progress.left_out
+        self.rows.opening = msgspec.structs.replace(self.rows.opening, left_out=left_out_then)
         with Timer(self.seconds, "apply"):
             result = self._apply(number, decided, spelled.landing, furthest(self.progress, plan))
         failpoints.point("apply")

@@ -74,11 +74,18 @@ def look_at(
 def way_back(job: Job, name: TableName, *, arrival: bool) -> str:
     """What there is to do about a table that is not as far as the job had brought it, or is gone."""
     again = f"`ticdc-spark rebuild {job.file.name} {name[0]}.{name[1]}` reads it again from the source"
-    drop = "Or drop all tables of the job and delete its state: the job begins from scratch"
+    drop = "Or drop all tables of the job and the table of its state: the job begins from scratch"
     return (
         f"Restore the table as the job left it. {drop if arrival else f'Or let the job read it: {again}'}. If you "
-        f"restored the whole lake, restore the state {job.state} from the same backup"
+        "restored the lake, restore all of it, the namespace `_ticdc_spark` too, from one backup"
     )
+
+
+OLDER_STATE = (
+    "the state is an older copy. Restore the whole lake from one backup: the warehouse and the catalog, with the "
+    "namespace `_ticdc_spark`"
+)
+"""What there is to do where the lake is newer than the state."""
 
 
 def stop_if_ahead(job: Job, name: TableName, stamp: Stamp | None, promise: TableState | None, furthest: int) -> None:
@@ -91,16 +98,8 @@ def stop_if_ahead(job: Job, name: TableName, stamp: Stamp | None, promise: Table
     if stamp is not None and stamp.job == job.name and stamp.mark > known and stamp.mark[0] > furthest:
         raise DecisionNeeded(
             f"`{name[0]}`.`{name[1]}` is at {stamp.mark[0]}, and the state of the job knows of nothing beyond "
-            f"{furthest}: {older_state(job)}"
+            f"{furthest}: {OLDER_STATE}"
         )
-
-
-def older_state(job: Job) -> str:
-    """What there is to do where the lake is newer than the state."""
-    return (
-        f"the state {job.state} is an older copy. Restore the state that belongs to the lake, or restore the lake from "
-        "the same backup as the state"
-    )
 
 
 def _merged(name: TableName, held: TableState, stamp: Stamp, promise: TableState | None) -> TableState:
