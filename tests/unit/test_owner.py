@@ -14,7 +14,7 @@ import pytest
 
 from tests.job_state import held_by, owned, read, state_of
 from tests.memory_sink.state import MemoryState
-from ticdc_spark.errors import LeaseHeld
+from ticdc_spark.errors import LeaseHeld, SinkFault
 from ticdc_spark.replicate.state.owner import Owner, Ownership, Patience, beat_of, describe, lives, this_process
 from ticdc_spark.replicate.state.processes import Process, process, runs
 from ticdc_spark.replicate.state.progress import Progress, Status
@@ -131,6 +131,24 @@ def test_a_process_number_given_to_another_process_is_not_the_owner(job_file: Pa
     gone = msgspec.structs.replace(this_process(), process=Process(os.getpid(), "1"), jvm=Process(os.getppid(), "1"))
     held_by(job_file, gone, Status(state="normal", at=time.time(), started_at=0, pid=os.getpid()))
     assert take(job_file) == 2
+
+
+def test_a_run_that_ended_in_this_process_without_reaching_its_target_does_not_hold_the_job() -> None:
+    states = MemoryState("shop")
+    first = acquire(states, "shop", this_process())
+    with pytest.raises(LeaseHeld):
+        acquire(states, "shop", this_process())
+    commit = states.commit
+    states.commit = away  # type: ignore[method-assign,assignment]
+    first.release()
+    states.commit = commit  # type: ignore[method-assign]
+    assert not lives(first.held, None)
+    with acquire(states, "shop", this_process()) as second:
+        assert second.held.epoch == 2
+
+
+def away(*_: object) -> str:
+    raise SinkFault("the catalog is away")
 
 
 def elsewhere(states: MemoryState, at: float = 0.0) -> JobStore:

@@ -8,9 +8,13 @@ from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.names import escape
 from ticdc_spark.sinks.state import StateStore
+from ticdc_spark.spark.storage import local_folder
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
+
+_LIGHT = "pyiceberg.io.fsspec.FsspecFileIO"
+"""Opens files of a disk, and is imported in a tenth of the time of PyIceberg's usual way."""
 
 
 def open_state(sink: IcebergConfig, job: str, spark: Mapping[str, str]) -> StateStore:
@@ -21,8 +25,10 @@ def open_state(sink: IcebergConfig, job: str, spark: Mapping[str, str]) -> State
     from ticdc_spark.sinks.iceberg.python_catalog import check_catalog, open_catalog
     from ticdc_spark.sinks.iceberg.state import IcebergState
 
-    options = sink.catalog_options
-    check_catalog(options)
+    check_catalog(sink.catalog_options)
+    options = dict(sink.catalog_options)
+    if local_folder(sink.warehouse) is not None:
+        options.setdefault("py-io-impl", _LIGHT)
     return IcebergState(
         lambda create: open_catalog(sink.catalog, sink.warehouse, options, spark, create=create),
         sink.catalog,

@@ -62,6 +62,11 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
     jvm: float = JVM_PATIENCE
 
 
+RUNNING: set[str] = set()
+"""Tokens of owners in this process whose runs have not ended. One that ended may have been unable to give the job back,
+since its target was away."""
+
+
 def this_process(label: str | None = None) -> Owner:
     """The owner that this process is; each call is another one."""
     me = process(os.getpid())
@@ -100,9 +105,15 @@ def describe(held: Ownership, beat: Status | None) -> str:
     return f"job {held.job!r}{label}, pid {owner.process.pid}{jvm} on host {owner.host}, epoch {held.epoch}{seen}"
 
 
+def _has_ended(owner: Owner) -> bool:
+    """Whether an owner was a run of this very process, which is over."""
+    here = owner.machine == machine() and owner.process == process(os.getpid())
+    return here and owner.token not in RUNNING
+
+
 def lives(held: Ownership | None, beat: Status | None) -> bool:
     """Whether an owner may still write. ``beat``: its last heartbeat."""
-    if held is None or held.released:
+    if held is None or held.released or _has_ended(held.owner):
         return False
     if held.owner.machine == machine():
         return any(runs(one) for one in (held.owner.process, held.owner.jvm) if one is not None)
@@ -121,6 +132,8 @@ def await_end(states: StateStore, held: Ownership, patience: Patience, stop: thr
 
 
 def _await_processes(states: StateStore, held: Ownership, patience: float, stop: threading.Event) -> None:
+    if _has_ended(held.owner):
+        return
     if runs(held.owner.process):
         raise refused(states, held, f"it is running; stop it first: kill {held.owner.process.pid}")
     jvm = held.owner.jvm

@@ -15,7 +15,7 @@ import msgspec
 
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded, LeaseHeld, SinkFault
-from ticdc_spark.replicate.state.owner import Owner, Ownership, Patience, await_end, beat_of, describe, is_ours
+from ticdc_spark.replicate.state.owner import RUNNING, Owner, Ownership, Patience, await_end, beat_of, describe, is_ours
 from ticdc_spark.replicate.state.processes import process
 from ticdc_spark.replicate.state.progress import Plan, Progress
 from ticdc_spark.replicate.state.requests import Request, RequestStore
@@ -61,6 +61,7 @@ class JobStore:
         """``state``: as this process has committed it, with itself as its owner; ``version``: of it."""
         self.states = states
         self._state, self._version = state, version
+        RUNNING.add(self.held.owner.token)
         self._unsure: JobState | None = None
         """What a commit would have made of the state, of which it is not known whether it happened, or still will."""
         self._lock = threading.RLock()
@@ -118,6 +119,8 @@ class JobStore:
         except (LeaseHeld, DecisionNeeded, SinkFault) as fault:
             # What ends the job must not be hidden by this; the next run finds the process gone.
             log.warning("the job is not given back: %s", fault)
+        finally:
+            RUNNING.discard(self.held.owner.token)
 
     def __enter__(self) -> "JobStore":
         return self

@@ -26,7 +26,6 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
 )
 from pyiceberg.io import FileIO
-from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.manifest import (
     DataFile,
     DataFileContent,
@@ -86,7 +85,17 @@ _SCHEMA = Schema(
     NestedField(6, "condition", StringType(), doc="what is known of the table"),
     NestedField(7, "value", StringType(), required=True, doc="the rest, as JSON"),
 )
-_ARROW = schema_to_pyarrow(_SCHEMA)
+_ARROW = pa.schema(
+    [
+        pa.field(
+            field.name,
+            pa.int64() if isinstance(field.field_type, LongType) else pa.string(),
+            nullable=field.optional,
+            metadata={"PARQUET:field_id": str(field.field_id)},
+        )
+        for field in _SCHEMA.fields
+    ]
+)
 _PROPERTIES = {
     "format-version": "2",
     "write.metadata.delete-after-commit.enabled": "true",
@@ -435,7 +444,8 @@ def _parquet(rows: Sequence[StateRow]) -> bytes:
 
 def _rows(io: FileIO, location: str) -> tuple[StateRow, ...]:
     with io.new_input(location).open() as file:
-        found = pq.read_table(pa.BufferReader(file.read()), columns=["kind", "value"])
+        # Not read_table, whose imports take longer than status may.
+        found = pq.ParquetFile(pa.BufferReader(file.read())).read(columns=["kind", "value"])
     kinds, values = found.column("kind").to_pylist(), found.column("value").to_pylist()
     return tuple(StateRow(kind=kind, value=value) for kind, value in zip(kinds, values, strict=True))
 
