@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from tests.unit.avro_examples import Registry
@@ -14,15 +16,7 @@ from ticdc_spark.protocols.debezium_avro.encode import DebeziumAvroConfig
 from ticdc_spark.protocols.debezium_avro.encode import encoder as debezium_avro
 from ticdc_spark.replicate.schemas.registered import Registered, restrict_columns
 from ticdc_spark.replicate.state.progress import PendingRows, Progress
-from ticdc_spark.spark.decode.control import (
-    SCHEMA_IDS,
-    Control,
-    ControlEvent,
-    RowCounts,
-    RowsRead,
-    SchemaIds,
-    read_control,
-)
+from ticdc_spark.spark.decode.control import ControlEvent, RowCounts, RowsRead, SchemaIds, SchemaIdsRead
 from ticdc_spark.wire.confluent import schema_id
 
 PRIMARY = Index(name="primary", unique=True, primary=True, nullable=False, columns=("id",))
@@ -34,27 +28,16 @@ def table(name: str, *more: str) -> Table:
     return Table(schema="a db", name=name, columns=columns, indexes=(PRIMARY,))
 
 
-def control(
-    kind: str, schema: str = "", name: str = "", key: str | None = None, text: str | None = None
-) -> ControlEvent:
-    return read_control(
-        Control(
-            kind=kind,
-            topic="t",
-            partition=0,
-            offset=-1,
-            seq=0,
-            schema=schema,
-            table=name,
-            schema_key=key,
-            commit_ts=0,
-            control=text,
-        )
-    )
+PLACE: dict[str, Any] = {"topic": "t", "partition": 0, "offset": -1, "seq": 0}
+
+
+def named(ids: SchemaIds) -> ControlEvent:
+    return SchemaIdsRead(**PLACE, ids=ids)
 
 
 def rows(schema: str, name: str, key: str) -> ControlEvent:
-    return control("summary", schema, name, key, msgspec.json.encode(RowCounts(rows=1)).decode())
+    about = {"schema": schema, "table": name, "schema_key": key, "sent": (schema, name)}
+    return RowsRead(**PLACE, **about, summary=RowCounts(rows=1))
 
 
 def landed(protocol: str, *tables: Table) -> tuple[Registered, list[ControlEvent]]:
@@ -66,7 +49,7 @@ def landed(protocol: str, *tables: Table) -> tuple[Registered, list[ControlEvent
         (one,) = to.rows([RowChange(op="insert", table=of, commit_ts=1 << 20, after=row)])
         assert one.key is not None and one.value is not None
         ids = SchemaIds(schema_id(one.key), schema_id(one.value))
-        controls.append(control(SCHEMA_IDS, text=msgspec.json.encode(ids).decode()))
+        controls.append(named(ids))
         controls.append(rows(of.schema, of.name, str(ids.value)))
     registered = Registered(registry.schemas)
     registered.protocol = protocol
@@ -130,6 +113,6 @@ def test_of_two_keys_beside_one_value_the_older_counts_however_they_come() -> No
     (known,) = registered.tables(controls)
     keyless = SchemaIds(None, int(known.key))
     later = SchemaIds(99, int(known.key))
-    more = [control(SCHEMA_IDS, text=msgspec.json.encode(pair).decode()) for pair in (keyless, later)]
+    more = [named(pair) for pair in (keyless, later)]
     for order in ([*controls, *more], [*more, *controls]):
         assert registered.tables(order) == [known]
