@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from tests.apicurio_registry import Registry
 from tests.kafka_broker import Broker
+from tests.workload import Workload, WorkloadConfig, dispatch, write_topic
 from ticdc_spark.capture.base import CapturedDdl, Transaction
 from ticdc_spark.capture.stream import open_stream
 from ticdc_spark.changefeed.config.load import load_changefeed
@@ -29,7 +30,6 @@ from ticdc_spark.model import Envelope, RowChange, SchemaChange, Watermark
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.encoder_options import target_encoder
 from ticdc_spark.topics.kafka_reader import TopicReader
-from ticdc_spark.workload import Workload, WorkloadConfig, dispatch, write_topic
 
 SHOP = WorkloadConfig(seed=5, changes=600, ddl_every=30, partitions=3, raw_key_changes=0.0)
 ZONE = "Asia/Shanghai"

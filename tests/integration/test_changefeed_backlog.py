@@ -22,6 +22,7 @@ from tests.integration.test_changefeed import (
     recorded,
 )
 from tests.kafka_broker import Broker
+from tests.workload import WorkloadConfig
 from ticdc_spark.capture.stream import StreamCapture, open_stream
 from ticdc_spark.changefeed.backlog import source as backlog_source
 from ticdc_spark.changefeed.backlog.backlog import Backlog
@@ -35,7 +36,6 @@ from ticdc_spark.errors import SinkFault
 from ticdc_spark.failpoints import ENVIRONMENT
 from ticdc_spark.model import Envelope
 from ticdc_spark.protocols import decoder
-from ticdc_spark.workload import WorkloadConfig
 
 SHOP = WorkloadConfig(seed=21, changes=12_000, ddl_every=600, partitions=3, raw_key_changes=0.0)
 FEED = """

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from tests.spark.lake import Rows, lake, read_table, replicate, write_job
 from tests.spark.simple_topic import ID, INT, KEY, ddl, insert, table, topic
+from tests.workload.compare import differences
 from ticdc_spark.errors import RejectedMessage
 from ticdc_spark.model import Change, Column, Row, RowChange, Table, Watermark
 from ticdc_spark.mysql import parse_type
@@ -22,7 +23,6 @@ from ticdc_spark.sinks.iceberg.log_table import LogTableFiles
 from ticdc_spark.sinks.iceberg.rows import direct, row_delta
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
 from ticdc_spark.spark.decode.log_files import LogFile
-from ticdc_spark.workload.compare import differences
 
 T = table(10, Column(name="v", type=INT))
 MERGE_ON_READ = "'format-version' = '2', 'write.merge.mode' = 'merge-on-read'"

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from pyspark import SparkContext
 
 from tests.reference.workloads import FAULTS, messages_of
+from tests.workload import write_topic
 from ticdc_spark.cli import main
 from ticdc_spark.config.load import load_job
 from ticdc_spark.errors import SourceFault, UsageError
@@ -21,7 +22,6 @@ from ticdc_spark.replicate.state.lease_store import lease_store, this_process
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.store import Store
 from ticdc_spark.streams.sql_tables import SqlTables
-from ticdc_spark.workload import write_topic
 
 kafka = pytest.importorskip("confluent_kafka")
 SENT = messages_of(FAULTS)[:40]

@@ -17,6 +17,7 @@ from tests.unit.test_read_rows import read
 from tests.unit.test_timeline import ddl as queued
 from tests.unit.test_timeline import described, states
 from tests.unit.test_timeline import rows as pending
+from tests.workload import dispatch, generate
 from ticdc_spark.errors import LeaseHeld
 from ticdc_spark.model import Envelope, Rejected
 from ticdc_spark.protocols.base import ReadOptions
@@ -34,7 +35,6 @@ from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.spark.decode import rows as rows_module
 from ticdc_spark.spark.decode import versions as versions_module
 from ticdc_spark.spark.decode.rows import BAD
-from ticdc_spark.workload import dispatch, generate
 
 Break: Any = Callable[[pytest.MonkeyPatch], None]
 

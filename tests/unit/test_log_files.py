@@ -17,13 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.test_land import CONFIG, ENCODERS
+from tests.workload import dispatch, generate
 from ticdc_spark.spark.decode import log_files
 from ticdc_spark.spark.decode.envelopes import LandingPlan, bucket_of, land
 from ticdc_spark.spark.decode.log_files import CONTROL_COLUMNS, FILE, LogFile, LogScan, read_log, write_log
 from ticdc_spark.spark.decode.log_schema import CONTROL_BUCKET, LOG_SCHEMA
 from ticdc_spark.spark.decode.rows import LOG_COLUMNS
 from ticdc_spark.spark.storage import LOCAL
-from ticdc_spark.workload import dispatch, generate
 
 BUCKETS = 3
 PLAN = LandingPlan(protocol="simple", generation=2, batch=7, buckets=BUCKETS, table_replay_below={}, watermarks={})

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.reference.workloads import FAULTS, messages_of, truth_of
+from tests.workload import Truth
 from ticdc_spark.config.job import FilesSource, IcebergConfig, Job
 from ticdc_spark.model import Message, Offsets
 from ticdc_spark.mysql import handle_key
@@ -19,7 +20,6 @@ from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.memory.lake import Lake
 from ticdc_spark.sinks.memory.sink import MemorySink
 from ticdc_spark.spark.types import LakeOptions, lake_columns, to_arrow
-from ticdc_spark.workload import Truth
 
 
 class ListSource:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.simulator.wire import encoder
 from tests.strategies import WIRES, Wire, changes_of, tables
+from tests.workload import WorkloadConfig, dispatch, generate
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Message, Table
 from ticdc_spark.mysql import handle_key
@@ -25,7 +26,6 @@ from ticdc_spark.spark.decode.plain_landing import LoggedRow, land_by_arrow, lan
 from ticdc_spark.spark.decode.rows import BAD, LOG_COLUMNS, OP, ORDER, SEQ, TS, BadRow, read_rows
 from ticdc_spark.spark.decode.versions import ReadPlan
 from ticdc_spark.spark.types import LakeOptions, lake_columns
-from ticdc_spark.workload import WorkloadConfig, dispatch, generate
 
 CONFIG = WorkloadConfig(
     changes=300, ddl_every=20, partitions=2, restart_every=40, reorder=True, duplicates=0.1, topic_per_table=True

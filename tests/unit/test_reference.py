@@ -16,6 +16,7 @@ from tests.reference.applier import Applier, ends_of, run
 from tests.reference.faults import by_partition, interleaved
 from tests.reference.state import Lake
 from tests.reference.workloads import columns_of, configs, messages_of, read_unevenly, rows_of, truth_of
+from tests.workload import WorkloadConfig, dispatch, generate, truth_at
 from ticdc_spark.errors import LateRow, SchemaMissing
 from ticdc_spark.model import Bootstrap, Message, SchemaChange
 from ticdc_spark.protocols.base import Decoder, Encoder, ReadOptions
@@ -24,7 +25,6 @@ from ticdc_spark.protocols.debezium import decode as debezium
 from ticdc_spark.protocols.debezium import encode as debezium_encode
 from ticdc_spark.protocols.open import decode as open_protocol
 from ticdc_spark.protocols.simple.decode import DECODER
-from ticdc_spark.workload import WorkloadConfig, dispatch, generate, truth_at
 
 
 @given(configs)
