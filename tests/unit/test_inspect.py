@@ -265,6 +265,12 @@ def _fields() -> dict[str, object]:
         (["x", "--table", "nodot"], "schema.table"),
         (["x", "--from-ts", "yesterday"], "neither a TSO nor a time"),
         (["x", "--protocol", "morse"], "morse"),
+        (
+            ["--bootstrap-servers", "localhost", "--topic", "t"],
+            "--bootstrap-servers: found 'localhost'; allowed: \"host",
+        ),
+        (["x", "--schema-registry", "registry:8081"], "--schema-registry: found 'registry:8081'; allowed: a URL"),
+        (["x", "--upstream", "db:3306"], "--upstream: found 'db:3306'; allowed: a URL such as"),
     ],
 )
 def test_usage_errors(arguments: list[str], words: str) -> None:
