@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ from ticdc_spark.changefeed.config.given import Entry, read_keys
 from ticdc_spark.changefeed.config.key import DISPATCHERS, EVENTS
 from ticdc_spark.changefeed.config.load import load_changefeed
 from ticdc_spark.changefeed.config.settings import BootstrapCadence, Changefeed, DispatchRule, EventFilter, Filter
+from ticdc_spark.changefeed.filter.split import key_columns, split_update
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.model import Op, Row, RowChange, Table
 
@@ -40,3 +42,10 @@ def change(of: Table, before: Row | None = None, after: Row | None = None, commi
     """An insert, update or delete, by which images there are."""
     op: Op = "insert" if before is None else "delete" if after is None else "update"
     return RowChange(op=op, table=of, commit_ts=commit_ts, before=before, after=after)
+
+
+def split_changes(changes: Sequence[RowChange]) -> list[RowChange]:
+    """Changes as they are sent: updates of keys split, all deletes of those first and their inserts last."""
+    parts = [(split_update(one, key_columns(one.table)), one) for one in changes]
+    deletes, inserts = ([split[at] for split, _ in parts if split] for at in (0, 1))
+    return [*deletes, *(one for split, one in parts if not split), *inserts]

@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.apicurio_registry import Registry
+from tests.changefeed.here import Here
 from tests.integration.test_changefeed import (
     COMMAND,
     ZONE,
@@ -26,7 +27,6 @@ from tests.workload import WorkloadConfig
 from ticdc_spark.capture.stream import StreamCapture, open_stream
 from ticdc_spark.changefeed.backlog import source as backlog_source
 from ticdc_spark.changefeed.backlog.backlog import Backlog
-from ticdc_spark.changefeed.backlog.batch import Here
 from ticdc_spark.changefeed.config.settings import Changefeed
 from ticdc_spark.changefeed.loop import run
 from ticdc_spark.changefeed.progress import read_stored

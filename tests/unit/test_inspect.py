@@ -19,9 +19,13 @@ from ticdc_spark.cli.inspect import report_waiting_once
 from ticdc_spark.model import Column, Index, Message, RowChange, SchemaChange, Table
 from ticdc_spark.mysql import parse_type, tso
 from ticdc_spark.protocols.base import Encoded, Encoder
-from ticdc_spark.protocols.canal_json import decode as canal_json
-from ticdc_spark.protocols.open import decode as open_protocol
+from ticdc_spark.protocols.canal_json.encode import CanalJsonConfig
+from ticdc_spark.protocols.canal_json.encode import encoder as canal_json_encoder
+from ticdc_spark.protocols.open.encode import OpenConfig
+from ticdc_spark.protocols.open.encode import encoder as open_encoder
 from ticdc_spark.protocols.simple import decode as simple
+from ticdc_spark.protocols.simple.encode import SimpleConfig
+from ticdc_spark.protocols.simple.encode import encoder as simple_encoder
 from ticdc_spark.streams.event_lines import EventLine, Kind
 from ticdc_spark.streams.reader import EventReader, Holding
 
@@ -73,9 +77,9 @@ def shown(result: Result) -> list[dict[str, object]]:
 
 
 ZONE = "Asia/Shanghai"
-OPEN = open_protocol.encoder(open_protocol.OpenConfig(time_zone=ZONE))
-SIMPLE = simple.encoder(simple.SimpleConfig(time_zone=ZONE))
-CANAL = canal_json.encoder(canal_json.CanalJsonConfig(time_zone=ZONE, enable_tidb_extension=True))
+OPEN = open_encoder(OpenConfig(time_zone=ZONE))
+SIMPLE = simple_encoder(SimpleConfig(time_zone=ZONE))
+CANAL = canal_json_encoder(CanalJsonConfig(time_zone=ZONE, enable_tidb_extension=True))
 ENCODERS = [OPEN, SIMPLE, CANAL]
 
 

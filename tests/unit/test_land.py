@@ -16,7 +16,8 @@ from tests.workload import WorkloadConfig, dispatch, generate
 from ticdc_spark.ddl.known_names import Names
 from ticdc_spark.model import Envelope, Message, Table, Watermark
 from ticdc_spark.protocols import decoder
-from ticdc_spark.protocols.avro import decode as avro
+from ticdc_spark.protocols.avro.encode import AvroConfig
+from ticdc_spark.protocols.avro.encode import encoder as avro_encoder
 from ticdc_spark.protocols.base import Encoder
 from ticdc_spark.protocols.open.encode import OpenConfig
 from ticdc_spark.protocols.open.encode import encoder as open_encoder
@@ -71,7 +72,7 @@ def test_every_event_is_in_the_log(protocol: str, size: int) -> None:
 @pytest.mark.parametrize("arrival", [True, False])
 def test_rows_without_commit_ts_are_counted(arrival: bool) -> None:
     ids = Registry()
-    to = avro.encoder(avro.AvroConfig(enable_tidb_extension=True, time_zone="UTC"), ids)
+    to = avro_encoder(AvroConfig(enable_tidb_extension=True, time_zone="UTC"), ids)
     sent = list(to.rows([change("insert", ROW), change("delete", ROW)]))
     plan = LandingPlan(
         protocol="avro",

@@ -19,13 +19,15 @@ from ticdc_spark.model import Message
 from ticdc_spark.mysql import tso
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.protocols.canal_json import decode as canal_json
+from ticdc_spark.protocols.canal_json.encode import CanalJsonConfig
+from ticdc_spark.protocols.canal_json.encode import encoder as canal_json_encoder
 from ticdc_spark.protocols.debezium import decode as debezium
 from ticdc_spark.protocols.debezium.encode import DebeziumConfig
 from ticdc_spark.protocols.debezium.encode import encoder as debezium_encoder
 
 DEBEZIUM = debezium_encoder(DebeziumConfig(debezium_disable_schema=True, build_ts=lambda: 0))
 """Without the TiDB extension: commit_ts, but no watermarks."""
-CANAL = canal_json.encoder(canal_json.CanalJsonConfig(build_ts=lambda: 0))
+CANAL = canal_json_encoder(CanalJsonConfig(build_ts=lambda: 0))
 
 
 def sent(config: WorkloadConfig) -> list[Message]:

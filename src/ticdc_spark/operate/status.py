@@ -105,12 +105,12 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
     last_error: LastError | None = None
 
 
-def job_status(identity: Identity, now: float | None = None) -> JobStatus:
+def job_status(identity: Identity) -> JobStatus:
     """Read the state of a job. Raises: EnvironmentFault when a file of the state folder is broken."""
     store = Store(identity.state)
     progress = store.load() or Progress(job=identity.name)
     requests = tuple(words(request) for request in store.requests().values())
-    status = describe(identity, progress, store.load_status(), _lease(identity), now or time.time())
+    status = describe(identity, progress, store.load_status(), _lease(identity), time.time())
     return msgspec.structs.replace(status, requests=requests)
 
 
