@@ -18,10 +18,10 @@ from tests.rest_catalog import RestCatalog
 from tests.s3_server import BUCKET, S3Server
 from tests.spark_session import S3_BUNDLE
 from tests.standalone import Cluster
-from ticdc_spark.cli.demo import compare
+from tests.workload import Truth, WorkloadConfig, dispatch, generate
+from tests.workload.compare import compare
 from ticdc_spark.failpoints import ENVIRONMENT
 from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
-from ticdc_spark.workload import Truth, WorkloadConfig, dispatch, generate
 
 WORKLOAD = WorkloadConfig(seed=21, changes=60_000, ddl_every=6_000, partitions=2, duplicates=0.01)
 JOB = """

@@ -11,8 +11,8 @@ import pytest
 
 from tests.kafka_broker import Broker
 from tests.reference.workloads import FAULTS, messages_of, rows_of, truth_of
+from tests.workload import write_topic
 from ticdc_spark.cli import main
-from ticdc_spark.workload import write_topic
 
 ROOT = Path(__file__).parents[2]
 MESSAGES = messages_of(FAULTS)

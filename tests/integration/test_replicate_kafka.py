@@ -16,13 +16,13 @@ from pyspark.sql import SparkSession
 
 from tests.job_state import read
 from tests.kafka_broker import Broker
-from ticdc_spark.cli.demo import compare
+from tests.workload import Truth, WorkloadConfig, dispatch, generate
+from tests.workload.compare import compare
 from ticdc_spark.config.load import load_identity
 from ticdc_spark.model import Message
 from ticdc_spark.operate.status import JobStatus, job_status
 from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 from ticdc_spark.replicate.state.processes import process
-from ticdc_spark.workload import Truth, WorkloadConfig, dispatch, generate
 
 WORKLOAD = WorkloadConfig(
     seed=11,

@@ -17,12 +17,12 @@ from tests.secure_broker import PASSWORD, SecureBroker
 from tests.spark.lake import replicate
 from tests.spark.simple_topic import ddl, insert, table
 from tests.unit.test_check import check
+from tests.workload import Truth
+from tests.workload.compare import compare
 from ticdc_spark.cli import main
-from ticdc_spark.cli.demo import compare
 from ticdc_spark.errors import SourceFault
 from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 from ticdc_spark.spark.sources.kafka import KafkaTopicSource
-from ticdc_spark.workload import Truth
 
 MODULES = {"PLAIN": "plain.Plain", "SCRAM-SHA-256": "scram.Scram", "SCRAM-SHA-512": "scram.Scram"}
 JOB = """

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.lake import make_topic, wild, write_job
-from ticdc_spark.cli.demo import compare
+from tests.workload.compare import compare
 from ticdc_spark.failpoints import ENVIRONMENT
 
 COMMAND = (sys.executable, "-c", "from ticdc_spark.cli import main; main()")

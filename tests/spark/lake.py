@@ -7,6 +7,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from tests.workload import Truth, WorkloadConfig, dispatch, generate, write_topic
 from ticdc_spark.config.load import load_job
 from ticdc_spark.names import escape
 from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
@@ -14,7 +15,6 @@ from ticdc_spark.replicate import loop
 from ticdc_spark.replicate.report import Summary
 from ticdc_spark.sinks.iceberg.catalog import catalog_options
 from ticdc_spark.spark.sql import quote
-from ticdc_spark.workload import Truth, WorkloadConfig, dispatch, generate, write_topic
 
 Rows = list[dict[str, Any]]
 

@@ -10,11 +10,11 @@ from click.testing import CliRunner, Result
 
 from tests.recorded_topics import Line, write_json
 from tests.spark.lake import write_job
+from tests.workload import WorkloadConfig, dispatch, generate
 from ticdc_spark.cli import main
 from ticdc_spark.model import SchemaChange, Watermark
 from ticdc_spark.protocols.base import Encoded
 from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
-from ticdc_spark.workload import WorkloadConfig, dispatch, generate
 
 SHOP = WorkloadConfig(seed=3, changes=60, watermark_every=5)
 EXCHANGE = "ALTER TABLE `orders` EXCHANGE PARTITION `p0` WITH TABLE `old_orders`"

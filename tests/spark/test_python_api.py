@@ -16,9 +16,9 @@ from tests.spark.shops import SHOP, shop_job, truth_of
 from tests.spark.simple_topic import INT, insert, table
 from tests.unit.test_inspect import SIMPLE, shown
 from tests.unit.test_inspect import inspect as inspect_command
+from tests.workload.compare import differences
 from ticdc_spark import FilesSource, SinkFault, UsageError, consistent, read_topic
 from ticdc_spark.model import Bootstrap, Column, Watermark
-from ticdc_spark.workload.compare import differences
 
 T = table(10, Column(name="v", type=INT), name="t")
 OTHER = table(11, Column(name="v", type=INT), name="other")

@@ -11,14 +11,14 @@ from tests.job_state import lose
 from tests.recorded_topics import Line, write_json
 from tests.spark.lake import lake, make_topic, names, read_table, replicate, sorted_rows, wild, write_job
 from tests.spark.shops import SHOP, messages_of, shop_job, truth_of, wrong
-from ticdc_spark.cli.demo import compare
+from tests.workload import Truth, generate
+from tests.workload.compare import compare
 from ticdc_spark.errors import DecisionNeeded, LateRow
 from ticdc_spark.model import RowChange
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 from ticdc_spark.replicate import step
 from ticdc_spark.spark import tasks
-from ticdc_spark.workload import Truth, generate
 
 
 def late_rows(folder: Path) -> Truth:

@@ -26,8 +26,8 @@ from tests.spark.deaths import (
 )
 from tests.spark.lake import make_topic, replicate, wild, write_job
 from tests.spark.simple_topic import insert, topic
+from tests.workload.compare import compare
 from ticdc_spark import failpoints
-from ticdc_spark.cli.demo import compare
 from ticdc_spark.config.job import Job
 from ticdc_spark.model import Change, TableName, Watermark
 from ticdc_spark.replicate.apply import batch as batch_module

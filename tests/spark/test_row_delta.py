@@ -14,13 +14,13 @@ from pyspark.sql import SparkSession
 
 from tests.spark.lake import Rows, lake, read_table, replicate, write_job
 from tests.spark.simple_topic import ID, INT, KEY, ddl, insert, table, topic
+from tests.workload.compare import differences
 from ticdc_spark.errors import RejectedMessage
 from ticdc_spark.model import Change, Column, Row, RowChange, Table, Watermark
 from ticdc_spark.mysql import parse_type
 from ticdc_spark.sinks.iceberg.lake import read_table as read_arrow
 from ticdc_spark.sinks.iceberg.rows import direct, row_delta
 from ticdc_spark.sinks.iceberg.rows.spark_writer import SparkWriter
-from ticdc_spark.workload.compare import differences
 
 T = table(10, Column(name="v", type=INT))
 MERGE_ON_READ = "'format-version' = '2', 'write.merge.mode' = 'merge-on-read'"

@@ -17,6 +17,7 @@ from tests.reference.applier import run as run_reference
 from tests.reference.workloads import ENCODER, FAULTS, columns_of, rows_of, truth_of
 from tests.unit.test_memory_job import Kept, ListSource, in_order, job_of, lake_rows
 from tests.unit.test_reference import SQL_PROTOCOLS
+from tests.workload import WorkloadConfig, dispatch, generate
 from ticdc_spark.changes.opening import Opening
 from ticdc_spark.config.job import FilesSource
 from ticdc_spark.model import Bootstrap, Change, RowChange, SchemaChange
@@ -24,7 +25,6 @@ from ticdc_spark.names import escape
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.protocols.simple.decode import DECODER
 from ticdc_spark.replicate.step import Steps
-from ticdc_spark.workload import WorkloadConfig, dispatch, generate
 
 PROTOCOLS = {"simple": (ENCODER, DECODER), **SQL_PROTOCOLS}
 

@@ -11,6 +11,7 @@ from pyspark import SparkContext
 
 from tests.job_state import heartbeat, owned, put
 from tests.reference.workloads import FAULTS, messages_of
+from tests.workload import write_topic
 from ticdc_spark.cli import main
 from ticdc_spark.config.load import load_job
 from ticdc_spark.errors import SourceFault, UsageError
@@ -20,7 +21,6 @@ from ticdc_spark.replicate import loop
 from ticdc_spark.replicate.state.owner import this_process
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.streams.sql_tables import SqlTables
-from ticdc_spark.workload import write_topic
 
 kafka = pytest.importorskip("confluent_kafka")
 SENT = messages_of(FAULTS)[:40]

@@ -16,6 +16,7 @@ from tests.unit.test_scan import CONFIG, ENCODERS
 from tests.unit.test_timeline import ddl as queued
 from tests.unit.test_timeline import described, states
 from tests.unit.test_timeline import rows as pending
+from tests.workload import dispatch, generate
 from ticdc_spark.errors import LeaseHeld
 from ticdc_spark.model import Envelope, Rejected
 from ticdc_spark.protocols.base import ReadOptions
@@ -33,7 +34,6 @@ from ticdc_spark.replicate.state.store import JobStore, acquire, take_over
 from ticdc_spark.spark.decode import rows as rows_module
 from ticdc_spark.spark.decode import versions as versions_module
 from ticdc_spark.spark.decode.rows import BAD
-from ticdc_spark.workload import dispatch, generate
 
 Break: Any = Callable[[pytest.MonkeyPatch], None]
 

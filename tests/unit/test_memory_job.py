@@ -14,6 +14,7 @@ from tests.memory_sink.rows import MemoryRows
 from tests.memory_sink.sink import MemorySink
 from tests.memory_sink.state import MemoryState
 from tests.reference.workloads import FAULTS, messages_of, truth_of
+from tests.workload import Truth
 from ticdc_spark.changes.opening import Opening
 from ticdc_spark.config.job import FilesSource, IcebergConfig, Job
 from ticdc_spark.model import Message, Offsets
@@ -25,7 +26,6 @@ from ticdc_spark.replicate.state.requests import Request
 from ticdc_spark.replicate.state.store import JobStore, ask, read_state, take_over
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.spark.types import LakeOptions, lake_columns, to_arrow
-from ticdc_spark.workload import Truth
 
 
 class ListSource:

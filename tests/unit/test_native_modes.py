@@ -68,11 +68,11 @@ def test_it_is_set_on_the_command_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--debezium", "decimal.handling.mode=exact"], "allowed: precise, string, double"),
         (
-            ["--debezium", "snapshot.mode=never"],
-            "no property 'snapshot.mode' that matters here; allowed: binary.handling",
+            ["--debezium", "decimal.handling.mode=exact"],
+            "--debezium decimal.handling.mode: found 'exact'; allowed: \"pr",
         ),
+        (["--debezium", "snapshot.mode=never"], "--debezium: found `snapshot.mode`; allowed: decimal.handling.mode, "),
         (["--debezium", "decimal.handling.mode"], "write key=value"),
         (["--protocol", "simple", "--debezium", "time.precision.mode=connect"], "the protocol is simple"),
         (["--protocol", "avro", "--debezium", "time.precision.mode=connect"], "the protocol is avro"),

@@ -12,6 +12,7 @@ import pytest
 from tests.unit.avro_examples import ROW, Registry, change
 from tests.unit.debezium_connect import change as change_of
 from tests.unit.debezium_connect import field
+from tests.workload import WorkloadConfig, dispatch, generate
 from ticdc_spark.changes.held import Held, HeldMessages
 from ticdc_spark.changes.opening import Opening, of_messages
 from ticdc_spark.changes.ranges import RowRange, RowScan, stretches
@@ -28,7 +29,6 @@ from ticdc_spark.protocols.simple.encode import SimpleConfig
 from ticdc_spark.protocols.simple.encode import encoder as simple_encoder
 from ticdc_spark.spark.decode.control import ControlEvent, RowsRead, SchemaBlockRead, WatermarkRead
 from ticdc_spark.topics.json_lines import to_table
-from ticdc_spark.workload import WorkloadConfig, dispatch, generate
 
 ENCODERS: dict[str, Encoder] = {"simple": simple_encoder(SimpleConfig()), "open": open_encoder(OpenConfig())}
 CONFIG = WorkloadConfig(changes=400, ddl_every=20, partitions=2, key_change_share=0.0)

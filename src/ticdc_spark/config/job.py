@@ -35,11 +35,9 @@ UnsignedMode: TypeAlias = Literal["long", "precise"]
 TimeMode: TypeAlias = Literal["adaptive_time_microseconds", "adaptive", "connect"]
 
 
-class FilesSource(Section, frozen=True, kw_only=True, tag="files", tag_field="kind"):
-    """A recorded topic: a folder, or one file."""
+class MessageSource(Section, frozen=True, kw_only=True):
+    """How messages are read, wherever they come from: of a job, and of the command line."""
 
-    path: Folder
-    """Absolute once loaded."""
     protocol: ProtocolName | None = None
     """``None``: detected from the first messages."""
     schema_registry: RegistryUrl | None = None
@@ -56,27 +54,21 @@ class FilesSource(Section, frozen=True, kw_only=True, tag="files", tag_field="ki
     time_precision_mode: TimeMode | None = None
 
 
-class KafkaSource(Section, frozen=True, kw_only=True, tag="kafka", tag_field="kind"):
+class FilesSource(MessageSource, frozen=True, kw_only=True, tag="files", tag_field="kind"):
+    """A recorded topic: a folder, or one file."""
+
+    path: Folder
+    """Absolute once loaded."""
+
+
+class KafkaSource(MessageSource, frozen=True, kw_only=True, tag="kafka", tag_field="kind"):
     """Topics of a Kafka cluster: ``topics`` or ``topic_pattern``, never both."""
 
     bootstrap_servers: Servers
     topics: Topics | None = None
     topic_pattern: TopicPattern | None = None
     starting: Literal["earliest", "latest"] = "earliest"
-    protocol: ProtocolName | None = None
-    """``None``: detected from the first messages."""
-    schema_registry: RegistryUrl | None = None
-    schema_registry_options: dict[str, str] = msgspec.field(default_factory=dict)
-    """Every ``schema-registry.…`` key of the section, without the prefix: an option of the registry's client."""
-    claim_check_storage: Text | None = None
-    """Where the changefeed keeps rows that are too large: an absolute path once loaded, or a URI."""
-    upstream: UpstreamUrl | None = None
-    """The database to ask for rows of which only the key was sent."""
-    decimal_handling_mode: DecimalMode | None = None
-    """How Debezium's own connector is configured, as are the next three; for messages without a schema block."""
-    binary_handling_mode: BinaryMode | None = None
-    bigint_unsigned_handling_mode: UnsignedMode | None = None
-    time_precision_mode: TimeMode | None = None
+
     options: dict[str, str] = msgspec.field(default_factory=dict)
     """Every ``kafka.…`` key of the section, with its prefix, as Spark's Kafka source takes it."""
 
@@ -86,7 +78,7 @@ NATIVE = ("decimal_handling_mode", "binary_handling_mode", "bigint_unsigned_hand
 """Keys of a source for the configuration of Debezium's own connector."""
 
 
-def native_of(source: SourceConfig) -> dict[str, str]:
+def native_of(source: MessageSource) -> dict[str, str]:
     """Those of ``NATIVE`` that are set, as a job file has them."""
     return {name.replace("_", "-"): value for name in NATIVE if (value := getattr(source, name)) is not None}
 

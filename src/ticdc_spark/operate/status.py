@@ -106,7 +106,7 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
     last_error: LastError | None = None
 
 
-def job_status(identity: Identity, now: float | None = None) -> JobStatus:
+def job_status(identity: Identity) -> JobStatus:
     """Read the state of a job. Raises: SinkFault, DecisionNeeded, UsageError"""
     with closing(open_state(identity.sink, identity.name, identity.spark)) as states:
         found = read_state(states)
@@ -114,7 +114,7 @@ def job_status(identity: Identity, now: float | None = None) -> JobStatus:
         beat = beat_of(states, found.held) if found.held is not None and runs_now else load_status(states)
     progress = found.progress or Progress(job=identity.name)
     requests = tuple(words(request) for request in found.requests)
-    status = describe(identity, progress, beat, found.held, now or time.time())
+    status = describe(identity, progress, beat, found.held, time.time())
     return msgspec.structs.replace(status, requests=requests)
 
 

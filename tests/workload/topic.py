@@ -5,11 +5,11 @@ from random import Random
 from typing import TypeAlias
 from zlib import crc32
 
+from tests.workload.config import WorkloadConfig
+from tests.workload.delivery import overtaking, with_restarts
 from ticdc_spark.model import Bootstrap, Change, Message, RowChange, SchemaChange, Watermark
 from ticdc_spark.mysql import handle_key, tso_physical_ms
 from ticdc_spark.protocols.base import Encoded, Encoder
-from ticdc_spark.workload.config import WorkloadConfig
-from ticdc_spark.workload.delivery import overtaking, with_restarts
 
 Place: TypeAlias = tuple[str, int]
 """(topic, partition)."""

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from random import Random
 
+from tests.workload.catalogue import SHOP
+from tests.workload.config import WorkloadConfig
+from tests.workload.schema_changes import ACTIONS, Shop, create_database, create_table
+from tests.workload.tables import Key, LiveTable, Name, Truth
 from ticdc_spark.model import Bootstrap, Change, Op, Row, RowChange, SchemaChange, Value, Watermark
-from ticdc_spark.workload.catalogue import SHOP
-from ticdc_spark.workload.config import WorkloadConfig
-from ticdc_spark.workload.schema_changes import ACTIONS, Shop, create_database, create_table
-from ticdc_spark.workload.tables import Key, LiveTable, Name, Truth
 
 _LOGICAL = 1 << 18
 _RANK: dict[Op, int] = {"delete": 0, "update": 1, "insert": 2, "upsert": 2}

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
+from tests.workload.catalogue import Blueprint, any_column, blueprint, new_table
+from tests.workload.columns import KINDS, WIDER, Rand, Recipe, recipe, widen
+from tests.workload.config import DdlAction
+from tests.workload.tables import LiveTable, Name, create_sql
 from ticdc_spark.model import Index, Row, SchemaChange, Table
 from ticdc_spark.mysql import NO_CONSTANT, default_value
-from ticdc_spark.workload.catalogue import Blueprint, any_column, blueprint, new_table
-from ticdc_spark.workload.columns import KINDS, WIDER, Rand, Recipe, recipe, widen
-from ticdc_spark.workload.config import DdlAction
-from ticdc_spark.workload.tables import LiveTable, Name, create_sql
 
 _LEAST_TABLES = 4
 """Below so many tables nothing is dropped."""

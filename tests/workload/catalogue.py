@@ -1,7 +1,7 @@
 """The first tables of the shop, and tables that come later."""
 
+from tests.workload.columns import KINDS, Make, Rand, Recipe, column_type, recipe
 from ticdc_spark.model import Column, Index, Table, Value
-from ticdc_spark.workload.columns import KINDS, Make, Rand, Recipe, column_type, recipe
 
 Blueprint = tuple[tuple[Recipe, ...], tuple[Index, ...]]
 """Columns and indexes of a table."""

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from tests.workload.columns import Rand, Recipe
 from ticdc_spark.model import Index, Row, Table, Value
 from ticdc_spark.mysql import handle_key
-from ticdc_spark.workload.columns import Rand, Recipe
 
 Key: TypeAlias = tuple[Value, ...]
 """Values of the handle key's columns, in the key's order."""

@@ -1,17 +1,33 @@
 """Compares tables of the lake with the truth: what the truth looks like in the lake, and where the two differ."""
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from ticdc_spark.model import Row, Table
+from tests.workload.tables import Truth
+from ticdc_spark.model import Row, Table, TableName
 from ticdc_spark.mysql import handle_key
+from ticdc_spark.names import unescape
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, arrow_type, lake_columns, to_arrow
 
 _SHOWN = 5
 """Differences of one table that are listed one by one."""
 _Key: TypeAlias = tuple[Any, ...]
+
+
+def compare(job_file: Path, truth: Truth) -> dict[TableName, list[str]]:
+    """Read every table of a lake with Spark: by table, where it differs from the truth."""
+    from ticdc_spark.sinks.iceberg.lake import list_tables, open_lake, read_table
+
+    session = open_lake(job_file)
+    found = {(unescape(schema), unescape(name)) for schema, name in list_tables(session)}
+    result: dict[TableName, list[str]] = {name: ["is in the lake, and should not be"] for name in found - truth.keys()}
+    for name, (table, rows) in truth.items():
+        here = name in found
+        result[name] = differences(read_table(session, name), table, rows.values()) if here else ["is not in the lake"]
+    return result
 
 
 def expected(table: Table, rows: Iterable[Row], options: LakeOptions | None = None) -> pa.Table:

@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from random import Random
 
+from tests.workload.columns import Rand
 from ticdc_spark.model import Change, RowChange, SchemaChange, Watermark
-from ticdc_spark.workload.columns import Rand
 
 _KEPT_CHECKPOINTS = 4
 """A restart goes back by at most so many watermarks."""
