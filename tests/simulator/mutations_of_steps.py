@@ -287,13 +287,6 @@ STEPS = (
         found_by=f"{_TOPICS}::test_a_table_is_clean_only_if_no_row_of_it_can_have_been_removed_before_the_job_began",
     ),
     one(
-        "a batch that is landed a second time is not noted",
-        "replicate.step:Steps._plan",
-        "anew=same",
-        "anew=False",
-        found_by=f"{_SET_BACK}::test_a_log_restored_from_between_two_tries_of_a_batch_stops_the_job",
-    ),
-    one(
         "a table that the job went on without is taken for what it was",
         f"{_APPLY}.look:look_at",
         "stamp.job_applied < job_applied",

@@ -130,10 +130,6 @@ class Steps:
         if fresh and not messages and not self._may_advance():
             self._first = False
             return BatchReport(progress=self.progress, left=0, looked_at=looked_at)
-        beat("plan", number)
-        if fresh:
-            self.store.save_plan(plan)
-            failpoints.point("plan")
         beat("land", number)
         notes = notes_of_batch(self.source, self.progress, end_offsets)
         with Timer(self.seconds, "land"):
@@ -153,8 +149,6 @@ class Steps:
             begun = without_topics(with_new_partitions(spelled.progress, starts, end_offsets), left_out)
             for topic in sorted(left_out):
                 log.warning("topic %s is not read any more: `topics` leaves it out, or its tables are dropped", topic)
-            if plan.anew:
-                begun = msgspec.structs.replace(begun, landed_anew=number)
             decided = self.decider.decide(begun, self.mode, landed, plan, self.clock())
         self.mode = decided.mode
         self.store.save_plan(
@@ -243,8 +237,7 @@ class Steps:
             old = msgspec.structs.replace(old, end_offsets=read)
             check_plan(self.source, old)
             return old, False  # Tables may be there already; before that point nothing but the log was written.
-        plan = choose_offsets(self.job, self.source, self.progress, number, targets)
-        return msgspec.structs.replace(plan, anew=same), True
+        return choose_offsets(self.job, self.source, self.progress, number, targets), True
 
     def _may_advance(self) -> bool:
         """Whether something else than messages moves the resolved ts: a changed job file, or time."""

@@ -274,9 +274,8 @@ def test_a_full_read_mends_a_table_that_was_rolled_back_beyond_a_ddl(ddl: str, r
     assert "diverged" not in shop.condition("t")
 
 
-@pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize("messages", [0, 2])
-def test_a_log_restored_from_between_two_tries_of_a_batch_stops_the_job(messages: int, again: bool) -> None:
+def test_a_log_restored_from_between_two_tries_of_a_batch_stops_the_job(messages: int) -> None:
     """A batch is landed, the job dies, the lake is backed up, and the batch is done with more messages: the copy of the
     log has the batch, and not all of it."""
     shop = written()
@@ -287,8 +286,6 @@ def test_a_log_restored_from_between_two_tries_of_a_batch_stops_the_job(messages
     for number in range(messages):
         shop.insert("t", id=str(5 + number), v="x")
     shop.watermark()
-    if again:
-        shop.dies("apply rows", after=True)
     shop.run()
     whole, newest = shop.rows("t"), shop.saved()
     shop.stop()
