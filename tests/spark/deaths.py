@@ -23,7 +23,7 @@ POINTS = frozenset(
     for name in re.findall(r'(?:failpoints\.point\(|Commit\(\(.*?\), )"(\w+)"', file.read_text())
 )
 """Every named point of the code."""
-STEPS = frozenset({"plan", "scan", "advance", "apply", "progress"})
+STEPS = frozenset({"scan", "advance", "apply", "progress"})
 """Those between the steps of a batch; the others are inside the work on a table."""
 KEPT = frozenset({"aside", "base", "gather", "swap", "save", "saved", "wave", "batch"})
 """Those of tables that stay after their DROP (`drop-table = keep`), of full reads and of a changefeed, which are not in

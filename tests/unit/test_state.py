@@ -19,7 +19,8 @@ from ticdc_spark.names import escape
 from ticdc_spark.replicate.state.progress import PartitionState, Progress, TableState
 from ticdc_spark.sinks.iceberg import state as iceberg_state
 from ticdc_spark.sinks.iceberg.python_catalog import open_catalog, properties, sqlite_file
-from ticdc_spark.sinks.iceberg.state import KEPT, RESOLVED_TS, IcebergState
+from ticdc_spark.sinks.iceberg.state import KEPT, IcebergState
+from ticdc_spark.sinks.iceberg.state_files import RESOLVED_TS
 from ticdc_spark.sinks.state import StateMoved, StateStore
 from ticdc_spark.sinks.states import open_state
 

@@ -268,7 +268,6 @@ def check_code(status: JobStatus) -> int:
 _PHASES = {
     "starting": "starting",
     "source": "asking the source for new messages",
-    "plan": "choosing the messages of a batch",
     "scan": "reading the messages of a batch",
     "advance": "finding out how far the tables may go",
     "apply": "writing the tables",

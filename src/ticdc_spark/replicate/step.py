@@ -134,10 +134,6 @@ class Steps:
         if fresh and not messages and not self._may_advance():
             self._first = False
             return BatchReport(progress=self.progress, left=0, looked_at=looked_at)
-        beat("plan", number)
-        if fresh:
-            self.store.save_plan(plan)
-            failpoints.point("plan")
         beat("scan", number)
         notes = notes_of_batch(self.source, self.progress, end_offsets)
         with Timer(self.seconds, "scan"):

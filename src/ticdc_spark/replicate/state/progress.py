@@ -1,8 +1,9 @@
 """Progress: the state of a job after a batch, stored last; and the plan of the batch under way, stored first.
 
 The progress after batch N is f(progress after N-1, batch N). The plan fixes the offsets of the batch that is being
-worked on, so that a restart does the same batch again. ``state.store`` keeps both in the target. The status is a
-heartbeat beside them for ``ticdc-spark status``; no decision depends on it.
+worked on, once it is decided and before a table is written, so that a restart does the same batch again.
+``state.store`` keeps both in the target. The status is a heartbeat beside them for ``ticdc-spark status``; no decision
+depends on it.
 """
 
 from typing import Literal

@@ -9,15 +9,10 @@ what others have committed.
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from uuid import uuid4
 from zlib import crc32
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-from pyiceberg.avro.codecs import AvroCompressionCodec
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import (
     CommitFailedException,
@@ -25,18 +20,6 @@ from pyiceberg.exceptions import (
     NoSuchTableError,
     TableAlreadyExistsError,
 )
-from pyiceberg.io import FileIO
-from pyiceberg.manifest import (
-    DataFile,
-    DataFileContent,
-    FileFormat,
-    ManifestEntry,
-    ManifestEntryStatus,
-    ManifestFile,
-    write_manifest,
-    write_manifest_list,
-)
-from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Snapshot
@@ -49,19 +32,24 @@ from pyiceberg.table.update import (
     TableRequirement,
     TableUpdate,
 )
-from pyiceberg.typedef import Record
-from pyiceberg.types import LongType, NestedField, StringType
 
 from ticdc_spark.errors import DecisionNeeded, SinkFault, TicdcSparkError
-from ticdc_spark.names import escape
 from ticdc_spark.sinks.iceberg.python_catalog import moved_away, reason
+from ticdc_spark.sinks.iceberg.state_files import (
+    RESOLVED_TS,
+    SCHEMA,
+    Draft,
+    files_of,
+    manifest_of,
+    read_rows,
+    remove,
+    write_whole,
+)
 from ticdc_spark.sinks.state import NOTHING, Parts, StateMoved, StateRow, StoredState
 from ticdc_spark.spark.storage import local_folder
 
 log = logging.getLogger(__name__)
 NAMESPACE = "_ticdc_spark"
-RESOLVED_TS = "ticdc.resolved-ts"
-"""In the summary of a snapshot: the commit_ts that its tables are at."""
 KEPT = 60
 """Newest snapshots that are kept whatever they are."""
 KEPT_HOURS = 24
@@ -71,30 +59,9 @@ _TRIES = 5
 """Of a commit that another change of the table got in the way of, when that was no commit of a state."""
 _METADATA = re.compile(r"\S*\.metadata\.json|$")
 """A metadata file in an error of a file system."""
-_COMPRESSION: AvroCompressionCodec = "deflate"
 _POINTER = (
     "SELECT metadata_location FROM iceberg_tables "
     "WHERE catalog_name = :catalog AND table_namespace = :namespace AND table_name = :table"
-)
-_SCHEMA = Schema(
-    NestedField(1, "kind", StringType(), required=True, doc="job, plan, request, progress, partition, table or schema"),
-    NestedField(2, "schema_name", StringType(), doc="the namespace of a table in the catalog"),
-    NestedField(3, "table_name", StringType(), doc="the name of a table in the catalog"),
-    NestedField(4, "resolved_ts", LongType(), doc="commitTs up to which all changes are applied"),
-    NestedField(5, "snapshot_id", LongType(), doc="the snapshot of the table that has them"),
-    NestedField(6, "condition", StringType(), doc="what is known of the table"),
-    NestedField(7, "value", StringType(), required=True, doc="the rest, as JSON"),
-)
-_ARROW = pa.schema(
-    [
-        pa.field(
-            field.name,
-            pa.int64() if isinstance(field.field_type, LongType) else pa.string(),
-            nullable=field.optional,
-            metadata={"PARQUET:field_id": str(field.field_id)},
-        )
-        for field in _SCHEMA.fields
-    ]
 )
 _PROPERTIES = {
     "format-version": "2",
@@ -141,7 +108,7 @@ class IcebergState:
     def commit(self, parts: Parts, expected: str | None, resolved_ts: int) -> str:
         with self._lock, self._faults("written"):
             table = (self._table if self._is_newest() else self._load()) or self._create()
-            draft = _Draft(table, parts, resolved_ts)
+            draft = Draft(table, parts, resolved_ts)
             written = False
             try:
                 for tries in range(_TRIES):
@@ -165,7 +132,7 @@ class IcebergState:
         if table is None:
             return
         with self._faults("given a heartbeat"):
-            _write(table.io, self._heartbeat(table), heartbeat)
+            write_whole(table.io, self._heartbeat(table), heartbeat)
 
     def heartbeat(self) -> bytes | None:
         table = self._table
@@ -224,7 +191,7 @@ class IcebergState:
             if not self._catalog.namespace_exists(NAMESPACE):
                 raise
         with suppress(TableAlreadyExistsError):
-            self._catalog.create_table(self.name, _SCHEMA, properties=_PROPERTIES)
+            self._catalog.create_table(self.name, SCHEMA, properties=_PROPERTIES)
         table = self._load()
         if table is None:
             raise SinkFault(f"the state {self.where} cannot be made: the catalog does not list what was made there")
@@ -235,18 +202,20 @@ class IcebergState:
         snapshot = table.current_snapshot() if of is None else of
         if snapshot is None:
             return NOTHING
-        files = _files(snapshot)
+        files = files_of(snapshot)
         if not files:
             raise DecisionNeeded(
                 f"the newest snapshot of the table {self.where} is not by a job: another tool has rewritten it. Roll "
                 f"the table back to the last snapshot whose summary has {RESOLVED_TS!r}, and leave the table out of "
                 "that tool"
             )
-        read = {path: self._read.get(path) or _rows(table.io, f"{table.location()}/{path}") for path in files.values()}
+        read = {
+            path: self._read.get(path) or read_rows(table.io, f"{table.location()}/{path}") for path in files.values()
+        }
         self._read = read
         return StoredState(version=str(snapshot.snapshot_id), parts={part: read[path] for part, path in files.items()})
 
-    def _commit(self, table: Table, draft: "_Draft", *, last: bool) -> Table | None:
+    def _commit(self, table: Table, draft: "Draft", *, last: bool) -> Table | None:
         """Send a commit once; the table with it, or ``None``: it was not taken, and may be sent again.
 
         Raises: StateMoved; where it is not known whether it was taken, what PyIceberg raises
@@ -284,16 +253,16 @@ class IcebergState:
     def _tidy(self, before: Table, now: Table) -> None:
         """Remove the files that only expired snapshots and old metadata had. What stays is in nobody's way."""
         kept = {snapshot.snapshot_id for snapshot in now.snapshots()}
-        live = {path for snapshot in now.snapshots() for path in _files(snapshot).values()}
+        live = {path for snapshot in now.snapshots() for path in files_of(snapshot).values()}
         gone: list[str] = []
         for old in before.snapshots():
             if old.snapshot_id not in kept:
                 gone.append(old.manifest_list)
-                dead = {*_files(old).values()} - live
-                gone += [f"{before.location()}/{name}" for path in dead for name in (path, _manifest_of(path))]
+                dead = {*files_of(old).values()} - live
+                gone += [f"{before.location()}/{name}" for path in dead for name in (path, manifest_of(path))]
         logged = {entry.metadata_file for entry in now.metadata.metadata_log}
         gone += [one.metadata_file for one in before.metadata.metadata_log if one.metadata_file not in logged]
-        _remove(now.io, dict.fromkeys(gone))
+        remove(now.io, dict.fromkeys(gone))
 
     @contextmanager
     def _faults(self, what: str) -> Iterator[None]:
@@ -304,97 +273,6 @@ class IcebergState:
             raise
         except Exception as error:
             raise SinkFault(f"the state {self.where} cannot be {what}: {reason(error)}") from error
-
-
-class _Draft:
-    """The files of a commit."""
-
-    def __init__(self, table: Table, parts: Parts, resolved_ts: int) -> None:
-        self.snapshot_id = table.metadata.new_snapshot_id()
-        self._table, self._parts, self._resolved_ts = table, parts, resolved_ts
-        self._new: dict[str, ManifestFile] = {}
-        """Manifests by part."""
-        self._paths: dict[str, str] = {}
-        self._lists: list[str] = []
-
-    def write(self) -> None:
-        """Write the parts, each with a manifest."""
-        table, location = self._table, self._table.location()
-        for part, rows in self._parts.items():
-            path = f"data/{part}-{uuid4().hex}.parquet"
-            self._paths[part] = path
-            size = _write(table.io, f"{location}/{path}", _parquet(rows))
-            file = DataFile.from_args(
-                content=DataFileContent.DATA,
-                file_path=f"{location}/{path}",
-                file_format=FileFormat.PARQUET,
-                partition=Record(),
-                record_count=len(rows),
-                file_size_in_bytes=size,
-                spec_id=table.spec().spec_id,
-            )
-            output = table.io.new_output(f"{location}/{_manifest_of(path)}")
-            entry = ManifestEntry.from_args(
-                status=ManifestEntryStatus.ADDED, snapshot_id=self.snapshot_id, data_file=file
-            )
-            with write_manifest(2, table.spec(), _SCHEMA, output, self.snapshot_id, _COMPRESSION) as writer:
-                writer.add(entry)
-            self._new[part] = writer.to_manifest_file()
-
-    def snapshot(self, table: Table) -> Snapshot:
-        """The snapshot on top of the newest one of a table."""
-        parent = table.current_snapshot()
-        before = {} if parent is None else _files(parent)
-        paths = before | self._paths
-        manifests = list(self._new.values())
-        if parent is not None and (taken := {*before} - {*self._paths}):
-            names = {f"{table.location()}/{_manifest_of(before[part])}" for part in taken}
-            manifests += [one for one in parent.manifests(table.io) if one.manifest_path in names]
-        name = f"{table.location()}/metadata/snap-{self.snapshot_id}-{uuid4().hex}.avro"
-        self._lists.append(name)
-        sequence = table.metadata.next_sequence_number()
-        head = None if parent is None else parent.snapshot_id
-        output = table.io.new_output(name)
-        with write_manifest_list(2, output, self.snapshot_id, head, sequence, _COMPRESSION) as writer:
-            writer.add_manifests(manifests)
-        rows = sum(one.added_rows_count or 0 for one in manifests)
-        more = {
-            RESOLVED_TS: str(self._resolved_ts),
-            "total-records": str(rows),
-            "total-data-files": str(len(manifests)),
-            "total-delete-files": "0",
-        }
-        return Snapshot.model_validate(
-            {
-                "snapshot-id": self.snapshot_id,
-                "parent-snapshot-id": head,
-                "sequence-number": sequence,
-                "manifest-list": name,
-                "schema-id": table.metadata.current_schema_id,
-                "summary": {"operation": "overwrite", **more, **{f"{_PART}{part}": paths[part] for part in paths}},
-            }
-        )
-
-    def remove(self) -> None:
-        """Remove what was written, where it was surely not committed."""
-        location = self._table.location()
-        paths = [f"{location}/{name}" for path in self._paths.values() for name in (path, _manifest_of(path))]
-        _remove(self._table.io, [*paths, *self._lists])
-
-
-_PART = "ticdc.part."
-"""In the summary of a snapshot, before the name of each part: its data file, below the table's location."""
-
-
-def _files(snapshot: Snapshot) -> dict[str, str]:
-    """The data files of a snapshot by part; none where another tool made it."""
-    found = {} if snapshot.summary is None else snapshot.summary.additional_properties
-    return {key.removeprefix(_PART): path for key, path in found.items() if key.startswith(_PART)}
-
-
-def _manifest_of(path: str) -> str:
-    """The manifest of a part's data file."""
-    return f"metadata/{Path(path).stem}.avro"
 
 
 def _version(table: Table) -> str | None:
@@ -422,58 +300,3 @@ def _newest_at(table: Table, resolved_ts: int) -> Snapshot | None:
 def _resolved_ts(snapshot: Snapshot) -> int:
     found = None if snapshot.summary is None else snapshot.summary.additional_properties.get(RESOLVED_TS)
     return int(found or 0)
-
-
-def _parquet(rows: Sequence[StateRow]) -> bytes:
-    names = [None if row.schema is None else escape(row.schema) for row in rows]
-    tables = [None if row.table is None else escape(row.table) for row in rows]
-    columns = (
-        [row.kind for row in rows],
-        names,
-        tables,
-        [row.resolved_ts for row in rows],
-        [row.snapshot_id for row in rows],
-        [row.condition for row in rows],
-        [row.value for row in rows],
-    )
-    arrays = [pa.array(values, field.type) for values, field in zip(columns, _ARROW, strict=True)]
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.table(arrays, schema=_ARROW), sink, compression="zstd", store_schema=False)
-    return bytes(sink.getvalue())
-
-
-def _rows(io: FileIO, location: str) -> tuple[StateRow, ...]:
-    with io.new_input(location).open() as file:
-        # Not read_table, whose imports take longer than status may.
-        found = pq.ParquetFile(pa.BufferReader(file.read())).read(columns=["kind", "value"])
-    kinds, values = found.column("kind").to_pylist(), found.column("value").to_pylist()
-    return tuple(StateRow(kind=kind, value=value) for kind, value in zip(kinds, values, strict=True))
-
-
-def _write(io: FileIO, location: str, content: bytes) -> int:
-    """Write a file, or replace it, whole: a reader finds the old one or the new one."""
-    path = local_folder(location)
-    if path is None:
-        with io.new_output(location).create(overwrite=True) as file:
-            file.write(content)
-        return len(content)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f"{path.name}.{uuid4().hex[:8]}.tmp")
-    try:
-        draft.write_bytes(content)
-        draft.replace(path)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        error.filename = str(path)  # a write that fails does not name its file
-        raise
-    return len(content)
-
-
-def _remove(io: FileIO, locations: Iterable[str]) -> None:
-    for location in locations:
-        try:
-            io.delete(location)
-        except FileNotFoundError:
-            continue
-        except Exception as error:  # noqa: BLE001  a file that no snapshot has is in nobody's way
-            log.debug("%s was not removed: %s", location, reason(error))
