@@ -25,6 +25,7 @@ from ticdc_spark.protocols.simple.avro.types import BRANCHES
 from ticdc_spark.protocols.simple.avro.types import codec_for as avro_codec
 from ticdc_spark.protocols.simple.encode import SimpleConfig
 from ticdc_spark.protocols.simple.encode import encoder as simple_encoder
+from ticdc_spark.sinks.iceberg.types import iceberg_type
 from ticdc_spark.spark.types import LakeOptions, lake_type
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "types.md"
@@ -80,7 +81,7 @@ def _row(name: str, kind: ColumnType, value: Value) -> str:
     lake = lake_type(kind, LakeOptions())
     cells = [name.removesuffix(" charset utf8mb4"), shown, *_sent(kind, value)]
     cells[3:3] = [branch]
-    cells += [f"{wire.avro} {wire.tidb}", lake.spark, lake.iceberg]
+    cells += [f"{wire.avro} {wire.tidb}", lake.spark, "list" if lake.arrow == "list" else iceberg_type(lake)]
     return "| " + " | ".join(f"`{cell.replace('|', chr(92) + '|')}`" for cell in cells) + " |\n"
 
 

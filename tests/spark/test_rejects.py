@@ -103,7 +103,10 @@ def rows(spark: SparkSession, folder: Path, name: str) -> list[int]:
 
 
 def letters(spark: SparkSession, folder: Path) -> list[tuple[str, int, bytes]]:
-    found = read_table(lake(spark, folder), "_ticdc_spark", "dead_letters_job")
+    session = lake(spark, folder)
+    if not session.catalog.tableExists("lake._ticdc_spark.dead_letters_job"):
+        return []
+    found = read_table(session, "_ticdc_spark", "dead_letters_job")
     return [(row["reason"], row["offset"], row["value"]) for row in sorted(found, key=lambda row: int(row["offset"]))]
 
 

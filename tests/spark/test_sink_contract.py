@@ -188,6 +188,7 @@ class TestIcebergSinkOfManyRows(OnIceberg, ChangesContract, TypedContract, Order
     """The same with rows that tasks read."""
 
     few = False
+    test_messages_are_found_by_their_places = None
 
 
 @pytest.mark.slow

@@ -45,14 +45,14 @@ def test_a_message_of_a_partition_begins_the_time_anew() -> None:
     progress = _step(progress, 1.0, _watermark(20, 0)).progress
     rules = Rules(idle_timeout=60.0, bounded=False, now=70.0)
     more = ENDS | {("t", 1): 6}
-    awake = advance(progress, progress.batch + 1, [_watermark(30, 0)], more, more, rules)
+    awake = advance(progress, [_watermark(30, 0)], more, more, rules)
     assert awake.resolved == 9 and [one.idle for one in awake.progress.partitions] == [False, False]
     # But only once: others may write there for ever, and without watermarks.
     progress = awake.progress
     for number in range(1, 5):
         more = ENDS | {("t", 1): 6 + number}
         rules = Rules(idle_timeout=60.0, bounded=False, now=70.0 + 29 * number)
-        again = advance(progress, progress.batch + 1, [_watermark(30 + number, 0)], more, more, rules)
+        again = advance(progress, [_watermark(30 + number, 0)], more, more, rules)
         progress = again.progress
         assert again.resolved == (9 if number < 3 else 29 + number)
 

@@ -21,7 +21,7 @@ from ticdc_spark.changes.spark_topic import select
 from ticdc_spark.ddl.known_names import Names
 from ticdc_spark.model import Envelope, Message, Offsets, Watermark
 from ticdc_spark.protocols import decoder
-from ticdc_spark.protocols.avro import decode as avro
+from ticdc_spark.protocols.avro import encode as avro
 from ticdc_spark.protocols.base import Encoder
 from ticdc_spark.protocols.open.encode import OpenConfig
 from ticdc_spark.protocols.open.encode import encoder as open_encoder

@@ -60,6 +60,10 @@ class Messages(NamedTuple):
     values: Sequence[bytes | None]
 
 
+NO_MESSAGES = Messages([], [], [], [], [])
+"""Not one."""
+
+
 def of_batch(batch: pa.RecordBatch) -> Messages:
     """The messages of an Arrow batch with the columns of a source."""
     names = ("topic", "partition", "offset", "key", "value")

@@ -14,7 +14,7 @@ from pyspark import RDD
 from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_spark.changes.held import Held, HeldMessages
-from ticdc_spark.changes.opening import Opener, Opening, of_batch, raw_rows
+from ticdc_spark.changes.opening import NO_MESSAGES, Opener, Opening, of_batch, raw_rows
 from ticdc_spark.changes.ranges import Picker, RowRange, RowScan, rounds, stretches
 from ticdc_spark.changes.scan import EVENTS_DDL, Scanner, ScanPlan, read_events, scan
 from ticdc_spark.changes.shared_reads import Read, SharedReads, cut_for, done_for, slots_of
@@ -193,7 +193,7 @@ class SparkTopicRows:
         if table is None:
             return None
         whole = table.combine_chunks().to_batches()
-        held = Held(start, end, of_batch(whole[0] if whole else table.schema.empty_table().to_batches()[0]))
+        held = Held(start, end, of_batch(whole[0]) if whole else NO_MESSAGES)
         if keep:
             self._held.add(held)
         return held

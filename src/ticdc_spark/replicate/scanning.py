@@ -44,7 +44,7 @@ def scan_plan(
         table_replay_below={
             table_id_key(*name): commit_ts for name, commit_ts in MODES[acting].replay_below(progress).items()
         },
-        watermarks={partition_key(p.topic, p.partition): p.watermark for p in progress.partitions},
+        watermarks=_read_before(progress),
         bases={
             table_id_key(table.schema, table.name): table.emptied
             for table in progress.tables
@@ -53,6 +53,17 @@ def scan_plan(
         arrival=acting == "arrival",
         names=landing_names(progress, exact=exact),
     )
+
+
+def _read_before(progress: Progress) -> dict[str, int]:
+    """Below which commit_ts every message of a partition was read before. If a topic was left out meanwhile, it is read
+    again from its start, and what its tables need of it says so."""
+    found = {partition_key(one.topic, one.partition): one.watermark for one in progress.partitions}
+    for table in progress.catching_up:
+        for topic, partition, need in table.needs:
+            key = partition_key(topic, partition)
+            found[key] = max(need, found.get(key, 0))
+    return found
 
 
 def scan(

@@ -148,6 +148,8 @@ class Steps:
                 controls=spelled.controls,
                 end_offsets=end_offsets,
                 latest_offsets=latest_offsets,
+                new_topics=frozenset(topic for topic, _ in end_offsets)
+                - {partition.topic for partition in self.progress.partitions},
                 names=spelled.landing,
             )
             begun = without_topics(with_new_partitions(spelled.progress, starts, end_offsets), left_out)

@@ -8,7 +8,6 @@ from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.names import escape
 from ticdc_spark.sinks.state import StateStore
-from ticdc_spark.spark.storage import local_folder
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -24,6 +23,7 @@ def open_state(sink: IcebergConfig, job: str, spark: Mapping[str, str]) -> State
     """
     from ticdc_spark.sinks.iceberg.python_catalog import check_catalog, open_catalog
     from ticdc_spark.sinks.iceberg.state import IcebergState
+    from ticdc_spark.spark.storage import local_folder
 
     check_catalog(sink.catalog_options)
     options = dict(sink.catalog_options)

@@ -68,7 +68,7 @@ def test_an_owner_that_wakes_up_after_its_lease_was_taken_writes_nothing_more() 
     assert at >= 10
 
 
-ACTIONS = ["scan", "apply rows", "change columns", "create", "rename", "save the plan", "save the progress"]
+ACTIONS = ["apply rows", "change columns", "create", "rename", "save the plan", "save the progress"]
 
 
 @pytest.mark.parametrize("action", ACTIONS)

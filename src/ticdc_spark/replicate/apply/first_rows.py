@@ -7,16 +7,22 @@ from ticdc_spark.replicate.state.progress import PendingRows, TableState
 
 
 def there_already(batch: Batch, state: TableState, ts: int) -> str:
-    """Why a CREATE TABLE at a commit_ts cannot be applied to a table of this job, and what to do."""
+    """Why a CREATE TABLE at a commit_ts cannot be applied to a table of this job, and what to do.
+
+    Raises: SourceFault
+    """
     name = f"`{state.schema}`.`{state.name}`"
     line = skip_ddl_line(ts, "CREATE TABLE")
     ways_out = f"To keep the table and leave out this CREATE TABLE, which marks the table as diverged: {line}"
     if not state.emptied:
         mine = [rows for rows in batch.pending if (rows.schema, rows.name) == (state.schema, state.name)]
-        first = min(mine, key=lambda rows: rows.min_ts, default=None)
-        where = f"of commitTs {state.mark[0]}"
-        if first is not None and first.min_ts <= ts:
-            where = f"(topic {first.topic}, partition {first.partition}, offset {first.first}, commitTs {first.min_ts})"
+        there = batch.rows.identities(batch.waiting((state.schema, state.name), mine, -1, ts))
+        first = min(there, key=lambda row: (row.commit_ts, row.partition, row.offset), default=None)
+        where = f"of commitTs {state.mark[0]} or before"
+        if first is not None:
+            where = (
+                f"(topic {first.topic}, partition {first.partition}, offset {first.offset}, commitTs {first.commit_ts})"
+            )
         return (
             f"{name}: a row {where} comes before the CREATE TABLE of its table (commitTs {ts}). TiCDC does not send "
             f"that: look for another producer on the topic. {ways_out}"

@@ -40,6 +40,8 @@ class LandedBatch(msgspec.Struct, frozen=True, kw_only=True):
     """Exclusive offsets that the batch read to."""
     latest_offsets: Offsets
     """End offsets of the topics after it was read."""
+    new_topics: frozenset[str] = frozenset()
+    """Topics of which the progress knew nothing before: new ones, and those that are read again from their start."""
     names: Names = Names()
     """By which its rows landed."""
 

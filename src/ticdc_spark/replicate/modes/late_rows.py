@@ -54,14 +54,16 @@ def _late_rows(rows: TopicRows, landed: LandedBatch, before: Progress, after: Pr
             by_table.setdefault((event.schema, event.table), []).append(event)
     read, waiting = known_offsets(before), topics_of(after)
     for name, events in by_table.items():
+        topics = {topic for table in before.tables if (table.schema, table.name) == name for topic in table.topics}
+        # A topic that was left out is read again from its start: what its table has of it is a replay.
+        events = [event for event in events if event.topic not in topics & landed.new_topics]
         found = [
             (event, row) for event in events for row in rows.identities(_scan_of(event)) if not _passed(row, watermarks)
         ]
         if not found:
             continue
         lowest, highest = (pick(row.commit_ts for _, row in found) for pick in (min, max))
-        topics = {event.topic for event in events} | waiting.get(name, set())
-        topics |= {topic for table in before.tables if (table.schema, table.name) == name for topic in table.topics}
+        topics |= {event.topic for event in events} | waiting.get(name, set())
         known = _known(rows, name, rows.ranges_since(lowest, read, topics), lowest, highest, landed.names)
         yield from _grouped(name, [(event, row) for event, row in found if (row.commit_ts, row.content) not in known])
 
