@@ -1,7 +1,7 @@
 """Named points inside a step at which tests end the process with SIGKILL.
 
 ``TICDC_SPARK_KILL_AT=merge:2`` kills at the second pass of the point ``merge``. The points stand after a commit and
-before its successor: land, advance, write (files that no commit has yet), append, merge, create,
+before its successor: scan, advance, write (files that no commit has yet), append, merge, create,
 columns, intent, ddl, fill, aside, stamp, apply, progress; of full reads base, gather, swap;
 of a changefeed save, saved, wave (of its tables), batch (of a backlog).
 """

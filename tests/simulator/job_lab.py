@@ -36,7 +36,7 @@ from ticdc_spark.replicate.state.requests import Request, Resume
 from ticdc_spark.replicate.state.rows import JOB, PROGRESS, JobState, job_rows, job_state, progress_rows
 from ticdc_spark.replicate.state.store import JobStore, take_over
 from ticdc_spark.replicate.step import Steps
-from ticdc_spark.sinks.state import Parts, StateStore, StoredState
+from ticdc_spark.sinks.state import Parts, StateMoved, StateStore, StoredState
 from ticdc_spark.spark.sources.base import KeyValue, OffsetRange, check_start, fair_cut
 
 TTL = 90.0
@@ -143,6 +143,8 @@ class LeaseRecord:
         new = Owner(host="sim", machine="sim", process=process, token=str(self.takings))
         try:
             store = state.taken(f"owner {owner} takes the job", new)
+        except StateMoved:  # Another process was faster: look at it again, as ``acquire`` does.
+            return self.take(state, clock, owner)
         except BaseException:
             self.held = False  # The process is gone, or has seen an error and gives up.
             raise

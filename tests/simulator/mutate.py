@@ -33,7 +33,7 @@ from tests.simulator.world import Finding
 _FUTURE = inspect.CO_FUTURE_ANNOTATIONS if hasattr(inspect, "CO_FUTURE_ANNOTATIONS") else 0x1000000
 _TESTS = Path(__file__).parents[1]
 _SRC = Path(ticdc_spark.__file__).parent
-_ROOTS = {_SRC: _SRC.parent, _TESTS / "simulator": _TESTS.parent}
+_ROOTS = {_SRC: _SRC.parent, _TESTS / "simulator": _TESTS.parent, _TESTS / "memory_sink": _TESTS.parent}
 """Packages in which functions are looked for, and where their modules' names begin."""
 
 

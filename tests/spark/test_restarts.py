@@ -29,6 +29,7 @@ from tests.spark.simple_topic import insert, topic
 from tests.workload.compare import compare
 from ticdc_spark import failpoints
 from ticdc_spark.config.job import Job
+from ticdc_spark.ddl.known_names import Names
 from ticdc_spark.model import Change, TableName, Watermark
 from ticdc_spark.replicate.apply import batch as batch_module
 from ticdc_spark.replicate.apply.look import Looked, look_at
@@ -79,11 +80,11 @@ def test_a_job_may_die_at_every_point_and_after_every_commit(
 def _saves_progress_before_it_applies(patch: pytest.MonkeyPatch) -> None:
     ours = Steps._apply
 
-    def apply(steps: Steps, number: int, decided: Decided, furthest: int) -> TimelineResult:
+    def apply(steps: Steps, number: int, decided: Decided, names: Names, furthest: int) -> TimelineResult:
         progress = decided.advanced.progress
         states = {(table.schema, table.name): table for table in progress.tables}
-        steps.store.save(committed(progress, number, states, decided.resolved, 0.0, 0.0))
-        return ours(steps, number, decided, furthest)
+        steps.store.save(committed(progress, number, states, decided.resolved, 0.0))
+        return ours(steps, number, decided, names, furthest)
 
     patch.setattr(Steps, "_apply", apply)
 

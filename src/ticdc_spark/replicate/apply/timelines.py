@@ -54,7 +54,7 @@ def apply(
 
     Raises: DecisionNeeded, SinkFault, RejectedMessage
     """
-    if len(lines) <= 1:
+    if len(lines) <= 1 or batch.job.parallel_tables == 1:
         results = [_work(batch, line, states, apply_rows) for line in lines]
     else:
         with batch.rows.share(batch.job.parallel_tables) as workers:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote_plus, urlencode
+from urllib.parse import quote, quote_plus, urlencode
 
 from ticdc_spark.errors import SinkFault, UsageError, os_reason
 
@@ -164,7 +164,7 @@ def _sql_uri(warehouse: str, options: Mapping[str, str]) -> tuple[str, str]:
     """SQLAlchemy's URI of a JDBC catalog, and the package with its driver. Raises: UsageError"""
     file = sqlite_file(warehouse, options)
     if file is not None:
-        return f"sqlite:///{file}?timeout={_BUSY_SECONDS}", "pyiceberg[sql-sqlite]"
+        return f"sqlite:///{quote(str(file))}?timeout={_BUSY_SECONDS}", "pyiceberg[sql-sqlite]"
     database, _, rest = _jdbc_uri(warehouse, options).removeprefix("jdbc:").partition("://")
     if database not in _DRIVERS or not rest:
         raise UsageError(
