@@ -109,7 +109,8 @@ def test_the_driver_and_a_worker_are_killed(
 
     local = tmp_path / "local.toml"
     local.write_text(text.format(master="local[2]"))
-    assert not {name: reported for name, reported in compare(local, truth).items() if reported}
+    found = {name: reported for name, reported in compare(local, truth).items() if reported}
+    assert not found, f"{found}\n{_log(job_file)}"
 
 
 def _send(broker: Broker, topic: str) -> Truth:

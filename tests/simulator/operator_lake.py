@@ -134,6 +134,13 @@ def _arm(world: World, rand: Random, kind: RivalKind, move: Move) -> None:
         files.rival = Rival(after=rand.randrange(3), kind=kind, refuses=refuses)
 
 
+def disarm(world: World) -> None:
+    """No other writer meets a commit of the job from now on: what it did after the job's last look is not seen."""
+    files = getattr(world.lab, "files", None)
+    if files is not None:
+        files.rival = None
+
+
 def _any_row(live: Live, rand: Random) -> dict[str, Value]:
     row = {item.column.name: make_value(rand, item) for item in live.specs}
     return {**row, **dict(zip(live.keys, _key(live, rand), strict=True))}
