@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from tests.memory_sink.raw import RawInMemory, RawRow
-from ticdc_spark.changes.held import Held, HeldMessages
+from ticdc_spark.changes.held import Held, HeldMessages, events
 from ticdc_spark.changes.opening import Messages, Opened, Opening, of_messages
 from ticdc_spark.changes.ranges import RowRange, RowScan, rounds, stretches
 from ticdc_spark.changes.scan import Scanner, ScanPlan
@@ -55,12 +55,15 @@ class MemoryRows:
 
     def rows(self, wanted: RowScan) -> list[RawRow]:
         """The rows of a scan. Raises: SourceFault"""
-        for start, end in rounds(self._held.missing(stretches(wanted.ranges))):
+        needed = stretches(wanted.ranges)
+        for start, end in rounds(self._held.missing(needed)):
             self._read(start, end)
+        held = self._held.covering(needed)
+        assert held is not None, "they were read"
         verify = self.opening.verify_checksum
         return [
             _row(messages, opened, number, verify=verify)
-            for messages, opened, numbers in self._held.events(wanted, self.opening)
+            for messages, opened, numbers in events(held, wanted, self.opening)
             for number in numbers
         ]
 

@@ -29,7 +29,7 @@ class Held:
 
 
 class HeldMessages:
-    """What the driver keeps of the topics."""
+    """What the driver keeps of the topics: each message once. One thread at a time may use it."""
 
     def __init__(self) -> None:
         self._held: list[Held] = []
@@ -62,20 +62,13 @@ class HeldMessages:
                 found.append((place, at, end))
         return found
 
-    def events(self, wanted: RowScan, opening: Opening) -> Iterator[tuple[Messages, Opened, list[int]]]:
-        """The rows of a scan as they were opened: their messages, and their numbers among the rows of these."""
-        picker = Picker([wanted])
-        places = {(one.topic, one.partition) for one in wanted.ranges}
-        for one in self._held:
-            if not places.isdisjoint(one.end):
-                opened = one.opened(opening)
-                if numbers := picker.pick(one.messages, opened).get(0):
-                    yield one.messages, opened, numbers
-
-    def rows(self, wanted: RowScan, opening: Opening) -> Iterator[pa.RecordBatch]:
-        """The rows of a scan, as ``RAW_SCHEMA``."""
-        for messages, opened, numbers in self.events(wanted, opening):
-            yield raw_rows(messages, opened, numbers, verify=opening.verify_checksum)
+    def covering(self, wanted: Sequence[Stretch]) -> tuple[Held, ...] | None:
+        """What has every message of the stretches, once; ``None``: some are not held. It stays whole whatever is
+        added or let go of later."""
+        if self.missing(wanted):
+            return None
+        places = {place for place, _, _ in wanted}
+        return tuple(one for one in self._held if not places.isdisjoint(one.end))
 
     def keep(self, needed: Iterable[Stretch]) -> None:
         """Let go of messages that nothing needs."""
@@ -92,6 +85,22 @@ class HeldMessages:
                 for begins in (one.start[place],)
             )
         ]
+
+
+def events(held: Iterable[Held], wanted: RowScan, opening: Opening) -> Iterator[tuple[Messages, Opened, list[int]]]:
+    """The rows of a scan as they were opened: their messages, and their numbers among the rows of these. ``held``:
+    what covers the scan."""
+    picker = Picker([wanted])
+    for one in held:
+        opened = one.opened(opening)
+        if numbers := picker.pick(one.messages, opened).get(0):
+            yield one.messages, opened, numbers
+
+
+def rows(held: Iterable[Held], wanted: RowScan, opening: Opening) -> Iterator[pa.RecordBatch]:
+    """The same as ``RAW_SCHEMA``."""
+    for messages, opened, numbers in events(held, wanted, opening):
+        yield raw_rows(messages, opened, numbers, verify=opening.verify_checksum)
 
 
 def _overlap(one: Held, other: Held) -> bool:

@@ -5,14 +5,17 @@ read by Spark's tasks, each time that they are needed.
 """
 
 import logging
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 from pyspark import RDD
 from pyspark.sql import DataFrame, SparkSession
 
+from ticdc_spark.changes import held as memory
 from ticdc_spark.changes.held import Held, HeldMessages
 from ticdc_spark.changes.opening import NO_MESSAGES, Opener, Opening, of_batch, raw_rows
 from ticdc_spark.changes.ranges import Picker, RowRange, RowScan, rounds, stretches
@@ -44,6 +47,8 @@ class SparkTopicRows:
         self.opening = opening
         """How messages are opened now; a job learns schemas on its way."""
         self._held = HeldMessages()
+        self._held_lock = threading.RLock()
+        """Between finding what is missing and having read it, no other thread may let go of messages."""
         self._by_parts = True
         """Tasks may read the topic themselves."""
         self._shared: SharedReads | None = None
@@ -53,7 +58,8 @@ class SparkTopicRows:
         self.opening = plan.opening
         end = {place: last for place, last in end_offsets.items() if starts.get(place, 0) < last}
         start = {place: starts.get(place, 0) for place in end}
-        held = self._read_here(start, end) if is_small(count) else None
+        with self._held_lock:
+            held = self._read_here(start, end) if is_small(count) else None
         if held is not None:
             scanner = Scanner(plan)
             scanner.add(held.messages, held.opened(plan.opening))
@@ -81,14 +87,27 @@ class SparkTopicRows:
 
     def keep(self, needed: Iterable[RowRange]) -> None:
         """Let go of messages in memory that no range needs."""
-        self._held.keep(stretches(needed))
+        with self._held_lock:
+            self._held.keep(stretches(needed))
 
     def raw(self, wanted: RowScan) -> "TopicChanges":
         return TopicChanges(self, self._spark, wanted)
 
-    def held(self, wanted: RowScan) -> Iterator[pa.RecordBatch] | None:
-        """The rows of a scan (``RAW_SCHEMA``), from memory; ``None``: its messages are too many. Raises: SourceFault"""
-        return self._held.rows(wanted, self.opening) if self._holds(wanted) else None
+    def held(self, wanted: RowScan) -> tuple[Held, ...] | None:
+        """The messages of a scan in memory, also by reading what is missing where that is little; ``None``: they are
+        too many. Raises: SourceFault"""
+        needed = stretches(wanted.ranges)
+        with self._held_lock:
+            missing = self._held.missing(needed)
+            if not is_small(sum(end - first for _, first, end in missing)):
+                return None
+            if any(self._read_here(start, end) is None for start, end in rounds(missing)):
+                return None
+            return self._held.covering(needed)
+
+    def rows(self, held: Iterable[Held], wanted: RowScan) -> Iterator[pa.RecordBatch]:
+        """The rows of a scan (``RAW_SCHEMA``) whose messages are in memory."""
+        return memory.rows(held, wanted, self.opening)
 
     @contextmanager
     def share(self, parallel: int) -> Iterator[SharedReads]:
@@ -136,15 +155,16 @@ class SparkTopicRows:
 
     def has_rows(self, wanted: RowScan) -> bool:
         """Whether a scan has a row. Raises: SourceFault"""
-        if self._holds(wanted):
-            return any(True for _ in self._held.events(wanted, self.opening))
+        held = self.held(wanted)
+        if held is not None:
+            return any(True for _ in memory.events(held, wanted, self.opening))
         with source_faults("the messages cannot be read"):
             return bool(self.dataframe(self._spark, wanted, _first, "found boolean").limit(1).collect())
 
     def identities(self, wanted: RowScan) -> list[RowIdentity]:
         held = self.held(wanted)
         if held is not None:
-            batches = _identities(held)
+            batches = _identities(self.rows(held, wanted))
             return [row for batch in batches for row in _read_identities(batch.to_pylist())]
         with source_faults("the messages cannot be read"):
             found = self.dataframe(self._spark, wanted, _identities, _IDENTITIES_DDL).toArrow()
@@ -168,7 +188,8 @@ class SparkTopicRows:
         at = sorted({((topic, partition), offset, offset + 1) for topic, partition, offset in places})
         found: list[Message] = []
         for start, end in rounds(at):
-            held = self._read_here(start, end, keep=False)
+            with self._held_lock:
+                held = self._read_here(start, end, keep=False)
             if held is not None:
                 found += (Message(**one, timestamp=None) for one in _as_dicts(held))
                 continue
@@ -176,13 +197,6 @@ class SparkTopicRows:
                 rows = self._source.read(start, end).select("topic", "partition", "offset", "key", "value").toArrow()
             found += (Message(**one, timestamp=None) for one in rows.to_pylist())
         return found
-
-    def _holds(self, wanted: RowScan) -> bool:
-        """Whether the messages of a scan are in memory, also by reading what is missing where that is little."""
-        missing = self._held.missing(stretches(wanted.ranges))
-        if not is_small(sum(end - first for _, first, end in missing)):
-            return False
-        return all(self._read_here(start, end) is not None for start, end in rounds(missing))
 
     def _read_here(self, start: Offsets, end: Offsets, *, keep: bool = True) -> Held | None:
         """Messages by the driver; ``None``: it is not to read them."""
@@ -243,29 +257,31 @@ class TopicChanges:
     def size(self) -> int | None:
         return self._wanted.bytes if self._topic.is_read_by_tasks or self.is_here else None
 
+    @cached_property
+    def _held(self) -> tuple[Held, ...] | None:
+        return self._topic.held(self._wanted)
+
     @property
     def is_here(self) -> bool:
-        return self._topic.held(self._wanted) is not None
+        return self._held is not None
 
     def count(self) -> Count:
         counter: Count = self._spark.sparkContext.accumulator(0)
         return counter
 
     def run(self, task: ArrowTask) -> list[bytes]:
-        held = self._topic.held(self._wanted)
-        assert held is not None, "see is_here"
+        assert self._held is not None, "see is_here"
         with spark_faults(self._what), task_faults(self._what):
-            return list(first_cells(task(held)))
+            return list(first_cells(task(self._topic.rows(self._held, self._wanted))))
 
     def run_spread(self, first: ArrowTask, keys: Sequence[str], then: ArrowTask, number: int) -> list[bytes]:
         with spark_faults(self._what), task_faults(self._what):
             return self._topic.run(self._wanted, first, keys, then, number)
 
     def collect(self, task: ArrowTask) -> list[bytes]:
-        held = self._topic.held(self._wanted)
+        if self._held is not None:
+            return self.run(task)
         with spark_faults(self._what), task_faults(self._what):
-            if held is not None:
-                return list(first_cells(task(held)))
             return [bytes(row[0]) for row in self.map(task, "found binary").collect()]
 
     def map(self, task: ArrowTask, ddl: str, session: SparkSession | None = None) -> DataFrame:
