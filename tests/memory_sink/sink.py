@@ -276,6 +276,7 @@ class MemorySink(MemoryLoads):
         zeros.add(read.zero_dates)
         if count is not None:
             count.add(len(rows))
+            changes.stop_if_fewer(len(rows))
         return read.typed
 
     def _ids(self, table: MemoryTable, columns: Sequence[LakeColumn]) -> dict[str, int]:

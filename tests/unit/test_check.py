@@ -21,14 +21,16 @@ from ticdc_spark.replicate import loop
 from ticdc_spark.replicate.state.owner import this_process
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.streams.sql_tables import SqlTables
+from ticdc_spark.topics.kafka_reader import TopicReader
 
 kafka = pytest.importorskip("confluent_kafka")
 SENT = messages_of(FAULTS)[:40]
 
 
 @pytest.fixture
-def broker() -> Iterator[str]:
-    """A broker of librdkafka's own, with the topic ``shop``."""
+def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A broker of librdkafka's own, with the topic ``shop``. It does not answer what the settings of a topic are."""
+    monkeypatch.setattr(TopicReader, "compacted", lambda *_: [])
     producer = kafka.Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "unused:1"})
     (there,) = producer.list_topics(timeout=10).brokers.values()
     for message in SENT:

@@ -12,6 +12,7 @@ from ticdc_spark.changes import windows
 from ticdc_spark.changes.net import combine, net_of_keys
 from ticdc_spark.changes.raw import RawChanges
 from ticdc_spark.changes.spread import can_spread
+from ticdc_spark.errors import SourceChanged
 from ticdc_spark.spark.decode.rows import BAD, TS, BadRow, read_rows, rows_ddl
 from ticdc_spark.spark.decode.versions import ReadPlan
 from ticdc_spark.spark.faults import spark_faults
@@ -79,6 +80,8 @@ class TypedChanges:
     ordered_by: LakeColumn | None = None
     """The column of the table with the commit_ts of each row's last change: a change is applied only where the table
     has no newer one. ``None``: every change is newer than what the table has."""
+    scanned: int = 0
+    """At least so many rows were there when the topic was scanned."""
     deletes: Deletes | None = None
     """With ``ordered_by``: deletes that came earlier, of keys that the table has no row of, count too."""
     _zeros: Count | None = field(default=None, init=False, repr=False, compare=False)
@@ -118,7 +121,7 @@ class TypedChanges:
         ``keep_first``: net changes have the column ``FIRST``, too. Ordered ones have ``TIES`` and ``ALWAYS``, and their
         commit_ts in ``ordered_by``.
 
-        Raises: SinkFault, SourceFault; UnreadableRows when there are some that are not to be left out
+        Raises: SinkFault, SourceFault, SourceChanged; UnreadableRows when there are some that are not to be left out
         """
         if self.size is None:
             return self._write_by_spark(task, tasks, keep_first=keep_first)
@@ -128,8 +131,19 @@ class TypedChanges:
         keys, names = self._keys, [column.name for column in self.columns]
         then = chain(net_of_keys(keys, names, keep_first=keep_first), task)
         if self.raw.is_here:
-            return self.raw.run(chain(read, then))
-        return self.raw.run_spread(chain(read, combine(keys, keep_first=keep_first)), keys, then, tasks)
+            found = self.raw.run(chain(read, then))
+        else:
+            found = self.raw.run_spread(chain(read, combine(keys, keep_first=keep_first)), keys, then, tasks)
+        self.stop_if_fewer(rows.value)
+        return found
+
+    def stop_if_fewer(self, rows: int) -> None:
+        """Stop before anything is written if fewer rows were read than the scan counted. Raises: SourceChanged"""
+        if rows < self.scanned:
+            raise SourceChanged(
+                f"{rows} rows were read, and the topic had {self.scanned} when it was scanned: messages were removed "
+                "within the topic (is its cleanup.policy compact?)"
+            )
 
     def _write_by_spark(self, task: ArrowTask, tasks: int, *, keep_first: bool) -> list[bytes]:
         with spark_faults("changes cannot be written"):

@@ -15,7 +15,7 @@ from ticdc_spark import failpoints
 from ticdc_spark.changes.ranges import RowScan
 from ticdc_spark.changes.typed import Counts, TypedChanges
 from ticdc_spark.config.job import Job
-from ticdc_spark.errors import DecisionNeeded
+from ticdc_spark.errors import DecisionNeeded, SourceChanged
 from ticdc_spark.model import Column, Table, TableName
 from ticdc_spark.mysql import HIDDEN_NAMES
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
@@ -130,6 +130,7 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
         inserts=sum(rows.inserts for rows in waiting),
         others=sum(rows.rows - rows.inserts for rows in waiting),
         share=sum(rows.rows for rows in waiting) / max(1, sum(rows.rows for rows in batch.pending)),
+        scanned=_scanned(group),
     )
 
     def commit(now: TableState, leave_out: bool) -> Counts:
@@ -143,10 +144,31 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
             new_keys=changes.new_keys and now.clean,
         )
         appended = batch.stamp(after, (upto, ROWS_APPENDED), above)
-        work.commit(after, (upto, ROWS_MERGED), above, lambda stamp: batch.sink.upsert(name, readable, stamp, appended))
+        try:
+            work.commit(
+                after, (upto, ROWS_MERGED), above, lambda stamp: batch.sink.upsert(name, readable, stamp, appended)
+            )
+        except SourceChanged as error:
+            raise SourceChanged(f"`{name[0]}`.`{name[1]}`: {error}. {_read_again(batch.job, name)}") from error
         return readable.counts
 
     return apply_readable(work, state, changes, above + 1, commit)
+
+
+def _scanned(group: _Group) -> int:
+    """How many rows there are at least, as the scan counted them: those of ranges that are applied as a whole."""
+    whole = (
+        rows.rows
+        for rows in group.waiting
+        if rows.schema_key in group.versions
+        and not (rows.late or rows.cut)
+        and group.scan.above < rows.min_ts <= rows.max_ts <= group.scan.upto
+    )
+    return 0 if group.is_redo else sum(whole)
+
+
+def _read_again(job: Job, name: TableName) -> str:
+    return f"`ticdc-spark rebuild {job.file.name} {name[0]}.{name[1]}` reads the table again from the source"
 
 
 def _late_rows_taken(work: TimelineWork, name: TableName, upto: int) -> int | None:

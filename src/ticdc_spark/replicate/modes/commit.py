@@ -84,7 +84,8 @@ def _still_waiting(pending: Sequence[PendingRows], bounds: Bounds, resolved: int
     for rows in pending:
         end = min(resolved, bounds.get((rows.schema, rows.name), resolved))
         if rows.max_ts > end:
-            kept.append(msgspec.structs.replace(rows, min_ts=max(rows.min_ts, end + 1)))
+            is_cut = rows.min_ts <= end
+            kept.append(msgspec.structs.replace(rows, min_ts=max(rows.min_ts, end + 1), cut=rows.cut or is_cut))
     return bounded(kept)
 
 

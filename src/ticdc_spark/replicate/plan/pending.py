@@ -52,4 +52,5 @@ def _merged(one: PendingRows, other: PendingRows) -> PendingRows:
         end=max(one.end, other.end),
         bytes=one.bytes + other.bytes,
         uncounted=one.uncounted or other.uncounted,
+        cut=one.cut or other.cut,
     )

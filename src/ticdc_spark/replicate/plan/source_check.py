@@ -113,7 +113,7 @@ def without_removed(progress: Progress, beginning: Offsets) -> Progress:
             marked.add((rows.schema, rows.name))
             if begins >= rows.end:
                 continue
-            rows = msgspec.structs.replace(rows, first=begins)
+            rows = msgspec.structs.replace(rows, first=begins, cut=True)
         pending.append(rows)
     if not marked:
         return progress

@@ -15,6 +15,7 @@ from ticdc_spark.config.paths import local_folder
 from ticdc_spark.errors import (
     LeaseHeld,
     SinkFault,
+    SourceChanged,
     SourceFault,
     TicdcSparkError,
     UsageError,
@@ -157,6 +158,12 @@ def _source(job: Job, found: list[Message]) -> str:
     with TopicReader(source.bootstrap_servers, options) as kafka:
         topics = source.topics or tuple(_matching(kafka.topics(), source.topic_pattern or ""))
         partitions = kafka.partitions(topics)
+        if compacted := kafka.compacted(topics):
+            raise SourceChanged(
+                f"topic {compacted[0]} has cleanup.policy = compact: Kafka removes changes from it that the job may "
+                "not have applied. Set its cleanup.policy to delete. If it was compacted before, use a new topic and a "
+                "full read of the tables ([snapshot])"
+            )
         start, end = kafka.places(partitions, "beginning"), kafka.places(partitions, "end")
         messages = sum(max(0, end[place] - start[place]) for place in partitions)
         if messages:

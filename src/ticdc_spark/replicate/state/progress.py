@@ -151,6 +151,8 @@ class PendingRows(msgspec.Struct, frozen=True, kw_only=True):
     """About the size of their messages."""
     uncounted: bool = False
     """Some more may have been applied: the sink did not count them, or the batch was interrupted."""
+    cut: bool = False
+    """Some of ``rows`` may be applied, or be gone from the topic: they need not all come when they are read."""
 
     @property
     def waiting(self) -> int:
