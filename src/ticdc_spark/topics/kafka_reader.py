@@ -115,10 +115,9 @@ class TopicReader:
     def compacted(self, topics: Sequence[str]) -> list[str]:
         """The topics of which the broker keeps only the newest message of a key, as far as it says: a login may lack
         the right to ask, and other brokers than Kafka may not know."""
-        from confluent_kafka.admin import ConfigResource
-
-        wanted = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
-        asked = self._administer().describe_configs(wanted, request_timeout=_METADATA_SECONDS) if wanted else {}
+        administer, resource_of = self._administer(), self._kafka.admin.ConfigResource
+        wanted = [resource_of(resource_of.Type.TOPIC, topic) for topic in topics]
+        asked = administer.describe_configs(wanted, request_timeout=_METADATA_SECONDS) if wanted else {}
         found = []
         for resource, answer in asked.items():
             try:
