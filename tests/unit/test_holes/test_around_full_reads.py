@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import msgspec
+import pytest
 
 from tests.simulator.database import Database
 from tests.simulator.snapshots import DatabaseView
@@ -147,3 +148,25 @@ def test_a_topic_that_lost_messages_since_a_full_read_began_leaves_its_table_unv
     assert rows is not None
     assert len(rows) == 26, "and not the row that is lost"
     assert shop.condition("t") == "unverified"
+
+
+@pytest.mark.parametrize(("more", "condition"), [("", "clean"), (", n INT", "unverified")])
+def test_a_full_read_of_an_adopted_table_is_clean_only_with_the_columns_of_the_source(
+    more: str, condition: str
+) -> None:
+    other = Shop()
+    other.change(f"CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9){more})")
+    shop = Shop("canal-json", adopt=True, snapshot="now")
+    shop.lab.lake.create(other.tables[SCHEMA, "t"], [{"id": "7", "v": "z", "n": None}])
+    shop.change("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))")
+    shop.held[(SCHEMA, "t"), "1"] = {"id": "1", "v": "a"}
+    shop.sql("CREATE TABLE other (id INT PRIMARY KEY)")
+    for number in range(8):
+        shop.insert("other", id=str(number))
+        shop.watermark()
+        shop.run()
+    shop.insert("t", id="2", v="b")
+    shop.watermark()
+    shop.run()
+    assert [row[:2] for row in shop.rows("t") or ()] == [(1, "a"), (2, "b")]
+    assert shop.condition("t") == condition
