@@ -193,7 +193,10 @@ def _meanwhile(world: World, move: Move, rand: Random) -> None:
     database = world.database
 
     def change() -> None:
+        before = len(database.events)
         MORE_DDL[move.word](database, rand)
+        for event in database.events[before:]:
+            world.inherit_hidden_drops(event)
         world.draws[f"{move.word} between two chunks"] += 1
 
     database.meanwhile = change
