@@ -48,7 +48,7 @@ def _notes(source: Source, offsets: Offsets) -> tuple[SourceNote, ...]:
     return tuple(SourceNote(topic=topic, what=what, value=value) for (topic, what), value in sorted(found.items()))
 
 
-def with_left_out(notes: tuple[SourceNote, ...], progress: Progress) -> tuple[SourceNote, ...]:
+def with_notes_of_left_out(notes: tuple[SourceNote, ...], progress: Progress) -> tuple[SourceNote, ...]:
     """The notes after a batch, with those of topics that the job had read and that `topics` leaves out by now. Once
     such a topic is read again, it must be the same one: rows and DDLs of the old one were applied, or wait.
     ``progress``: that after the batch, with the notes of the one before."""
