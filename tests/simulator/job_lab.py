@@ -211,10 +211,10 @@ class BrokerSource:
     def end_offsets(self) -> Offsets:
         return self.broker.end_offsets(self.topics)
 
-    def notes(self, read: Offsets) -> dict[str, str]:
+    def notes(self, read: Offsets) -> dict[tuple[str, str], str]:
         topics = {topic for topic, _ in read}
         ids = self.broker.ids(self.topics)
-        return {f"the id of topic {name}": str(number) for name, number in ids.items() if name in topics}
+        return {(name, f"the id of topic {name}"): str(number) for name, number in ids.items() if name in topics}
 
     def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
         backlog = {

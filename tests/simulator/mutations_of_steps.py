@@ -129,7 +129,7 @@ STEPS = (
     one(
         "a topic that was made anew is not noticed by its id",
         "source_check:_compare",
-        "now[note.what] != note.value",
+        "value != note.value",
         "False",
     ),
     one(

@@ -77,7 +77,7 @@ TIME = (
     ),
     one(
         "a table that comes late is not bounded by its own partitions",
-        "bounds_behind",
+        "bounds_of_late",
         "progress.catching_up",
         "()",
         "topics",

@@ -78,6 +78,8 @@ class World:
         self.schema_sql = self._begin()
         self.ticdc = TiCdc(feed, self.database, self.broker, start=len(self.database.events))
         self.excuse_local_keys()
+        self.begun_at = self.database.ts
+        """When a dump was made."""
         self.lab = make_lab(self.broker, self.clock, self.injector)
         if setup.job.snapshot:
             self.lab.show(self.database)

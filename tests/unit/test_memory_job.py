@@ -51,7 +51,7 @@ class ListSource:
     def end_offsets(self) -> Offsets:
         return {place: held[-1].offset + 1 for place, held in self.held.items()}
 
-    def notes(self, read: Offsets) -> dict[str, str]:
+    def notes(self, read: Offsets) -> dict[tuple[str, str], str]:
         return {}
 
     def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:

@@ -22,6 +22,7 @@ from ticdc_spark.replicate.modes.filters import at_the_filter, judge_left_out, l
 from ticdc_spark.replicate.modes.late_rows import add_late_rows
 from ticdc_spark.replicate.modes.waiting import held_by_schemas
 from ticdc_spark.replicate.modes.watermark import advance, due
+from ticdc_spark.replicate.plan.catch_up import bounds_of_late
 from ticdc_spark.replicate.plan.evolve import ENTERS, LEAVES, Refused, action, is_of_partitions
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.schemas.registered import Registered
@@ -212,6 +213,7 @@ class Decider:
             is_skipped=lambda change: is_skipped(self.job, change) and not is_of_partitions(change),
             unread={(note.schema, note.name): note.until for note in progress.unread},
             read_upto=_read_upto(progress),
+            late=bounds_of_late(progress),
         )
         return at_the_filter(filled, self.job.tables)
 

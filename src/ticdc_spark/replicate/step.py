@@ -41,6 +41,7 @@ from ticdc_spark.replicate.plan.source_check import (
     check_plan,
     check_source,
     notes_of_batch,
+    with_notes_of_left_out,
     without_left_out,
     without_removed,
 )
@@ -335,7 +336,7 @@ class Steps:
         )
         mode = MODES[decided.mode or "watermark"]
         progress = mode.commit(counted, number, states, decided.resolved, ddls, result.left, now)
-        progress = msgspec.structs.replace(progress, source=notes)
+        progress = msgspec.structs.replace(progress, source=with_notes_of_left_out(notes, progress))
         if self.loader is not None:
             progress = self.loader.with_partial(progress)
         self.store.save(progress)

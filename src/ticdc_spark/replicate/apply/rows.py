@@ -70,7 +70,7 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
         return
     versions = _versions(batch, name, state, waiting, everything=bool(late))
     state = _leave_out_unknown(name, state, waiting, versions, above)
-    if versions and state.table is not None and _new_columns(state.table, list(versions.values())[-1]):
+    if versions and state.table is not None and _has_other_columns(state.table, list(versions.values())[-1]):
         # A group of rows may be of two tables that had the name in turn.
         with_keys = {key: msgspec.structs.replace(scan, keys=(key,)) for key in versions}
         versions = {key: one for key, one in versions.items() if batch.rows.has_rows(with_keys[key])}
@@ -97,8 +97,7 @@ def _with_columns_of_rows(state: TableState, versions: Mapping[str, Table], abov
     assert state.table is not None, "the table was created"
     if state.diverged_since is not None or (newest.version or 0) <= (state.table.version or 0):
         return state
-    there = {column.name.casefold() for column in newest.columns} | HIDDEN_NAMES
-    lacking = [column.name for column in state.table.columns if column.name.casefold() not in there]
+    lacking = _columns_lacking(state.table, newest)
     if not lacking:
         return state
     log.warning("`%s`.`%s`: %s", state.schema, state.name, lacks(lacking))
@@ -274,6 +273,15 @@ def _prepare_table(
 def _new_columns(table: Table, newest: Table) -> tuple[Column, ...]:
     known = {column.name.casefold() for column in table.columns}
     return tuple(column for column in newest.columns if column.name.casefold() not in known)
+
+
+def _columns_lacking(table: Table, newest: Table) -> list[str]:
+    there = {column.name.casefold() for column in newest.columns} | HIDDEN_NAMES
+    return [column.name for column in table.columns if column.name.casefold() not in there]
+
+
+def _has_other_columns(table: Table, newest: Table) -> bool:
+    return bool(_new_columns(table, newest) or _columns_lacking(table, newest))
 
 
 def vanished(job: Job, name: TableName, *, arrival: bool = False) -> str:

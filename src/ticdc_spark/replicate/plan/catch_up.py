@@ -160,13 +160,18 @@ def database_of(change: SchemaChange) -> str:
 
 def bounds_behind(progress: Progress) -> Bounds:
     """How far the tables may go that catch up, or that wait for a full read of what they were at some commit_ts."""
-    reached = {(state.topic, state.partition): state for state in progress.partitions}
-    bounds = {(one.schema, one.name): _bound(one, reached) for one in progress.catching_up}
+    bounds = bounds_of_late(progress)
     for wanted in progress.wanted:
         if wanted.at:
             name = (wanted.schema, wanted.name)
             bounds[name] = min(wanted.at, bounds.get(name, wanted.at))
     return bounds
+
+
+def bounds_of_late(progress: Progress) -> Bounds:
+    """Up to which commit_ts all that there is of the tables that catch up was read."""
+    reached = {(state.topic, state.partition): state for state in progress.partitions}
+    return {(one.schema, one.name): _bound(one, reached) for one in progress.catching_up}
 
 
 def _bound(one: CatchUp, reached: Mapping[Place, PartitionState]) -> int:

@@ -28,16 +28,13 @@ def partitions_at(offsets: Offsets) -> tuple[PartitionState, ...]:
 
 
 def with_new_partitions(progress: Progress, starts: Offsets, end_offsets: Offsets) -> Progress:
-    """Note the partitions that a batch begins to read and whose first messages may be gone.
-
-    Either the partition does not begin at offset 0, or a table waits for its topic. The job did not read such a topic
-    for a while, and somebody may have created it again."""
+    """Note the partitions that a batch begins to read and whose first messages are gone: they do not begin at offset
+    0. A topic that was created again while it was not read has another id (``plan.source_check``)."""
     known = {(state.topic, state.partition) for state in progress.partitions}
-    waited_for = {topic for one in progress.catching_up for topic, _, _ in one.needs} - {topic for topic, _ in known}
     new = [
         PartitionState(topic=place[0], partition=place[1], offset=starts.get(place, 0), reaches=NOT_YET)
         for place in sorted(end_offsets)
-        if place not in known and (starts.get(place, 0) > 0 or place[0] in waited_for)
+        if place not in known and starts.get(place, 0) > 0
     ]
     return msgspec.structs.replace(progress, partitions=(*progress.partitions, *new)) if new else progress
 

@@ -45,7 +45,17 @@ def notes_of_batch(source: Source, progress: Progress, end_offsets: Offsets) -> 
 
 def _notes(source: Source, offsets: Offsets) -> tuple[SourceNote, ...]:
     found = source.notes(offsets)
-    return tuple(SourceNote(what=what, value=value) for what, value in sorted(found.items()))
+    return tuple(SourceNote(topic=topic, what=what, value=value) for (topic, what), value in sorted(found.items()))
+
+
+def with_notes_of_left_out(notes: tuple[SourceNote, ...], progress: Progress) -> tuple[SourceNote, ...]:
+    """The notes after a batch, with those of topics that the job had read and that `topics` leaves out by now. Once
+    such a topic is read again, it must be the same one: rows and DDLs of the old one were applied, or wait.
+    ``progress``: that after the batch, with the notes of the one before."""
+    read = {state.topic for state in progress.partitions} | {note.topic for note in notes}
+    left = {note.topic for note in progress.source} - read
+    left -= without_tables(progress, left)
+    return (*notes, *(note for note in progress.source if note.topic in left))
 
 
 def check_source(source: Source, progress: Progress, config: SourceConfig) -> frozenset[str]:
@@ -62,7 +72,9 @@ def check_source(source: Source, progress: Progress, config: SourceConfig) -> fr
     left = {topic for topic in gone if not _is_named(config, topic)} | without_tables(progress, gone)
     known = {place: offset for place, offset in known.items() if place[0] not in left}
     ends = {(one.topic, one.partition): one.end for one in progress.partitions}
-    _compare(progress.source, source.notes(known))
+    # New topics, too: the job may have read them before `topics` left them out.
+    notes = source.notes(dict.fromkeys(end_offsets, 0) | known)
+    _compare(progress.source, notes, {topic for topic, _ in end_offsets.keys() - known.keys()})
     for place, offset in known.items():
         where = f"topic {place[0]}, partition {place[1]}"
         if place not in end_offsets:
@@ -161,10 +173,15 @@ def check_plan(source: Source, plan: Plan) -> None:
             )
 
 
-def _compare(then: Sequence[SourceNote], now: Mapping[str, str]) -> None:
+def _compare(
+    then: Sequence[SourceNote], now: Mapping[tuple[str, str], str], left: Collection[str] = frozenset()
+) -> None:
+    """``left``: topics that `topics` under [source] had left out."""
     for note in then:
-        if note.what in now and now[note.what] != note.value:
-            raise SourceChanged(f"{note.what} was {note.value} and is {now[note.what]}. {WAYS_OUT}")
+        value = now.get((note.topic, note.what), note.value)
+        if value != note.value:
+            left_out = ". You can also leave the topic out of `topics` under [source]" if note.topic in left else ""
+            raise SourceChanged(f"{note.what} was {note.value} and is {value}. {WAYS_OUT}{left_out}")
 
 
 def _is_named(config: SourceConfig, topic: str) -> bool:

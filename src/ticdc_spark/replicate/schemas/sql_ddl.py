@@ -36,14 +36,15 @@ def with_schemas(
     is_skipped: Callable[[SchemaChange], bool] = lambda _change: False,
     unread: Mapping[TableName, int] | None = None,
     read_upto: int | None = None,
+    late: Mapping[TableName, int] | None = None,
 ) -> list[QueuedDdl]:
     """Fill in the schemas of DDLs, in the order in which they are applied.
 
     One whose table is not known, or whose SQL is not understood, stays without schemas, and is refused later on. So is,
     with ``sanitised``, one that names what rows call otherwise (Avro). ``is_included``: whether the job replicates a
     name. ``is_skipped``: whether a DDL is left out. Where a table may lack one, what takes its columns over is
-    ``UNCERTAIN``; so is what is made like another by a DDL above ``read_upto``: older ones may be to come, which change
-    the columns that it takes over.
+    ``UNCERTAIN``; so is what is made like another by a DDL above ``read_upto``, or above what ``late`` has of the other
+    table: older ones may be to come, which change the columns that it takes over.
     """
     files: dict[TableName, Table] = {
         (schema.schema, schema.name): schema.table for schema in known if schema.key == ANY_VERSION
@@ -65,6 +66,8 @@ def with_schemas(
         if model is not None and model in states and states[model].ddl_ts > change.commit_ts:
             doubted.add(model)  # It has been through a later DDL.
         if model is not None and read_upto is not None and change.commit_ts > read_upto:
+            doubted.add(model)
+        if model is not None and (late or {}).get(model, change.commit_ts) < change.commit_ts:
             doubted.add(model)
         if change.table is None:
             taken = model or _goes_on_from(change)

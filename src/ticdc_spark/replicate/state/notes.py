@@ -41,5 +41,6 @@ class CatchUp(msgspec.Struct, frozen=True, kw_only=True):
 class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
     """What must still be so when a source is read on: the id of a topic, or what a recording held."""
 
+    topic: str
     what: str
     value: str

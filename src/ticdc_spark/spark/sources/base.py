@@ -44,9 +44,9 @@ class Source(Protocol):
         """For each partition that exists now, an offset before which no row of a commit timestamp, or of a later one,
         was sent: by the times of messages where there are some, with time to spare for clocks that differ."""
 
-    def notes(self, read: Offsets) -> dict[str, str]:
-        """What must still be so when the source is read on after ``read``, by what it is called in messages: the ids
-        of topics, or how many messages a recording held below those offsets."""
+    def notes(self, read: Offsets) -> dict[tuple[str, str], str]:
+        """What must still be so when the source is read on after ``read``, by topic and what it is called in messages:
+        the ids of topics, or how many messages a recording held below those offsets."""
 
     def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
         """Cut the backlog [start, end) to about ``max_rows`` and ``max_bytes`` of keys and values.

@@ -43,11 +43,11 @@ class RecordedTopicSource:
         """Offset after the last of each partition."""
         return ends_of(spans(self._files()))
 
-    def notes(self, read: Offsets) -> dict[str, str]:
+    def notes(self, read: Offsets) -> dict[tuple[str, str], str]:
         """See ``Source``. A file that fills a gap in what was read is noticed by the number of messages there."""
         held = spans(self._files())
         return {
-            f"the number of messages below offset {offset} of topic {topic}, partition {partition}": str(
+            (topic, f"the number of messages below offset {offset} of topic {topic}, partition {partition}"): str(
                 sum(_below(span, offset) for span in held.get((topic, partition), ()))
             )
             for (topic, partition), offset in read.items()

@@ -84,10 +84,11 @@ class KafkaTopicSource:
         """Offset after the last message (with ``read_committed``: the last stable one), by partition."""
         return self._ask(lambda consumer: self._offsets(consumer.endOffsets(self._partitions(consumer))))
 
-    def notes(self, read: Offsets) -> dict[str, str]:
+    def notes(self, read: Offsets) -> dict[tuple[str, str], str]:
         """See ``Source``: the topics' ids, which change when one is deleted and created again."""
         topics = sorted({topic for topic, _ in read})
-        return self._ask(lambda _: {f"the id of topic {name}": number for name, number in self._ids(topics).items()})
+        ids = self._ask(lambda _: self._ids(topics))
+        return {(name, f"the id of topic {name}"): number for name, number in ids.items()}
 
     def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
         """Cut a backlog by offsets; a message's bytes come from a small sample at ``start`` of each partition."""
