@@ -159,7 +159,8 @@ class _Turns:
         self.pace.add(report.messages, report.seconds)
         self.heart.note(report, self.pace.rate)
         self.on_progress(report)
-        self.caretaker.turn(steps.sink, report.progress, lambda: self.heart.beat("upkeep", report.progress.batch))
+        if steps.sink.capabilities.upkeep:
+            self.caretaker.turn(steps.sink, report.progress, lambda: self.heart.beat("upkeep", report.progress.batch))
         if self.until_ts is not None and report.progress.applied >= self.until_ts:
             self.finished = True
         elif self.targets is not None:
