@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from tests.contract.member import OPENING, Guard, Member, Rows
 from tests.contract.plain_topic import PlainTopic
 from tests.mariadb_server import Server
+from tests.memory_sink.rows import MemoryRows
 from ticdc_spark.changes.spark_topic import SparkTopicRows
 from ticdc_spark.clients.mysql import connection_options, quoted
 from ticdc_spark.model import TableName
@@ -75,18 +76,22 @@ def read_table(server: Server, table: TableName) -> Rows:
 
 
 def _plain(value: Any) -> Any:
-    return int(value) if isinstance(value, Decimal) and value == int(value) and value.as_tuple().exponent == 0 else value
+    return (
+        int(value) if isinstance(value, Decimal) and value == int(value) and value.as_tuple().exponent == 0 else value
+    )
 
 
-def mysql_member(server: Server, spark: SparkSession, **how: Any) -> Member:
-    """A sink with databases of its own."""
+def mysql_member(server: Server, spark: SparkSession | None, **how: Any) -> Member:
+    """A sink with databases of its own. ``spark``: ``None``: rows are read without it."""
     number, guard = next(NUMBERS), Guard()
     options = connection_options(server.uri)
     sink = MysqlSink(options, guard, **how)
     letters = MysqlLetters(sink.client, f"contract{number}", guard)
     return Member(
         sink=sink,
-        rows_of=lambda topic: SparkTopicRows(spark, topic, OPENING),  # type: ignore[arg-type]
+        rows_of=lambda topic: (
+            MemoryRows(topic, OPENING) if spark is None else SparkTopicRows(spark, topic, OPENING)  # type: ignore[arg-type]
+        ),
         letters=letters,
         kept=lambda: sorted((one["batch"], one["stage"], one["offset"], one["reason"]) for one in letters.read()),
         guard=guard,

@@ -7,7 +7,16 @@ import msgspec
 from ticdc_spark.clients.mysql import quoted
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import ColumnType, Table, Value
-from ticdc_spark.mysql import Ambiguous, canonical_datetime, format_type, fsp, is_text, local_timestamp, parse_type
+from ticdc_spark.mysql import (
+    Ambiguous,
+    canonical_datetime,
+    default_length,
+    format_type,
+    fsp,
+    is_text,
+    local_timestamp,
+    parse_type,
+)
 from ticdc_spark.mysql import utc_timestamp as to_utc
 from ticdc_spark.sinks.type_map import ColumnConversion
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, lake_columns
@@ -44,6 +53,8 @@ class MysqlTypes:
 
     def name(self, kind: ColumnType) -> str:
         """A type as the server is told it, without NOT NULL."""
+        if kind.length is None:
+            kind = msgspec.structs.replace(kind, length=default_length(kind))
         if kind.name == "json" and not self._has_json:
             return f"longtext collate {_FALLBACK}"
         if kind.name in ("vector", "null") and not (self._has_vectors and kind.name == "vector"):
@@ -61,7 +72,7 @@ class MysqlTypes:
     def read(self, text: str, collation: str | None) -> str:
         """The same of a type as ``information_schema.columns`` has it."""
         try:
-            kind = parse_type(text, backslash_escapes=False)
+            kind = parse_type(text, backslash_escapes=not self._has_vectors)
         except MessageError:
             return text
         if kind.charset is None:
