@@ -93,7 +93,7 @@ def _run(turns: "_Turns", opened: Callable[[], Steps | None]) -> Summary:
                 goes_on = turns.turn(steps)
                 progress = steps.progress
                 patience.worked()
-                if turns.finished:
+                if turns.finished and steps.sink.capabilities.upkeep:
                     written = {(table.schema, table.name): table.snapshot_id for table in progress.tables}
                     touched = [name for name, snapshot in written.items() if snapshot != before.get(name)]
                     turns.caretaker.finish(steps.sink, progress, touched)
