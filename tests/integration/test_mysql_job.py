@@ -11,11 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.contract.columns import INTEGER
 from tests.contract.loads import BEGUN, gather
 from tests.contract.member import Member, Rows, insert, row, source, update
 from tests.integration.mysql_member import mysql_member, read_table
+from tests.integration.test_sigkill import replicate
 from tests.mariadb_server import Server, running
 from tests.spark.deaths import END, FIRST, MYSQL, SECOND, once_at, run_with_deaths
 from tests.spark.simple_topic import topic
@@ -45,6 +47,8 @@ from tests.integration.test_mysql_job import do
 uri, schema, act = sys.argv[1:]
 do(MysqlSink(connection_options(uri)), act, schema)
 """
+IN_COMMIT = {"transaction", "committed"}
+"""Points inside and behind a commit of the state, by which a job is given back, too."""
 ACTS = ("create", "alter", "rename", "truncate", "finish")
 
 
@@ -172,16 +176,32 @@ def _job_file(folder: Path, target: Server) -> Path:
     return file
 
 
+def _check_end(target: Server) -> None:
+    tables = [name[0] for name in target.execute("SHOW TABLES IN s")]
+    found = {name: sorted(read_table(target, ("s", name)), key=lambda one: int(one["id"])) for name in tables}
+    assert found == END | {"x": found["x"]}
+    assert not target.execute("SELECT * FROM _ticdc_spark.intents")
+
+
 @pytest.mark.parametrize("times", [0, 2])
-def test_a_job_that_dies_at_every_point_ends_in_the_same_tables(
+def test_a_job_that_dies_between_commits_ends_in_the_same_tables(
     target: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
     target.execute("DROP DATABASE IF EXISTS s", "DROP DATABASE IF EXISTS _ticdc_spark")
     topic(tmp_path, (*FIRST, *SECOND))
-    points = MYSQL | {"intent", "write", "ddl", "fill"}
+    points = (MYSQL - IN_COMMIT) | {"intent", "write", "ddl", "fill"}
     died = run_with_deaths(_job_file(tmp_path, target), once_at(points, times), monkeypatch)
-    assert len(died) == len(points) * times or not times
-    tables = [name[0] for name in target.execute("SHOW TABLES IN s")]
-    found = {name: sorted(read_table(target, ("s", name)), key=lambda one: int(one["id"])) for name in tables}
-    assert found == END | {"x": found["x"]}
-    assert [name for (name,) in target.execute("SHOW TABLES IN _ticdc_spark") if name.startswith("stage_")] == []
+    assert len(died) == len(points) * times
+    _check_end(target)
+
+
+@pytest.mark.parametrize("point", ["transaction:5", "committed:4"])
+def test_a_job_that_is_killed_in_a_commit_ends_in_the_same_tables(
+    target: Server, spark: SparkSession, tmp_path: Path, point: str
+) -> None:
+    target.execute("DROP DATABASE IF EXISTS s", "DROP DATABASE IF EXISTS _ticdc_spark")
+    topic(tmp_path, (*FIRST, *SECOND))
+    job_file = _job_file(tmp_path, target)
+    assert replicate(job_file, point) == -signal.SIGKILL
+    assert replicate(job_file) == 0
+    _check_end(target)

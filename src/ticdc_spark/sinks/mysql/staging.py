@@ -26,7 +26,8 @@ def stage(options: Mapping[str, Any], place: str, names: Sequence[str]) -> Arrow
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        connection, rows = None, 0
+        connection: Any = None
+        rows = 0
         try:
             with faults(place):
                 for batch in batches:
