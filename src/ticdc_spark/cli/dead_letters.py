@@ -27,11 +27,10 @@ def command(job_file: Path, as_json: bool) -> None:
     Spark to read the table that holds them; the job may run.
     """
     job = load_job(job_file)
-    from ticdc_spark.sinks.iceberg.dead_letters import read_dead_letters
     from ticdc_spark.sinks.registry import sink_kind
 
     with redacted_children():
-        found = read_dead_letters(sink_kind(job).open_lake(job), job)
+        found = sink_kind(job).read_dead_letters(job)
     for letter in found:
         click.echo(_json(letter) if as_json else redact(_lines(letter)))
     if not as_json:

@@ -1,0 +1,101 @@
+"""Rows on their way into a table: tasks insert them into a table beside, from which one transaction takes them."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from ticdc_spark.changes.columns import ALWAYS, OP, TIES
+from ticdc_spark.clients.mysql import quoted
+from ticdc_spark.sinks.mysql.client import connect, faults
+from ticdc_spark.spark.tasks import ArrowTask
+
+_BYTES = 1 << 20
+"""Of one INSERT: below any server's max_allowed_packet."""
+_ROWS = 2_000
+_NULL = "NULL"
+EXTRA = (f"`{OP}` char(1) NULL", f"`{TIES}` tinyint(1) NULL", f"`{ALWAYS}` tinyint(1) NULL")
+"""Columns of a staging table beside those of the changes."""
+
+
+def stage(options: Mapping[str, Any], place: str, names: Sequence[str]) -> ArrowTask:
+    """Return a task that inserts rows into a table and gives how many there were.
+
+    ``options``: of a connection; ``place``: the table, for SQL; ``names``: the columns to take, if batches have them.
+    """
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        connection: Any = None
+        rows = 0
+        try:
+            with faults(place):
+                for batch in batches:
+                    if len(batch) and connection is None:
+                        connection = connect(options)
+                        connection.begin()
+                    for statement in _inserts(batch, place, [name for name in names if name in batch.schema.names]):
+                        connection.query(statement)
+                    rows += len(batch)
+                if connection is not None:
+                    connection.commit()
+        finally:
+            if connection is not None:
+                connection.close()
+        if rows:
+            yield pa.record_batch([pa.array([b"%d" % rows], pa.binary())], ["rows"])
+
+    return run
+
+
+def _inserts(batch: pa.RecordBatch, place: str, names: Sequence[str]) -> Iterator[str]:
+    head = f"INSERT INTO {place} ({', '.join(map(quoted, names))}) VALUES "
+    for first in range(0, len(batch), _ROWS):
+        part = batch.slice(first, _ROWS)
+        columns = [literals(part.column(name)) for name in names]
+        rows, size = [], 0
+        for cells in zip(*columns, strict=True):
+            row = f"({','.join(cells)})"
+            rows.append(row)
+            size += len(row)
+            if size > _BYTES:
+                yield head + ",".join(rows)
+                rows, size = [], 0
+        if rows:
+            yield head + ",".join(rows)
+
+
+def literals(array: pa.Array) -> list[str]:
+    """Values of a column as SQL."""
+    kind = array.type
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return [_NULL if value is None else str(int(value)) for value in array.to_pylist()]
+    literal = _literal(kind)
+    return [_NULL if value is None else literal(value) for value in _plain(array).to_pylist()]
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    kind = array.type
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        array = array.cast(pa.timestamp(kind.unit))
+    if pa.types.is_temporal(kind) or pa.types.is_decimal(kind):
+        return array.cast(pa.string())
+    return array
+
+
+def _literal(kind: pa.DataType) -> Callable[[Any], str]:
+    if pa.types.is_binary(kind):
+        return lambda value: f"x'{value.hex()}'"
+    if pa.types.is_floating(kind):
+        return repr
+    if pa.types.is_list(kind):
+        return lambda value: text_literal(msgspec.json.encode(value).decode())
+    return text_literal
+
+
+_ESCAPES = str.maketrans({"\\": "\\\\", "'": "\\'", "\0": "\\0", "\n": "\\n", "\r": "\\r", "\x1a": "\\Z"})
+
+
+def text_literal(text: str) -> str:
+    """Text as SQL."""
+    return f"'{text.translate(_ESCAPES)}'"
