@@ -14,7 +14,8 @@ from tests.contract.plain_topic import PlainTopic
 from tests.mariadb_server import Server
 from tests.memory_sink.rows import MemoryRows
 from ticdc_spark.changes.spark_topic import SparkTopicRows
-from ticdc_spark.clients.mysql import connection_options, quoted
+from ticdc_spark.clients.mysql import quoted
+from ticdc_spark.config.job import MysqlConfig
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.mysql.kind import MysqlLetters
 from ticdc_spark.sinks.mysql.sink import MysqlSink
@@ -84,8 +85,7 @@ def _plain(value: Any) -> Any:
 def mysql_member(server: Server, spark: SparkSession | None, **how: Any) -> Member:
     """A sink with databases of its own. ``spark``: ``None``: rows are read without it."""
     number, guard = next(NUMBERS), Guard()
-    options = connection_options(server.uri)
-    sink = MysqlSink(options, guard, **how)
+    sink = MysqlSink(MysqlConfig(uri=server.uri), guard, **how)
     letters = MysqlLetters(sink.client, f"contract{number}", guard)
     return Member(
         sink=sink,

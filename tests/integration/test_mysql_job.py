@@ -40,12 +40,12 @@ def member(target: Server) -> Member:
 
 CHILD = """
 import sys
-from ticdc_spark.clients.mysql import connection_options
+from ticdc_spark.config.job import MysqlConfig
 from ticdc_spark.sinks.base import Stamp
 from ticdc_spark.sinks.mysql.sink import MysqlSink
 from tests.integration.test_mysql_job import do
 uri, schema, act = sys.argv[1:]
-do(MysqlSink(connection_options(uri)), act, schema)
+do(MysqlSink(MysqlConfig(uri=uri)), act, schema)
 """
 IN_COMMIT = {"transaction", "committed"}
 """Points inside and behind a commit of the state, by which a job is given back, too."""
@@ -121,7 +121,7 @@ def _wanted(act: str, before: dict[str, object]) -> dict[str, object]:
 
 def test_every_reader_sees_all_tables_at_one_commit(target: Server) -> None:
     """Money moves between two tables; whoever sums it up while the job writes finds all of it."""
-    one, two = (mysql_member(target, None, gathers=True) for _ in "ab")
+    one, two = (mysql_member(target, None, job="bank") for _ in "ab")
     two.sink = one.sink
     states = one.sink.state("bank")
     for member in (one, two):
@@ -155,7 +155,7 @@ def test_every_reader_sees_all_tables_at_one_commit(target: Server) -> None:
 
 
 def test_what_was_written_without_a_commit_is_lost_with_it(target: Server, member: Member) -> None:
-    waiting = mysql_member(target, None, gathers=True)
+    waiting = mysql_member(target, None, job="bank")
     waiting.create()
     waiting.apply([insert(waiting.of, 20, **source(1))], 20)
     states = waiting.sink.state("gone")

@@ -22,7 +22,7 @@ def look_after(job: Job, rules: Sequence[str], orphans: float | None) -> Iterato
     wanted = table_filter(tuple(rules) or ("*.*",))
     # Without owning the job: to one that runs, this is another writer, as any tool's upkeep is.
     fault: SinkFault | None = None
-    sink = sink_kind(job).open(open_spark(job), job.sink, job.writer, lambda: None)
+    sink = sink_kind(job).open(open_spark(job), job, lambda: None)
     sink.capabilities.need("upkeep", "the tables' files are to be looked after")
     places: Sequence[FilePlace] = ()
     if orphans is not None:

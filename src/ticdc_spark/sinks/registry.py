@@ -6,7 +6,6 @@ from typing import Any, Protocol
 from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_spark.config.job import Job
-from ticdc_spark.config.values import WriterName
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.dead_letters import DeadLetters
@@ -24,8 +23,8 @@ class SinkKind(Protocol):
     def spark_options(self, config: Any) -> dict[str, str]:
         """Spark's options for it."""
 
-    def open(self, spark: SparkSession, config: Any, writer: WriterName, fence: Callable[[], None]) -> Sink:
-        """Open it. ``fence`` is called before each commit. Raises: SinkFault"""
+    def open(self, spark: SparkSession, job: Job, fence: Callable[[], None]) -> Sink:
+        """Open it for a job. ``fence`` is called before each commit. Raises: SinkFault"""
 
     def dead_letters(self, spark: SparkSession, config: Any, job: str, fence: Callable[[], None]) -> DeadLetters:
         """Open the dead letters of a job. ``fence`` is called before each commit."""

@@ -11,7 +11,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_spark.config.job import IcebergConfig, Job
 from ticdc_spark.config.paths import local_folder
-from ticdc_spark.config.values import WriterName
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.iceberg import lake
@@ -37,9 +36,9 @@ class IcebergKind:
         catalog = catalog_options(config.catalog, config.warehouse, config.catalog_options)
         return catalog | {"spark.sql.extensions": EXTENSIONS}
 
-    def open(
-        self, spark: SparkSession, config: IcebergConfig, writer: WriterName, fence: Callable[[], None]
-    ) -> IcebergSink:
+    def open(self, spark: SparkSession, job: Job, fence: Callable[[], None]) -> IcebergSink:
+        config = job.sink
+        assert isinstance(config, IcebergConfig), "it is of this kind"
         log.info("catalog: opening %s in %s", config.catalog, config.warehouse)
         if "://" not in config.warehouse:
             try:
@@ -48,7 +47,7 @@ class IcebergKind:
                 message = f"the warehouse {config.warehouse} cannot be created: {error}"
                 raise SinkFault(message) from error
         catalog = catalog_options(config.catalog, config.warehouse, config.catalog_options)
-        return IcebergSink(spark, config.catalog, config.warehouse, config.table_properties, catalog, writer, fence)
+        return IcebergSink(spark, config.catalog, config.warehouse, config.table_properties, catalog, job.writer, fence)
 
     def dead_letters(
         self, spark: SparkSession, config: IcebergConfig, job: str, fence: Callable[[], None]

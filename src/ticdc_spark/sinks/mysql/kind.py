@@ -8,7 +8,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_spark.clients.mysql import connection_options
 from ticdc_spark.config.job import Job, MysqlConfig
-from ticdc_spark.config.values import WriterName
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.capabilities import NotSupported
 from ticdc_spark.sinks.dead_letters import DeadLetter
@@ -56,11 +55,11 @@ class MysqlKind:
     def spark_options(self, config: MysqlConfig) -> dict[str, str]:
         return {}
 
-    def open(
-        self, spark: SparkSession, config: MysqlConfig, writer: WriterName, fence: Callable[[], None]
-    ) -> MysqlSink:
-        options = connection_options(config.uri)
-        return MysqlSink(options, fence, prefix=config.database_prefix, gathers=True, spark=spark)
+    def open(self, spark: SparkSession, job: Job, fence: Callable[[], None]) -> MysqlSink:
+        assert isinstance(job.sink, MysqlConfig), "it is of this kind"
+        sink = MysqlSink(job.sink, fence, job=job.name, spark=spark)
+        sink.rows.remove_stages()
+        return sink
 
     def dead_letters(
         self, spark: SparkSession, config: MysqlConfig, job: str, fence: Callable[[], None]
@@ -80,9 +79,9 @@ class MysqlKind:
 
     def look(self, spark: SparkSession, config: MysqlConfig) -> str:
         client = client_of(config)
-        client.prepare()
+        found = client.run("SHOW DATABASES LIKE %s", OURS.replace("_", "\\_"))
         client.close()
-        return f"{client.where} takes tables"
+        return f"{client.where}: the database {OURS} " + ("is there" if found else "will be created")
 
     def open_lake(self, job: Job) -> SparkSession:
         raise NotSupported(_BY_SQL)

@@ -12,17 +12,17 @@ from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.clients.mysql import quoted
 from ticdc_spark.errors import DecisionNeeded, MessageError, SinkFault
 from ticdc_spark.model import TableName, Value
-from ticdc_spark.sinks.base import Condition, Stamp, unconverted
+from ticdc_spark.sinks.base import Condition, Fill, Stamp, unconverted
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mysql.client import OURS, shown
 from ticdc_spark.sinks.mysql.pending import Change, Statement
-from ticdc_spark.sinks.mysql.staging import EXTRA, literals, stage, text_literal
-from ticdc_spark.sinks.mysql.tables import MysqlTables, digest, new_token
+from ticdc_spark.sinks.mysql.staging import EXTRA, Staged, literals, stage, text_literal
+from ticdc_spark.sinks.mysql.tables import MysqlTables, digest, gathered, new_token, sql_name
 from ticdc_spark.sinks.mysql.types import definition
 from ticdc_spark.sinks.type_map import ColumnConversion
 from ticdc_spark.spark.faults import spark_faults
 from ticdc_spark.spark.tasks import MOVED, ReadParts, SourceMoved, UnreadableRows, chain, first_cells, numbered
-from ticdc_spark.spark.types import LakeColumn, LakeOptions, to_arrow
+from ticdc_spark.spark.types import LakeColumn, to_arrow
 
 _TASK_BYTES = 32 << 20
 """Bytes of messages that are worth a task of their own."""
@@ -32,14 +32,24 @@ _MOST_TASKS = 16
 class MysqlRows:
     """Net changes, conversions and full reads."""
 
-    def __init__(self, tables: MysqlTables, spark: SparkSession | None) -> None:
-        """``spark``: whose tasks read whole tables; ``None``: this process does."""
+    def __init__(self, tables: MysqlTables, spark: SparkSession | None, job: str) -> None:
+        """``spark``: whose tasks read whole tables; ``None``: this process does. ``job``: whose rows they are."""
         self._tables, self._client, self._spark = tables, tables.client, spark
+        self._stages = f"stage_{digest(('', job))[:16]}_"
 
-    def _staged(self, columns: Sequence[LakeColumn]) -> str:
+    def remove_stages(self) -> None:
+        """Remove what processes of this job that died have staged."""
+        self._tables.fence()
+        sql = (
+            "SELECT `table_name` FROM `information_schema`.`tables` WHERE `table_schema` = %s AND `table_name` LIKE %s"
+        )
+        for (name,) in self._client.run(sql, OURS, self._stages.replace("_", "\\_") + "%"):
+            self._client.run(f"DROP TABLE IF EXISTS `{OURS}`.{quoted(name)}")
+
+    def _new_stage(self, columns: Sequence[LakeColumn]) -> str:
         """A new table for rows on their way, for SQL."""
         self._client.prepare()
-        place = f"`{OURS}`.`stage_{uuid4().hex}`"
+        place = f"`{OURS}`.`{self._stages}{uuid4().hex[:16]}`"
         parts = [definition(column, self._tables.types, key=False) for column in columns]
         self._client.run(f"CREATE TABLE {place} ({', '.join([*parts, *EXTRA])})")
         return place
@@ -50,25 +60,26 @@ class MysqlRows:
         for column in columns:
             if column.name.casefold() not in have:
                 raise SinkFault(f"{shown(table)} has no column {quoted(column.name)}")
-        place = self._staged(columns)
+        place = self._new_stage(columns)
         names = [column.name for column in columns]
         tasks = 1
         if not (changes.size is None or changes.raw.is_here) and changes.can_spread:
             tasks = max(1, min(_MOST_TASKS, changes.size // _TASK_BYTES))
-        staged = Change(table, (), stamp, (place,))
+        change = Change(table, (), stamp, (place,))
         try:
             done = changes.write(stage(self._client.options, place, [*names, OP, TIES, ALWAYS]), tasks=tasks)
         except BaseException:
-            self._tables.discard([staged])
+            self._tables.discard([change])
             raise
         failpoints.point("write")
-        if any(done):
-            statements = self._merge(table, place, changes)
-            staged = msgspec.structs.replace(staged, statements=tuple((sql, ()) for sql in statements))
-        self._tables.do(staged)
+        staged = Staged(place).with_answers(done)
+        if staged.rows:
+            statements = self._merge(table, staged, changes)
+            change = msgspec.structs.replace(change, statements=tuple((sql, ()) for sql in statements))
+        self._tables.do(change)
 
-    def _merge(self, table: TableName, place: str, changes: TypedChanges) -> list[str]:
-        target, found = self._tables.sql(table), []
+    def _merge(self, table: TableName, staged: Staged, changes: TypedChanges) -> list[str]:
+        target, place, found = sql_name(table), staged.place, []
         keys = [column.name for column in changes.columns if column.key]
         names = [quoted(column.name) for column in changes.columns]
         on = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in keys)
@@ -78,27 +89,29 @@ class MysqlRows:
             found.append(f"DELETE s FROM {place} s JOIN {target} t ON {on} WHERE NOT ({wins})")
         # Where another key is unique, an update of the row that has it would overwrite that one: it must be refused.
         is_only = self._tables.unique_keys(table) == {tuple(sorted(name.casefold() for name in keys))}
-        found.append(f"DELETE t FROM {target} t JOIN {place} s ON {on}" + (f" WHERE s.{OP} = 'd'" if is_only else ""))
-        insert = f"INSERT INTO {target} ({', '.join(names)}) SELECT {', '.join(names)} FROM {place} WHERE {OP} <> 'd'"
+        gone = f"s.{staged.counts}" + (f" AND s.{OP} = 'd'" if is_only else "")
+        found.append(f"DELETE t FROM {target} t JOIN {place} s ON {on} WHERE {gone}")
+        listed = ", ".join(names)
+        insert = f"INSERT INTO {target} ({listed}) SELECT {listed} FROM {place} WHERE {staged.counts} AND {OP} <> 'd'"
         update = ", ".join(f"{name} = VALUES({name})" for name in names)
         found.append(f"{insert} ON DUPLICATE KEY UPDATE {update}" if is_only else insert)
         return found
 
     def delete_where(self, table: TableName, where: Sequence[Condition], stamp: Stamp) -> None:
         met = " AND ".join(map(_test_of, where))
-        self._tables.do(Change(table, ((f"DELETE FROM {self._tables.sql(table)} WHERE {met}", ()),), stamp))
+        self._tables.do(Change(table, ((f"DELETE FROM {sql_name(table)} WHERE {met}", ()),), stamp))
 
-    def fill(self, table: TableName, column: LakeColumn, value: Value, lake: LakeOptions, stamp: Stamp) -> None:
-        array, bad, _ = to_arrow(column, lake)([value])
+    def fill(self, table: TableName, column: LakeColumn, fill: Fill, stamp: Stamp) -> None:
+        array, bad, _ = to_arrow(column, fill.lake)([fill.value])
         if bad:
             raise DecisionNeeded(f"the default of the new column `{column.source}` cannot be read: {bad[0]}")
-        sql = f"UPDATE {self._tables.sql(table)} SET {quoted(column.name)} = {literals(array)[0]}"
+        sql = f"UPDATE {sql_name(table)} SET {quoted(column.name)} = {literals(array)[0]}"
         self._tables.do(Change(table, ((sql, ()),), stamp), now=True)
 
     def convert(
         self, table: TableName, old: str, column: LakeColumn, conversion: ColumnConversion, stamp: Stamp
     ) -> None:
-        target, new, was = self._tables.sql(table), quoted(column.name), quoted(old)
+        target, new, was = sql_name(table), quoted(column.name), quoted(old)
         statements: list[Statement] = [(f"UPDATE {target} SET {new} = {was}", ())]
         try:
             if conversion.convert is not None:
@@ -119,18 +132,14 @@ class MysqlRows:
 
     # ---- full reads
 
-    def place(self, table: TableName) -> str:
-        """Where a full read gathers rows, for SQL."""
-        return f"`{OURS}`.`load_{digest(table)}`"
-
     def empty_beside(self, table: TableName) -> tuple[str, str]:
         """Make an empty table like one; its place and its token."""
-        place, token = self.place(table), new_token()
+        place, token = sql_name(gathered(table)), new_token()
         self._client.prepare()
         self._tables.fence()
         self._client.run(f"DELETE FROM `{OURS}`.`loads` WHERE `db` = %s AND `name` = %s", *table)
         self._client.run(f"DROP TABLE IF EXISTS {place}")
-        self._client.run(f"CREATE TABLE {place} LIKE {self._tables.sql(table)}")
+        self._client.run(f"CREATE TABLE {place} LIKE {sql_name(table)}")
         self._client.run(f"ALTER TABLE {place} COMMENT = '{token}'")
         return place, token
 
@@ -155,13 +164,15 @@ class MysqlRows:
         parts: int,
         note: Callable[[int, int], LoadNote],
     ) -> LoadNote:
-        place, names = self._staged(columns), [column.name for column in columns]
+        place, names = self._new_stage(columns), [column.name for column in columns]
         try:
-            rows, zeros = self._gather(place, names, read, parts)
-            new, listed = note(rows, zeros), ", ".join(map(quoted, names))
+            staged, zeros = self._gather(place, names, read, parts)
+            new, listed = note(staged.rows, zeros), ", ".join(map(quoted, names))
             with self._client.transaction() as cursor:
                 self._tables.fence()
-                cursor.execute(f"REPLACE INTO {self.place(table)} ({listed}) SELECT {listed} FROM {place}")
+                if staged.rows:
+                    taken = f"SELECT {listed} FROM {place} WHERE {staged.counts}"
+                    cursor.execute(f"REPLACE INTO {sql_name(gathered(table))} ({listed}) {taken}")
                 cursor.execute(
                     f"UPDATE `{OURS}`.`loads` SET `note` = %s WHERE `db` = %s AND `name` = %s",
                     (msgspec.json.encode(new).decode(), *table),
@@ -171,8 +182,8 @@ class MysqlRows:
         finally:
             self._client.run(f"DROP TABLE IF EXISTS {place}")
 
-    def _gather(self, place: str, names: Sequence[str], read: ReadParts, parts: int) -> tuple[int, int]:
-        """Stage the rows of all parts; how many there were, and how many dates became NULL."""
+    def _gather(self, place: str, names: Sequence[str], read: ReadParts, parts: int) -> tuple[Staged, int]:
+        """Stage the rows of all parts; gives also how many dates became NULL."""
         what = stage(self._client.options, place, [*names])
         if self._spark is None:
             counted = _Counted()
@@ -182,21 +193,18 @@ class MysqlRows:
                 if str(error).startswith(MOVED):
                     raise SourceMoved(str(error).removeprefix(f"{MOVED}: ")) from error
                 raise UnreadableRows(str(error)) from error
-            return sum(map(int, done)), counted.value
+            return Staged(place).with_answers(done), counted.value
         with spark_faults(f"rows cannot be gathered in {place}"):
             zeros = self._spark.sparkContext.accumulator(0)
             numbers = self._spark.range(0, parts, 1, parts)
             rows = numbers.mapInArrow(chain(read(zeros), what), "rows binary").collect()
-            return sum(int(bytes(row[0])) for row in rows), zeros.value
+            return Staged(place).with_answers(bytes(row[0]) for row in rows), zeros.value
 
     def finish_load(self, table: TableName, stamp: Stamp) -> None:
-        found = self._client.run(
-            "SELECT `table_comment` FROM `information_schema`.`tables` WHERE `table_schema` = %s AND `table_name` = %s",
-            *(OURS, f"load_{digest(table)}"),
-        )
-        if not found:
+        token = self._tables.comment(gathered(table))
+        if token is None:
             raise SinkFault(f"what was gathered for {shown(table)} is gone: read it again")
-        self._tables.swap(table, self.place(table), str(found[0][0]), stamp)
+        self._tables.swap(table, sql_name(gathered(table)), token, stamp)
         self._client.run(f"DELETE FROM `{OURS}`.`loads` WHERE `db` = %s AND `name` = %s", *table)
 
 

@@ -32,11 +32,11 @@ Kind = Literal["create", "alter", "rename"]
 
 
 class MysqlTables:
-    """Tables, each with its row in ``marks``."""
+    """Tables by their names here, each with its row in ``marks``."""
 
-    def __init__(self, client: Client, fence: Callable[[], None], prefix: str, *, gathers: bool) -> None:
-        """``prefix``: of the names of databases. ``gathers``: changes of rows wait for the commit of the state."""
-        self.client, self.fence, self._prefix, self._gathers = client, fence, prefix, gathers
+    def __init__(self, client: Client, fence: Callable[[], None], *, gathers: bool) -> None:
+        """``gathers``: changes of rows wait for the commit of the state."""
+        self.client, self.fence, self._gathers = client, fence, gathers
         self.pending = Pending()
 
     @cached_property
@@ -44,10 +44,6 @@ class MysqlTables:
         """The types of this server."""
         ((version,),) = self.client.run("SELECT VERSION()")
         return MysqlTypes(str(version), [row[0] for row in self.client.run("SHOW COLLATION")])
-
-    def sql(self, table: TableName) -> str:
-        """A table, for SQL."""
-        return f"{quoted(self._prefix + table[0])}.{quoted(table[1])}"
 
     def find(self, table: TableName) -> TableFound | None:
         self.resolve(table)
@@ -85,7 +81,7 @@ class MysqlTables:
         """The comment of a table; ``None``: it is not there."""
         found = self.client.run(
             "SELECT `table_comment` FROM `information_schema`.`tables` WHERE `table_schema` = %s AND `table_name` = %s",
-            *(self._prefix + table[0], table[1]),
+            *table,
         )
         return str(found[0][0]) if found else None
 
@@ -93,7 +89,7 @@ class MysqlTables:
         found = self.client.run(
             "SELECT `column_name`, `column_type`, `collation_name` FROM `information_schema`.`columns` "
             "WHERE `table_schema` = %s AND `table_name` = %s ORDER BY `ordinal_position`",
-            *(self._prefix + table[0], table[1]),
+            *table,
         )
         return {name: self.types.read(_text(kind), collation) for name, kind, collation in found}
 
@@ -103,7 +99,7 @@ class MysqlTables:
             "SELECT GROUP_CONCAT(`column_name` ORDER BY `seq_in_index` SEPARATOR '\\0') "
             "FROM `information_schema`.`statistics` WHERE `table_schema` = %s AND `table_name` = %s "
             "AND `non_unique` = 0 GROUP BY `index_name`",
-            *(self._prefix + table[0], table[1]),
+            *table,
         )
         return {tuple(sorted(_text(row[0]).casefold().split("\0"))) for row in found}
 
@@ -152,8 +148,8 @@ class MysqlTables:
         parts = [definition(column, self.types) for column in columns]
         if keys and is_indexable(keys):
             parts.append(f"PRIMARY KEY ({', '.join(quoted(column.name) for column in keys)})")
-        database = f"CREATE DATABASE IF NOT EXISTS {quoted(self._prefix + table[0])} DEFAULT CHARACTER SET utf8mb4"
-        made = f"CREATE TABLE {self.sql(table)} ({', '.join(parts)}) COMMENT = '{token}'"
+        database = f"CREATE DATABASE IF NOT EXISTS {quoted(table[0])} DEFAULT CHARACTER SET utf8mb4"
+        made = f"CREATE TABLE {sql_name(table)} ({', '.join(parts)}) COMMENT = '{token}'"
         self.ddl("create", table, stamp, token, [database, made])
 
     def drop(self, table: TableName) -> None:
@@ -162,7 +158,8 @@ class MysqlTables:
         self.discard(waiting := self.pending.of(table))
         self.pending.remove(waiting)
         if self.comment(table) is not None:
-            self.client.run(f"DROP TABLE IF EXISTS {self.sql(table)}")  # a death here leaves a mark of no table
+            self.client.run(f"DROP TABLE IF EXISTS {sql_name(table)}")  # a death here leaves a mark of no table
+        self.client.run(f"DROP TABLE IF EXISTS {sql_name(gathered(table))}")
         for ours in ("marks", "loads"):
             self.client.run(f"DELETE FROM `{OURS}`.`{ours}` WHERE {_HERE}", *table)
 
@@ -173,9 +170,11 @@ class MysqlTables:
             raise SinkFault(f"there is no table {shown(old)} to rename")
         self.flush(old)
         stamp = found.stamp or Stamp("", (0, 0), 0)
-        database = f"CREATE DATABASE IF NOT EXISTS {quoted(self._prefix + new[0])} DEFAULT CHARACTER SET utf8mb4"
-        renamed = f"RENAME TABLE {self.sql(old)} TO {self.sql(new)}"
-        self.ddl("rename", new, stamp, "", [database, renamed], old)
+        database = f"CREATE DATABASE IF NOT EXISTS {quoted(new[0])} DEFAULT CHARACTER SET utf8mb4"
+        renamed, other = f"RENAME TABLE {sql_name(old)} TO {sql_name(new)}", gathered(new)
+        if self.comment(gathered(old)) is not None:
+            renamed += f", {sql_name(gathered(old))} TO {sql_name(other)}"
+        self.ddl("rename", new, stamp, "", [database, f"DROP TABLE IF EXISTS {sql_name(other)}", renamed], old)
 
     def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
         self.flush(table)
@@ -184,13 +183,13 @@ class MysqlTables:
         self.client.ask(f"DELETE FROM `{OURS}`.`loads` WHERE {_HERE}", *table)
         token = new_token()
         clauses.append(f"COMMENT = '{token}'")
-        self.ddl("alter", table, stamp, token, [f"ALTER TABLE {self.sql(table)} {', '.join(clauses)}"])
+        self.ddl("alter", table, stamp, token, [f"ALTER TABLE {sql_name(table)} {', '.join(clauses)}"])
 
     def swap(self, table: TableName, place: str, token: str, stamp: Stamp) -> None:
         """Put another table, whose comment is the token, in place of one."""
         self.flush(table)
         old = f"`{OURS}`.`old_{digest(table)}`"
-        swapped = f"RENAME TABLE {self.sql(table)} TO {old}, {place} TO {self.sql(table)}"
+        swapped = f"RENAME TABLE {sql_name(table)} TO {old}, {place} TO {sql_name(table)}"
         self.ddl("alter", table, stamp, token, [f"DROP TABLE IF EXISTS {old}", swapped])
         self.client.run(f"DROP TABLE IF EXISTS {old}")
 
@@ -249,7 +248,7 @@ class MysqlTables:
     def _locked(self, table: TableName) -> Iterator[Any]:
         """A cursor whose connection has the lock of a table's DDL; its end, whatever it is, frees the lock."""
         with self.client.connection() as connection, connection.cursor() as cursor:
-            name = f"ticdc:{digest((self._prefix + table[0], table[1]))}"
+            name = f"ticdc:{digest(table)}"
             cursor.execute("SELECT GET_LOCK(%s, %s)", (name, _WAIT))
             if cursor.fetchone()[0] != 1:
                 raise SinkFault(f"a DDL of {shown(table)} that another process began still runs after {_WAIT} seconds")
@@ -288,6 +287,16 @@ class MysqlTables:
             elif old != name:
                 clauses.append(f"RENAME COLUMN {quoted(old)} TO {quoted(name)}")
         return clauses
+
+
+def sql_name(table: TableName) -> str:
+    """A table, for SQL."""
+    return f"{quoted(table[0])}.{quoted(table[1])}"
+
+
+def gathered(table: TableName) -> TableName:
+    """Where a full read gathers the rows of a table."""
+    return OURS, f"load_{digest(table)}"
 
 
 def new_token() -> str:
