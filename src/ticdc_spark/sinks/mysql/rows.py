@@ -40,10 +40,8 @@ class MysqlRows:
     def remove_stages(self) -> None:
         """Remove what processes of this job that died have staged."""
         self._tables.fence()
-        sql = (
-            "SELECT `table_name` FROM `information_schema`.`tables` WHERE `table_schema` = %s AND `table_name` LIKE %s"
-        )
-        for (name,) in self._client.run(sql, OURS, self._stages.replace("_", "\\_") + "%"):
+        listed = "SELECT `table_name` FROM `information_schema`.`tables` WHERE `table_schema` = %s"
+        for (name,) in self._client.run(f"{listed} AND `table_name` LIKE %s", OURS, f"{self._stages}%"):
             self._client.run(f"DROP TABLE IF EXISTS `{OURS}`.{quoted(name)}")
 
     def _new_stage(self, columns: Sequence[LakeColumn]) -> str:

@@ -103,7 +103,8 @@ def _inserts(batch: pa.RecordBatch, place: str, wanted: Sequence[str], attempt: 
     for first in range(0, len(batch), _ROWS):
         part = batch.slice(first, _ROWS)
         columns = [literals(part.column(name)) for name in names]
-        rows, size = [], 0
+        rows: list[str] = []
+        size = 0
         for cells in zip(*columns, strict=True):
             row = f"({','.join(cells)},{attempt})"
             if rows and size + len(row) > _BYTES:
