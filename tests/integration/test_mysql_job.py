@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,19 +17,13 @@ from tests.contract.loads import BEGUN, gather
 from tests.contract.member import Member, Rows, insert, row, source, update
 from tests.integration.mysql_member import mysql_member, read_table
 from tests.integration.test_sigkill import replicate
-from tests.mariadb_server import Server, running
+from tests.mariadb_server import Server
 from tests.spark.deaths import END, FIRST, MYSQL, SECOND, once_at, run_with_deaths
 from tests.spark.simple_topic import topic
 from ticdc_spark.failpoints import ENVIRONMENT
 from ticdc_spark.sinks.base import ColumnChanges, Stamp
 from ticdc_spark.sinks.mysql.sink import MysqlSink
 from ticdc_spark.sinks.state import StateRow
-
-
-@pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running(tmp_path_factory.mktemp("target")) as started:
-        yield started
 
 
 @pytest.fixture

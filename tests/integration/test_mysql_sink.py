@@ -20,18 +20,11 @@ from tests.contract.tables import TablesContract
 from tests.contract.topics import TopicContract
 from tests.contract.typed import TypedContract
 from tests.integration.mysql_member import NUMBERS, mysql_member
-from tests.mariadb_server import Server, running
+from tests.mariadb_server import Server
 from ticdc_spark.clients.mysql import connection_options
 from ticdc_spark.sinks.mysql.client import Client
 from ticdc_spark.sinks.mysql.state import MysqlState
 from ticdc_spark.sinks.state import StateStore
-
-
-@pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server that tests share; each has databases of its own."""
-    with running(tmp_path_factory.mktemp("target")) as started:
-        yield started
 
 
 class TestMysqlSink(

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ticdc_spark.config.job import Job
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import Sink
+from ticdc_spark.sinks.capabilities import Capabilities
 from ticdc_spark.sinks.dead_letters import DeadLetters
 from ticdc_spark.sinks.iceberg import kind as iceberg
 from ticdc_spark.sinks.mysql import kind as mysql
@@ -16,6 +17,8 @@ from ticdc_spark.spark.session.session import Part
 
 class SinkKind(Protocol):
     """A kind of sink, before it is opened. ``config``: its own section of a job file."""
+
+    capabilities: Capabilities
 
     def parts(self, config: Any) -> list[Part]:
         """What Spark must have to write to it."""

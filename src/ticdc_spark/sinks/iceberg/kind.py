@@ -27,6 +27,8 @@ EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 class IcebergKind:
     """What a job file with an Iceberg sink needs before the sink is opened."""
 
+    capabilities = IcebergSink.capabilities
+
     def parts(self, config: IcebergConfig) -> list[Part]:
         own_jdbc = "type" not in config.catalog_options and "catalog-impl" not in config.catalog_options
         return ["iceberg", "sqlite"] if own_jdbc else ["iceberg"]

@@ -49,6 +49,8 @@ class MysqlLetters:
 class MysqlKind:
     """See ``sinks.registry.SinkKind``."""
 
+    capabilities = MysqlSink.capabilities
+
     def parts(self, config: MysqlConfig) -> list[Part]:
         return []
 
