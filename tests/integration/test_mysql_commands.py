@@ -39,6 +39,12 @@ def command(*words: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
+def _job(folder: Path, target: Server) -> Path:
+    """A job with an empty topic."""
+    (folder / "topic").mkdir()
+    return write_job(folder, target)
+
+
 def test_commands_tell_of_a_job(spark: SparkSession, tmp_path: Path, target: Server) -> None:
     file = job_of(tmp_path, target, EVENTS, 'on-reject = "continue"', 'database-prefix = "copy_"')
     target.execute("DROP DATABASE IF EXISTS copy_s")
@@ -57,12 +63,12 @@ def test_commands_tell_of_a_job(spark: SparkSession, tmp_path: Path, target: Ser
     assert (code, letter["topic"], letter["offset"]) == (0, "topic", 2)
     assert "'no number' is no int" in letter["reason"]
     status = msgspec.json.decode(command("status", "--json", str(file))[1])
-    assert (status["job"], status["applied"], status["rejected"]) == (tmp_path.name, 30, 1)
+    assert (status["job"], status["resolved_ts"], status["rejected"]) == (tmp_path.name, 30, 1)
     assert [(one["schema"], one["table"]) for one in status["tables"]] == [("s", "t")]
 
 
 def test_status_imports_no_spark(tmp_path: Path, target: Server) -> None:
-    file = write_job(tmp_path, target)
+    file = _job(tmp_path, target)
     code = (
         "import sys; from click.testing import CliRunner; from ticdc_spark.cli import main; "
         f"CliRunner().invoke(main, ['status', {str(file)!r}]); "
@@ -73,7 +79,7 @@ def test_status_imports_no_spark(tmp_path: Path, target: Server) -> None:
 
 
 def test_what_a_mysql_sink_cannot_do_is_refused_before_spark_starts(tmp_path: Path, target: Server) -> None:
-    file = write_job(tmp_path, target)
+    file = _job(tmp_path, target)
     code, text = command("upkeep", str(file))
     assert code == 4
     assert "this kind of sink cannot do that (`upkeep`)" in text
@@ -81,7 +87,7 @@ def test_what_a_mysql_sink_cannot_do_is_refused_before_spark_starts(tmp_path: Pa
 
 def test_a_server_that_is_down_is_named(tmp_path: Path, target: Server) -> None:
     port = free_port()
-    file = write_job(tmp_path, target)
+    file = _job(tmp_path, target)
     file.write_text(file.read_text().replace(f"root@127.0.0.1:{target.port}", f"root:secret@127.0.0.1:{port}"))
     for words in (("status",), ("check", "--quick"), ("dead-letters",), ("replicate", "--once")):
         code, text = command(*words, str(file))

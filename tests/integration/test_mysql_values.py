@@ -195,6 +195,45 @@ def test_keys_that_a_collation_takes_for_equal_are_replaced(
     assert sorted(target.execute("SELECT id, v FROM s.t")) == [("A", 2), ("B", 3), ("c", 1)]
 
 
+def test_a_copy_follows_the_key_of_its_source(spark: SparkSession, tmp_path: Path, target: Server) -> None:
+    before, two = table(10, Column(name="v", type=INT)), msgspec.structs.replace(KEY, columns=("v", "w"))
+    third = Column(name="w", type=INT, nullable=False)
+    columns = (Column(name="id", type=INT), Column(name="v", type=INT, nullable=False), third)
+    after = Table(schema="s", name="t", columns=columns, indexes=(two,), table_id=1, version=40)
+    last = Table(
+        schema="s",
+        name="t",
+        columns=(columns[0], third),
+        indexes=(msgspec.structs.replace(KEY, columns=("w",)),),
+        table_id=1,
+        version=60,
+    )
+    events: list[Change] = [
+        ddl("CREATE", 10, "CREATE TABLE t (id INT PRIMARY KEY, v INT)", before),
+        *(insert(before, 20, id=str(at), v=str(10 * at)) for at in (1, 2)),
+        Watermark(30),
+        ddl("ALTER", 40, "ALTER TABLE t ADD w INT NOT NULL, DROP PRIMARY KEY, ADD PRIMARY KEY (v, w)", after, before),
+        insert(after, 41, id="1", v="10", w="3"),
+        update(after, 42, {"id": "2", "v": "20", "w": "0"}, id=None),
+        Watermark(50),
+    ]
+    job_file = job_of(tmp_path, target, events)
+    replicate(job_file)
+    assert sorted(target.execute("SELECT v, w, id FROM s.t")) == [(10, 0, 1), (10, 3, 1), (20, 0, None)]
+    events += [
+        delete(after, 51, id="1", v="10", w="0"),
+        ddl("ALTER", 60, "ALTER TABLE t DROP PRIMARY KEY, DROP COLUMN v, ADD PRIMARY KEY (w)", last, after),
+        update(last, 61, {"id": "1", "w": "3"}, id="7"),
+        delete(last, 62, id=None, w="0"),
+        insert(last, 63, id="7", w="5"),
+        Watermark(70),
+    ]
+    topic(tmp_path, events)
+    replicate(job_file)
+    assert sorted(target.execute("SELECT w, id FROM s.t")) == [(3, 7), (5, 7)]
+    assert [row[4] for row in target.execute("SHOW KEYS IN s.t")] == ["w"]
+
+
 def test_an_enum_with_the_error_value_stops_the_job(spark: SparkSession, tmp_path: Path, target: Server) -> None:
     of = table(10, Column(name="v", type=kind_of("enum('a','b')")))
     events: list[Change] = [

@@ -13,7 +13,11 @@ OURS = "_ticdc_spark"
 """The database with what the jobs remember."""
 NOT_THERE = (1049, 1146)
 """A database or a table is not there."""
-_SESSION = "SET SESSION time_zone = '+00:00', SESSION sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO'"
+_SESSION = (
+    "SET SESSION time_zone = '+00:00', SESSION sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO', "
+    # A DDL waits for transactions that read its table: it must not do so for a day, as servers have it.
+    "SESSION lock_wait_timeout = 60"
+)
 _TABLES = (
     f"CREATE DATABASE IF NOT EXISTS `{OURS}` DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
     f"""CREATE TABLE IF NOT EXISTS `{OURS}`.`marks` (

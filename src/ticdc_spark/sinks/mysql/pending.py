@@ -2,13 +2,15 @@
 
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ticdc_spark.model import TableName
-from ticdc_spark.sinks.base import Stamp
 from ticdc_spark.sinks.mysql.client import OURS
+
+if TYPE_CHECKING:
+    from ticdc_spark.sinks.base import Stamp  # status reads the state, and is quick without what this imports
 
 Statement = tuple[str, tuple[Any, ...]]
 
@@ -18,7 +20,7 @@ class Change(msgspec.Struct, frozen=True):
 
     table: TableName
     statements: tuple[Statement, ...]
-    stamp: Stamp
+    stamp: "Stamp"
     staged: tuple[str, ...] = ()
     """Tables that are of no use afterwards, for SQL."""
 
@@ -56,7 +58,7 @@ def bring_in(cursor: Any, changes: Sequence[Change]) -> None:
         put_stamp(cursor, change.table, change.stamp)
 
 
-def put_stamp(cursor: Any, table: TableName, stamp: Stamp, token: str | None = None) -> None:
+def put_stamp(cursor: Any, table: TableName, stamp: "Stamp", token: str | None = None) -> None:
     """Write the stamp of a table. ``token``: of a table that is a new one."""
     if token is not None:
         cursor.execute(f"DELETE FROM `{OURS}`.`marks` WHERE `db` = %s AND `name` = %s", table)

@@ -58,6 +58,7 @@ class MysqlRows:
         for column in columns:
             if column.name.casefold() not in have:
                 raise SinkFault(f"{shown(table)} has no column {quoted(column.name)}")
+        is_only = self._tables.with_key(table, columns)
         place = self._new_stage(columns)
         names = [column.name for column in columns]
         tasks = 1
@@ -72,11 +73,12 @@ class MysqlRows:
         failpoints.point("write")
         staged = Staged(place).with_answers(done)
         if staged.rows:
-            statements = self._merge(table, staged, changes)
+            statements = self._merge(table, staged, changes, is_only=is_only)
             change = msgspec.structs.replace(change, statements=tuple((sql, ()) for sql in statements))
         self._tables.do(change)
 
-    def _merge(self, table: TableName, staged: Staged, changes: TypedChanges) -> list[str]:
+    def _merge(self, table: TableName, staged: Staged, changes: TypedChanges, *, is_only: bool) -> list[str]:
+        """``is_only``: the key of the changes is the only one that rows must not share."""
         target, place, found = sql_name(table), staged.place, []
         keys = [column.name for column in changes.columns if column.key]
         names = [quoted(column.name) for column in changes.columns]
@@ -86,7 +88,6 @@ class MysqlRows:
             wins = f"{new} > COALESCE({old}, 0) OR (s.{TIES} AND {new} = COALESCE({old}, 0)) OR COALESCE(s.{ALWAYS}, 0)"
             found.append(f"DELETE s FROM {place} s JOIN {target} t ON {on} WHERE NOT ({wins})")
         # Where another key is unique, an update of the row that has it would overwrite that one: it must be refused.
-        is_only = self._tables.unique_keys(table) == {tuple(sorted(name.casefold() for name in keys))}
         gone = f"s.{staged.counts}" + (f" AND s.{OP} = 'd'" if is_only else "")
         found.append(f"DELETE t FROM {target} t JOIN {place} s ON {on} WHERE {gone}")
         listed = ", ".join(names)
@@ -166,11 +167,12 @@ class MysqlRows:
         try:
             staged, zeros = self._gather(place, names, read, parts)
             new, listed = note(staged.rows, zeros), ", ".join(map(quoted, names))
+            verb = "REPLACE" if self._tables.with_key(gathered(table), columns) else "INSERT"
             with self._client.transaction() as cursor:
                 self._tables.fence()
                 if staged.rows:
                     taken = f"SELECT {listed} FROM {place} WHERE {staged.counts}"
-                    cursor.execute(f"REPLACE INTO {sql_name(gathered(table))} ({listed}) {taken}")
+                    cursor.execute(f"{verb} INTO {sql_name(gathered(table))} ({listed}) {taken}")
                 cursor.execute(
                     f"UPDATE `{OURS}`.`loads` SET `note` = %s WHERE `db` = %s AND `name` = %s",
                     (msgspec.json.encode(new).decode(), *table),

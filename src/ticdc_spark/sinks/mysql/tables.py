@@ -28,6 +28,7 @@ from ticdc_spark.spark.types import LakeColumn
 _WAIT = 60
 """Seconds to wait for a DDL of a process that may have died."""
 _HERE = "`db` = %s AND `name` = %s"
+_PRIMARY = "PRIMARY"
 Kind = Literal["create", "alter", "rename"]
 
 
@@ -93,15 +94,36 @@ class MysqlTables:
         )
         return {name: self.types.read(_text(kind), collation) for name, kind, collation in found}
 
-    def unique_keys(self, table: TableName) -> set[tuple[str, ...]]:
-        """The columns of each key that a row must not share with another."""
+    def unique_keys(self, table: TableName) -> dict[str, frozenset[str]]:
+        """The columns, in lower case, of each key that a row must not share with another."""
         found = self.client.run(
-            "SELECT GROUP_CONCAT(`column_name` ORDER BY `seq_in_index` SEPARATOR '\\0') "
-            "FROM `information_schema`.`statistics` WHERE `table_schema` = %s AND `table_name` = %s "
-            "AND `non_unique` = 0 GROUP BY `index_name`",
+            "SELECT `index_name`, `column_name` FROM `information_schema`.`statistics` "
+            "WHERE `table_schema` = %s AND `table_name` = %s AND `non_unique` = 0",
             *table,
         )
-        return {tuple(sorted(_text(row[0]).casefold().split("\0"))) for row in found}
+        keys: dict[str, frozenset[str]] = {}
+        for index, column in found:
+            keys[index] = keys.get(index, frozenset()) | {_text(column).casefold()}
+        return keys
+
+    def with_key(self, table: TableName, columns: Sequence[LakeColumn]) -> bool:
+        """Give a table the primary key of its source, which may be another by now. Whether no other key is unique."""
+        keys = self.unique_keys(table)
+        primary, marked = keys.pop(_PRIMARY, frozenset()), [column for column in columns if column.key]
+        wanted = frozenset(column.name.casefold() for column in marked if is_indexable(marked))
+        if primary != wanted:
+            clauses = ["DROP PRIMARY KEY"] if primary else []
+            for name, kind in self.columns(table).items():
+                if name.casefold() in primary - wanted:
+                    clauses.append(f"MODIFY COLUMN {quoted(name)} {kind} NULL")
+            if wanted:
+                clauses.append(f"ADD PRIMARY KEY ({', '.join(quoted(column.name) for column in marked)})")
+            if table[0] == OURS:  # rows are gathered there, and nobody looks at it
+                self.client.run(f"ALTER TABLE {sql_name(table)} {', '.join(clauses)}")
+            else:
+                found = self.find(table)
+                self._alter(table, clauses, (found and found.stamp) or Stamp("", (0, 0), 0))
+        return bool(wanted) and not keys
 
     # ---- rows
 
@@ -154,14 +176,15 @@ class MysqlTables:
 
     def drop(self, table: TableName) -> None:
         self.resolve(table)
-        self.fence()
         self.discard(waiting := self.pending.of(table))
         self.pending.remove(waiting)
-        if self.comment(table) is not None:
-            self.client.run(f"DROP TABLE IF EXISTS {sql_name(table)}")  # a death here leaves a mark of no table
-        self.client.run(f"DROP TABLE IF EXISTS {sql_name(gathered(table))}")
-        for ours in ("marks", "loads"):
-            self.client.run(f"DELETE FROM `{OURS}`.`{ours}` WHERE {_HERE}", *table)
+        with self._locked(table) as cursor:
+            self.fence()
+            if self.comment(table) is not None:
+                cursor.execute(f"DROP TABLE IF EXISTS {sql_name(table)}")  # a death here leaves a mark of no table
+            cursor.execute(f"DROP TABLE IF EXISTS {sql_name(gathered(table))}")
+            for ours in ("marks", "loads"):
+                cursor.execute(f"DELETE FROM `{OURS}`.`{ours}` WHERE {_HERE}", table)
 
     def rename(self, old: TableName, new: TableName) -> None:
         self._refuse(new, f"what {shown(old)} becomes")
@@ -177,13 +200,16 @@ class MysqlTables:
         self.ddl("rename", new, stamp, "", [database, f"DROP TABLE IF EXISTS {sql_name(other)}", renamed], old)
 
     def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
-        self.flush(table)
         clauses = self._clauses(table, changes)
         # What a full read has gathered has other columns.
         self.client.ask(f"DELETE FROM `{OURS}`.`loads` WHERE {_HERE}", *table)
+        self._alter(table, clauses, stamp)
+
+    def _alter(self, table: TableName, clauses: Sequence[str], stamp: Stamp) -> None:
+        self.flush(table)
         token = new_token()
-        clauses.append(f"COMMENT = '{token}'")
-        self.ddl("alter", table, stamp, token, [f"ALTER TABLE {sql_name(table)} {', '.join(clauses)}"])
+        altered = ", ".join([*clauses, f"COMMENT = '{token}'"])
+        self.ddl("alter", table, stamp, token, [f"ALTER TABLE {sql_name(table)} {altered}"])
 
     def swap(self, table: TableName, place: str, token: str, stamp: Stamp) -> None:
         """Put another table, whose comment is the token, in place of one."""
@@ -269,10 +295,11 @@ class MysqlTables:
         wanted = [name.casefold() for name in [*kept.values(), *(column.name for column in changes.add)]]
         if len(set(wanted)) < len(wanted):
             raise SinkFault(f"the columns of {shown(table)} cannot be changed: two have one name")
-        clauses = [f"DROP COLUMN {quoted(name)}" for name in changes.drop]
+        keys = self.unique_keys(table).get(_PRIMARY, frozenset())
+        clauses = ["DROP PRIMARY KEY"] if keys & {name.casefold() for name in changes.drop} else []
+        clauses += [f"DROP COLUMN {quoted(name)}" for name in changes.drop]
         origin = {new: old for old, new in kept.items()}
         added = {column.name: column for column in changes.add}
-        keys = set().union(*self.unique_keys(table))
         order = [name for name in changes.order if name in origin or name in added]
         for name in order or [*origin, *added]:
             at = order.index(name) if order else -1

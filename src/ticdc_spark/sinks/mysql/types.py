@@ -109,6 +109,10 @@ class MysqlTypes:
         return ColumnConversion(expression="{old}")
 
 
+_BYTES = {"binary": 1, "latin1": 1, "ascii": 1}
+"""Of a character at most."""
+_MOST = 3072 - 200
+"""Bytes of a key in InnoDB, but for columns that are no text."""
 _AS_BYTES = {
     "char": "binary",
     "varchar": "varbinary",
@@ -125,5 +129,9 @@ def definition(column: LakeColumn, types: MysqlTypes, *, key: bool = True) -> st
 
 
 def is_indexable(columns: Collection[LakeColumn]) -> bool:
-    """Whether columns can be a primary key without prefixes."""
-    return not any(one.column.type.name.endswith(("text", "blob")) for one in columns)
+    """Whether columns can be a primary key without prefixes, which a source may have."""
+    kinds = [one.column.type for one in columns]
+    if any(kind.name.endswith(("text", "blob")) for kind in kinds):
+        return False
+    long = ("char", "varchar", "binary", "varbinary")
+    return sum(_BYTES.get(kind.charset or "", 4) * (kind.length or 1) for kind in kinds if kind.name in long) <= _MOST
