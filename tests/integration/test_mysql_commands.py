@@ -63,7 +63,7 @@ def test_commands_tell_of_a_job(spark: SparkSession, tmp_path: Path, target: Ser
     assert (code, letter["topic"], letter["offset"]) == (0, "topic", 2)
     assert "'no number' is no int" in letter["reason"]
     status = msgspec.json.decode(command("status", "--json", str(file))[1])
-    assert (status["job"], status["resolved_ts"], status["rejected"]) == (tmp_path.name, 30, 1)
+    assert (status["job"], status["resolved_ts"], status["rejected"]) == (tmp_path.name, 29, 1)
     assert [(one["schema"], one["table"]) for one in status["tables"]] == [("s", "t")]
 
 

@@ -35,6 +35,7 @@ class MysqlRows:
     def __init__(self, tables: MysqlTables, spark: SparkSession | None, job: str) -> None:
         """``spark``: whose tasks read whole tables; ``None``: this process does. ``job``: whose rows they are."""
         self._tables, self._client, self._spark = tables, tables.client, spark
+        self._job = job
         self._stages = f"stage_{digest(('', job))[:16]}_"
 
     def remove_stages(self) -> None:
@@ -135,11 +136,12 @@ class MysqlRows:
         """Make an empty table like one; its place and its token."""
         place, token = sql_name(gathered(table)), new_token()
         self._client.prepare()
-        self._tables.fence()
-        self._client.run(f"DELETE FROM `{OURS}`.`loads` WHERE `db` = %s AND `name` = %s", *table)
-        self._client.run(f"DROP TABLE IF EXISTS {place}")
-        self._client.run(f"CREATE TABLE {place} LIKE {sql_name(table)}")
-        self._client.run(f"ALTER TABLE {place} COMMENT = '{token}'")
+        with self._tables.locked(table) as cursor:
+            self._tables.fence()
+            cursor.execute(f"DELETE FROM `{OURS}`.`loads` WHERE `db` = %s AND `name` = %s", table)
+            cursor.execute(f"DROP TABLE IF EXISTS {place}")
+            cursor.execute(f"CREATE TABLE {place} LIKE {sql_name(table)}")
+            cursor.execute(f"ALTER TABLE {place} COMMENT = '{token}'")
         return place, token
 
     def load_note(self, table: TableName) -> LoadNote | None:
@@ -169,7 +171,7 @@ class MysqlRows:
             new, listed = note(staged.rows, zeros), ", ".join(map(quoted, names))
             verb = "REPLACE" if self._tables.with_key(gathered(table), columns) else "INSERT"
             with self._client.transaction() as cursor:
-                self._tables.fence()
+                self._tables.fenced(cursor, self._job)
                 if staged.rows:
                     taken = f"SELECT {listed} FROM {place} WHERE {staged.counts}"
                     cursor.execute(f"{verb} INTO {sql_name(gathered(table))} ({listed}) {taken}")

@@ -178,7 +178,7 @@ class MysqlTables:
         self.resolve(table)
         self.discard(waiting := self.pending.of(table))
         self.pending.remove(waiting)
-        with self._locked(table) as cursor:
+        with self.locked(table) as cursor:
             self.fence()
             if self.comment(table) is not None:
                 cursor.execute(f"DROP TABLE IF EXISTS {sql_name(table)}")  # a death here leaves a mark of no table
@@ -224,7 +224,7 @@ class MysqlTables:
     ) -> None:
         """Run statements of which the last one is the DDL, between its intent and its stamp."""
         self.resolve(table)
-        with self._locked(table) as cursor:
+        with self.locked(table) as cursor:
             with self.client.transaction() as noted:
                 self.fenced(noted, stamp.job)
                 before = old or (table if kind == "alter" else ("", ""))
@@ -259,7 +259,7 @@ class MysqlTables:
             f"({_HERE})"
         )
         for new in [(row[0], row[1]) for row in self.client.run(asked, *table, *table)]:
-            with self._locked(new):
+            with self.locked(new):
                 found = self.client.run(f"SELECT * FROM `{OURS}`.`intents` WHERE {_HERE}", *new)
                 for _, _, *before, token, stamp in found:
                     old = (before[0], before[1])
@@ -271,7 +271,7 @@ class MysqlTables:
                         self.client.run(f"DELETE FROM `{OURS}`.`intents` WHERE {_HERE}", *new)
 
     @contextmanager
-    def _locked(self, table: TableName) -> Iterator[Any]:
+    def locked(self, table: TableName) -> Iterator[Any]:
         """A cursor whose connection has the lock of a table's DDL; its end, whatever it is, frees the lock."""
         with self.client.connection() as connection, connection.cursor() as cursor:
             name = f"ticdc:{digest(table)}"
