@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -15,15 +16,20 @@ from pyspark.sql import SparkSession
 from tests.contract.columns import INTEGER
 from tests.contract.loads import BEGUN, gather
 from tests.contract.member import Member, Rows, insert, row, source, update
+from tests.integration.mysql_jobs import write_job
 from tests.integration.mysql_member import mysql_member, read_table
+from tests.integration.mysql_truth import compare_with, databases
 from tests.integration.test_sigkill import replicate
 from tests.mariadb_server import Server
 from tests.spark.deaths import END, FIRST, MYSQL, SECOND, once_at, run_with_deaths
+from tests.spark.lake import make_topic, wild
 from tests.spark.simple_topic import topic
+from ticdc_spark.clients.mysql import quoted
 from ticdc_spark.failpoints import ENVIRONMENT
 from ticdc_spark.sinks.base import ColumnChanges, Stamp
 from ticdc_spark.sinks.mysql.sink import MysqlSink
 from ticdc_spark.sinks.state import StateRow
+from ticdc_spark.spark import tasks
 
 
 @pytest.fixture
@@ -159,16 +165,6 @@ def test_what_was_written_without_a_commit_is_lost_with_it(target: Server, membe
     assert found is not None and found.stamp is not None and found.stamp.mark == (10, 0)
 
 
-def _job_file(folder: Path, target: Server) -> Path:
-    file = folder / "job.toml"
-    file.write_text(
-        f'[job]\nname = "{folder.name}"\n\n[source]\nkind = "files"\npath = "{folder / "topic"}"\n'
-        'protocol = "simple"\n\n'
-        f'[sink]\nkind = "mysql"\nuri = "{target.uri}"\n'
-    )
-    return file
-
-
 def _check_end(target: Server) -> None:
     tables = [name[0] for name in target.execute("SHOW TABLES IN s")]
     found = {name: sorted(read_table(target, ("s", name)), key=lambda one: int(one["id"])) for name in tables}
@@ -183,7 +179,7 @@ def test_a_job_that_dies_between_commits_ends_in_the_same_tables(
     target.execute("DROP DATABASE IF EXISTS s", "DROP DATABASE IF EXISTS _ticdc_spark")
     topic(tmp_path, (*FIRST, *SECOND))
     points = (MYSQL - IN_COMMIT) | {"intent", "write", "ddl", "fill"}
-    died = run_with_deaths(_job_file(tmp_path, target), once_at(points, times), monkeypatch)
+    died = run_with_deaths(write_job(tmp_path, target), once_at(points, times), monkeypatch)
     assert len(died) == len(points) * times
     _check_end(target)
 
@@ -194,7 +190,29 @@ def test_a_job_that_is_killed_in_a_commit_ends_in_the_same_tables(
 ) -> None:
     target.execute("DROP DATABASE IF EXISTS s", "DROP DATABASE IF EXISTS _ticdc_spark")
     topic(tmp_path, (*FIRST, *SECOND))
-    job_file = _job_file(tmp_path, target)
+    job_file = write_job(tmp_path, target)
     assert replicate(job_file, point) == -signal.SIGKILL
     assert replicate(job_file) == 0
     _check_end(target)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("small", [0, 20_000])
+def test_a_job_that_dies_at_random_points_ends_in_the_truth(
+    target: Server, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: int
+) -> None:
+    monkeypatch.setattr(tasks, "SMALL_ROWS", small)
+    for name in databases(target):
+        target.execute(f"DROP DATABASE {quoted(name)}")
+    target.execute("DROP DATABASE IF EXISTS _ticdc_spark")
+    truth = make_topic(tmp_path, wild(7))
+    chance, left = random.Random(7), iter(range(15))
+    died = run_with_deaths(
+        write_job(tmp_path, target, "batch-rows = 80"),
+        lambda _: chance.random() < 0.03 and next(left, None) is not None,
+        monkeypatch,
+    )
+    assert len(died) > 3
+    assert compare_with(target, truth) == {}
+    ours = [name for (name,) in target.execute("SHOW TABLES IN _ticdc_spark")]
+    assert not [name for name in ours if name.startswith(("stage_", "old_", "load_"))]
