@@ -116,7 +116,16 @@ class Member:
 
     @property
     def columns(self) -> tuple[LakeColumn, ...]:
-        return columns_of(self.of)
+        return self.typed(self.of)
+
+    def typed(self, table: Table) -> tuple[LakeColumn, ...]:
+        """The columns of a table as the sink holds them."""
+        return self.sink.types.columns(table, handle_key(table), LakeOptions())
+
+    def kinds(self, *columns: LakeColumn) -> list[tuple[str, str]]:
+        """Columns by name, with their types as the sink names them."""
+        made = tuple(msgspec.structs.replace(one.column, name=one.name) for one in columns)
+        return [(one.name, one.type.name) for one in self.typed(msgspec.structs.replace(self.of, columns=made))]
 
     def rows(self, table: TableName | None = None) -> Rows:
         return sorted(self.read(table or self.name), key=lambda row: int(row["id"]))

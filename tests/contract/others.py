@@ -93,7 +93,9 @@ def upkeep(member: Member) -> None:
     member.others.expire(member.name)
 
 
-class OthersContract:
+class StampsContract:
+    """Whatever the sink sees of other writers."""
+
     @every_kind
     def test_every_commit_carries_its_stamp(self, member: Member, kind: str) -> None:
         began(member)
@@ -102,6 +104,24 @@ class OthersContract:
         found = member.found()
         assert found.stamp == msgspec.structs.replace(stamp, seen=None)
         assert (found.rolled_back, found.changed_by) == (False, "")
+
+    def test_another_jobs_stamp_is_that_jobs(self, member: Member) -> None:
+        began(member)
+        member.sink.stamp(member.name, member.stamp(50, job="another"))
+        found = member.found()
+        assert found.stamp is not None
+        assert (found.stamp.job, found.stamp.mark, found.changed_by) == ("another", (50, 2), "")
+        assert member.name not in member.sink.list_tables(JOB)
+
+    def test_a_table_in_place_of_ours_is_not_ours(self, member: Member) -> None:
+        member.fill(1)
+        member.sink.drop(member.name)
+        member.others.create(member.name, member.columns, [row(7)])
+        assert member.found().stamp is None
+
+
+class OthersContract(StampsContract):
+    """A sink that ``sees_others``."""
 
     @every_kind
     def test_a_rollback_of_every_commit_is_seen(self, member: Member, kind: str) -> None:
@@ -257,17 +277,3 @@ class OthersContract:
         found = member.found()
         assert (mark(member), found.rolled_back, found.changed_by) == ((40, 2), False, "")
         assert [(one["id"], one["v"]) for one in member.rows()] == [(1, 9), (3, 3)]
-
-    def test_another_jobs_stamp_is_that_jobs(self, member: Member) -> None:
-        began(member)
-        member.sink.stamp(member.name, member.stamp(50, job="another"))
-        found = member.found()
-        assert found.stamp is not None
-        assert (found.stamp.job, found.stamp.mark, found.changed_by) == ("another", (50, 2), "")
-        assert member.name not in member.sink.list_tables(JOB)
-
-    def test_a_table_in_place_of_ours_is_not_ours(self, member: Member) -> None:
-        member.fill(1)
-        member.sink.drop(member.name)
-        member.others.create(member.name, member.columns, [row(7)])
-        assert member.found().stamp is None

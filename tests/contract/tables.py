@@ -19,7 +19,7 @@ class TablesContract:
         assert (found.rolled_back, found.changed_by) == (False, "")
         assert found.snapshot == member.sink.snapshot_id(member.name)
         assert member.rows() == []
-        assert member.sink.columns(member.name) == {"id": "int", "v": "int", "w": "string"}
+        assert list(member.sink.columns(member.name).items()) == member.kinds(*member.columns)
 
     def test_a_table_is_not_created_over_another(self, member: Member) -> None:
         member.fill(1)

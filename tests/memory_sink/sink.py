@@ -28,6 +28,7 @@ from ticdc_spark.sinks.base import (
 )
 from ticdc_spark.sinks.capabilities import Capabilities
 from ticdc_spark.sinks.iceberg.types import IcebergNames, IcebergTypes
+from ticdc_spark.sinks.state import StateStore
 from ticdc_spark.sinks.type_map import ColumnConversion
 from ticdc_spark.spark.tasks import UnreadableRows
 from ticdc_spark.spark.types import LakeColumn, arrow_type, to_arrow
@@ -51,6 +52,9 @@ class MemorySink(MemoryLoads):
 
     def state(self, job: str) -> MemoryState:
         return self.lake.states.setdefault(job, MemoryState(job))
+
+    def commit_with(self, states: StateStore) -> None:
+        self.capabilities.need("atomic_tables", "the tables of a batch are to be one commit with the state")
 
     # ---- tables
 

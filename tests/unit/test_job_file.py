@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ticdc_spark.config.job import FilesSource, IcebergConfig, Job, JobKeys, KafkaSource, SchemaFiles
+from ticdc_spark.config.job import FilesSource, IcebergConfig, Job, JobKeys, KafkaSource, MysqlConfig, SchemaFiles
 from ticdc_spark.config.load import load_identity, load_job
 from ticdc_spark.config.placement import hint
 from ticdc_spark.config.toml import Section
@@ -58,6 +58,33 @@ def test_the_least_that_is_allowed(folder: Path) -> None:
     assert job.sink.catalog == "lake"
     assert (job.batch_rows, job.batch_bytes, job.poll_interval) == (500_000, 256 * 2**20, 1.0)
     assert job.spark == {}
+
+
+MYSQL = {"kind": '"mysql"', "uri": '"mysql://job:secret@db:3307"'}
+
+
+def test_a_mysql_sink(folder: Path) -> None:
+    found = load(folder, sink=MYSQL).sink
+    assert found == MysqlConfig(uri="mysql://job:secret@db:3307")
+    assert load(folder, sink=MYSQL | {"database-prefix": '"copy_"'}).sink == msgspec.structs.replace(
+        found, database_prefix="copy_"
+    )
+
+
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [
+        ({"kind": '"mysql"'}, "[sink] uri: missing"),
+        (MYSQL | {"uri": '"db:3306"'}, "[sink] uri: found 'db:3306'; allowed: a URL such as \"mysql://"),
+        (MYSQL | {"warehouse": '"lake"'}, "[sink]: unknown key `warehouse`"),
+        (MYSQL | {"database-prefx": '"a"'}, "did you mean `database-prefix`?"),
+        (MYSQL | {"kind": '"mysq"'}, '[sink] kind: found \'mysq\'; allowed: "iceberg", "mysql"'),
+    ],
+)
+def test_a_wrong_mysql_sink_is_refused(folder: Path, keys: dict[str, str], text: str) -> None:
+    found = refused(folder, sink=keys)
+    assert text in found
+    assert "job:secret" not in found
 
 
 def test_paths_are_relative_to_the_file_not_to_where_it_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,6 +66,10 @@ def test_parse_type(text: str, expected: ColumnType) -> None:
     assert mysql.parse_type(text) == expected
 
 
+def test_parse_type_with_backslash_escapes() -> None:
+    assert mysql.parse_type(r"enum('a\'b','c\\d','e\nf')", backslash_escapes=True).elements == ("a'b", "c\\d", "e\nf")
+
+
 @pytest.mark.parametrize(
     "text", ["", "(3)", "int(", "int(a)", "enum", "enum('a'", "enum(1)", "int gigantic", "enum('a'b)"]
 )

@@ -95,6 +95,17 @@ class IcebergConfig(Section, frozen=True, kw_only=True, tag="iceberg", tag_field
     """Properties given to every table that the job creates."""
 
 
+class MysqlConfig(Section, frozen=True, kw_only=True, tag="mysql", tag_field="kind"):
+    """Tables of a MySQL-compatible database."""
+
+    uri: UpstreamUrl
+    database_prefix: Text = ""
+    """Put before the name of each database."""
+
+
+SinkConfig: TypeAlias = IcebergConfig | MysqlConfig
+
+
 class SchemaFiles(Section, frozen=True, kw_only=True):
     """Schemas that no message carries."""
 
@@ -185,7 +196,7 @@ class Job(JobKeys, frozen=True, kw_only=True):
     file: Path
     """The job file itself."""
     source: SourceConfig
-    sink: IcebergConfig
+    sink: SinkConfig
     schema: SchemaFiles = SchemaFiles()
     upkeep: UpkeepKeys = UpkeepKeys()
     snapshot: SnapshotKeys | None = None
@@ -204,7 +215,7 @@ class Identity(msgspec.Struct, frozen=True):
 
     file: Path
     name: str
-    sink: IcebergConfig
+    sink: SinkConfig
     spark: dict[str, str] = msgspec.field(default_factory=dict)
     """Of the section ``[spark]``, what says how the store of the lake is reached."""
     max_lag: float | None = None

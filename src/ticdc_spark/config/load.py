@@ -15,7 +15,9 @@ from ticdc_spark.config.job import (
     Job,
     JobKeys,
     KafkaSource,
+    MysqlConfig,
     SchemaFiles,
+    SinkConfig,
     SnapshotKeys,
     SourceConfig,
     UpkeepKeys,
@@ -164,10 +166,14 @@ def _suits_protocol(keys: Mapping[str, Any], mistakes: Mistakes) -> None:
             mistakes.add(f"[source] {name.replace('_', '-')}", what)
 
 
-def _sink(raw: Mapping[str, Any], mistakes: Mistakes) -> IcebergConfig | None:
-    kind = _kind(raw, {"iceberg": IcebergConfig}, "sink", mistakes)
+def _sink(raw: Mapping[str, Any], mistakes: Mistakes) -> SinkConfig | None:
+    kind = _kind(raw, {"iceberg": IcebergConfig, "mysql": MysqlConfig}, "sink", mistakes)
     if kind is None:
         return None
+    if kind is MysqlConfig:
+        before, own = mistakes.count, {key: value for key, value in raw.items() if key != "kind"}
+        read = job_file.read_section(own, MysqlConfig, "sink", mistakes, hint, more_known=("kind",))
+        return None if mistakes.count > before else MysqlConfig(**read)
     plain, options = _split({key: value for key, value in raw.items() if key != "kind"}, "catalog", "sink", mistakes)
     properties = plain.pop("table-properties", {})
     before = mistakes.count

@@ -84,8 +84,11 @@ _NAME = re.compile(
     r"\s*([a-z_][a-z_0-9]*(?:\s+(?:precision|varying|byte|char|character|varchar|varbinary)\b)*)", re.IGNORECASE
 )
 _MEMBER = re.compile(r"\s*'((?:[^']|'')*)'\s*(,|\))")
+_MEMBER_BACKSLASH = re.compile(r"\s*'((?:[^'\\]|''|\\.)*)'\s*(,|\))", re.DOTALL)
 _ARGUMENTS = re.compile(r"\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
 _OPEN = re.compile(r"\s*\(")
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 _ATTRIBUTES = re.compile(
     r"\s*(?:(?P<unsigned>unsigned)|signed|(?P<zerofill>zerofill)"
     r"|(?:character\s+set|charset)\s+'?(?P<charset>\w+)'?|collate\s+'?(?P<collate>\w+)'?)(?=\s|$)",
@@ -94,13 +97,13 @@ _ATTRIBUTES = re.compile(
 
 
 @lru_cache(1024)
-def parse_type(text: str) -> ColumnType:
+def parse_type(text: str, *, backslash_escapes: bool = False) -> ColumnType:
     """Parse a type as ``SHOW CREATE TABLE``, ``COLUMN_TYPE`` or a user writes it.
 
     Names are lower-cased and synonyms resolved; lengths that are not written are filled in as TiDB fills them, so
     the result equals the Simple protocol's ``dataType``. ``charset`` is ``binary`` for what is no text, and
     ``None`` for text unless it is written behind the type. TiDB prints a backslash in an ENUM or SET member as it
-    is, and so it is read.
+    is; set ``backslash_escapes`` for SQL that a user typed and for MySQL's own output.
 
     Raises: MessageError when the text is no type.
     """
@@ -118,7 +121,7 @@ def parse_type(text: str) -> ColumnType:
     elif name == "serial":
         name, is_serial = "bigint", True
     elif name in ("enum", "set"):
-        elements, at = _members(text, at)
+        elements, at = _members(text, at, backslash_escapes)
     elif arguments := _ARGUMENTS.match(text, at):
         at = arguments.end()
         length = int(arguments.group(1))
@@ -240,13 +243,15 @@ def no_key(table: str, where: str) -> DecisionNeeded:
     )
 
 
-def _members(text: str, at: int) -> tuple[tuple[str, ...], int]:
+def _members(text: str, at: int, backslash_escapes: bool) -> tuple[tuple[str, ...], int]:
     opened = _OPEN.match(text, at)
     if not opened:
         raise MessageError(f"column type {text!r}: ( and the members are missing")
-    at, members = opened.end(), []
-    while found := _MEMBER.match(text, at):
+    at, members, pattern = opened.end(), [], _MEMBER_BACKSLASH if backslash_escapes else _MEMBER
+    while found := pattern.match(text, at):
         member, at = found.group(1).replace("''", "'"), found.end()
+        if backslash_escapes:
+            member = _ESCAPE.sub(lambda escape: _ESCAPES.get(escape.group(1), escape.group(1)), member)
         members.append(member)
         if found.group(2) == ")":
             return tuple(members), at

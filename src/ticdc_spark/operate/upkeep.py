@@ -22,7 +22,9 @@ def look_after(job: Job, rules: Sequence[str], orphans: float | None) -> Iterato
     wanted = table_filter(tuple(rules) or ("*.*",))
     # Without owning the job: to one that runs, this is another writer, as any tool's upkeep is.
     fault: SinkFault | None = None
-    sink = sink_kind(job).open(open_spark(job), job.sink, job.writer, lambda: None)
+    kind = sink_kind(job)
+    kind.capabilities.need("upkeep", f"{job.file}: the files of its tables are to be looked after")
+    sink = kind.open(open_spark(job), job, lambda: None)
     places: Sequence[FilePlace] = ()
     if orphans is not None:
         try:

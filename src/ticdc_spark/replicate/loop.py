@@ -93,7 +93,7 @@ def _run(turns: "_Turns", opened: Callable[[], Steps | None]) -> Summary:
                 goes_on = turns.turn(steps)
                 progress = steps.progress
                 patience.worked()
-                if turns.finished:
+                if turns.finished and steps.sink.capabilities.upkeep:
                     written = {(table.schema, table.name): table.snapshot_id for table in progress.tables}
                     touched = [name for name, snapshot in written.items() if snapshot != before.get(name)]
                     turns.caretaker.finish(steps.sink, progress, touched)
@@ -159,7 +159,8 @@ class _Turns:
         self.pace.add(report.messages, report.seconds)
         self.heart.note(report, self.pace.rate)
         self.on_progress(report)
-        self.caretaker.turn(steps.sink, report.progress, lambda: self.heart.beat("upkeep", report.progress.batch))
+        if steps.sink.capabilities.upkeep:
+            self.caretaker.turn(steps.sink, report.progress, lambda: self.heart.beat("upkeep", report.progress.batch))
         if self.until_ts is not None and report.progress.applied >= self.until_ts:
             self.finished = True
         elif self.targets is not None:

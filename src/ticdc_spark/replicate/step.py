@@ -215,6 +215,8 @@ class Steps:
         return done
 
     def _keep(self, progress: Progress) -> None:
+        if self.sink.capabilities.atomic_tables:
+            self.sink.commit_with(self.store.states)
         self.store.save(progress)
         self.progress = progress
 
@@ -339,8 +341,7 @@ class Steps:
         progress = msgspec.structs.replace(progress, source=with_notes_of_left_out(notes, progress))
         if self.loader is not None:
             progress = self.loader.with_partial(progress)
-        self.store.save(progress)
-        self.progress = progress
+        self._keep(progress)
         self.rows.keep(map(range_of, progress.pending))
         if progress.regressions > REGRESSIONS_TO_WARN * max(1, len(progress.partitions)):
             log.warning("watermarks went back %d times: a second changefeed on the topic?", progress.regressions)

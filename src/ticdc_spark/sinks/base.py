@@ -264,3 +264,10 @@ class Sink(Tables, Columns, Changes, Reads, Loads, Upkeep, Protocol):
 
     def state(self, job: str) -> StateStore:
         """The state of a job, which may be another one than writes here."""
+
+    def commit_with(self, states: StateStore) -> None:
+        """Let the next commit of a state bring in the changes of rows, and the stamps, that were written so far.
+
+        Until then ``find`` shows them and no reader does; a DDL brings in those of its table. What was written when
+        no commit follows is lost with it. Raises: NotSupported unless ``atomic_tables``
+        """

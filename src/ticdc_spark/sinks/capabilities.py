@@ -24,7 +24,12 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """A change of columns and its stamp are one commit. ``False``: a death between the two is recognised and repaired
     by the sink."""
     atomic_tables: bool = False
-    """Commits to several tables, and to the state of the job, can be one commit. ``False``: the state comes last."""
+    """``Sink.commit_with``: what is written to tables, and the state of the job, are one commit. ``False``: the state
+    comes last."""
+    upkeep: bool = True
+    """``Upkeep``: there are files to compact and to remove."""
+    sees_others: bool = True
+    """``TableFound`` says what other writers did to rows, and whether a table was set back."""
     parallel_writers: bool = True
     """Several tasks write one upsert side by side. ``False``: the sink asks ``TypedChanges.write`` for one task."""
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ticdc_spark.config.job import IcebergConfig
-from ticdc_spark.errors import SinkFault
+from ticdc_spark.config.job import MysqlConfig, SinkConfig
+from ticdc_spark.errors import SinkFault, UsageError
 from ticdc_spark.model import TableName
 from ticdc_spark.names import escape
 from ticdc_spark.sinks.state import StateStore
@@ -16,11 +16,17 @@ _LIGHT = "pyiceberg.io.fsspec.FsspecFileIO"
 """Opens files of a disk, and is imported in a tenth of the time of PyIceberg's usual way."""
 
 
-def open_state(sink: IcebergConfig, job: str, spark: Mapping[str, str]) -> StateStore:
+def open_state(sink: SinkConfig, job: str, spark: Mapping[str, str]) -> StateStore:
     """The state of a job in the target of its sink; connects with the first use. ``spark``: the section ``[spark]``.
 
     Raises: UsageError for a catalog that PyIceberg cannot open
     """
+    if isinstance(sink, MysqlConfig):
+        from ticdc_spark.clients.mysql import connection_options
+        from ticdc_spark.sinks.mysql.client import Client
+        from ticdc_spark.sinks.mysql.state import MysqlState
+
+        return MysqlState(Client(connection_options(sink.uri)), job)
     from ticdc_spark.sinks.iceberg.python_catalog import check_catalog, open_catalog
     from ticdc_spark.sinks.iceberg.state import IcebergState
     from ticdc_spark.spark.storage import local_folder
@@ -37,8 +43,10 @@ def open_state(sink: IcebergConfig, job: str, spark: Mapping[str, str]) -> State
     )
 
 
-def open_tables(sink: IcebergConfig, spark: Mapping[str, str], names: Sequence[TableName]) -> "dict[TableName, Table]":
+def open_tables(sink: SinkConfig, spark: Mapping[str, str], names: Sequence[TableName]) -> "dict[TableName, Table]":
     """Tables by their names at the source, as PyIceberg has them. Raises: SinkFault, UsageError"""
+    if isinstance(sink, MysqlConfig):
+        raise UsageError("the tables of a MySQL sink are read by SQL: at every commit all of them are at one commitTs")
     from ticdc_spark.sinks.iceberg.python_catalog import open_catalog, reason
 
     catalog = open_catalog(sink.catalog, sink.warehouse, sink.catalog_options, spark, create=False)

@@ -49,7 +49,7 @@ def open_steps(
     if process is not None:
         store.set_jvm(process.pid)
     source = open_source(spark, job.source)
-    sink = kind.open(spark, job.sink, job.writer, store.check)
+    sink = kind.open(spark, job, store.check)
     protocol = _protocol(job, source, store, stop, bounded=bounded)
     if protocol is None:
         return None

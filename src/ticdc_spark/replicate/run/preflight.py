@@ -1,20 +1,16 @@
 """What ``check`` and a start look at: the state, brokers, topics, protocol, registry, tables, Spark, catalog."""
 
 import re
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from itertools import islice
-from pathlib import Path
 
 import msgspec
 from pyspark.sql import SparkSession
 
 from ticdc_spark.config.job import Job, KafkaSource
-from ticdc_spark.config.paths import local_folder
 from ticdc_spark.errors import (
     LeaseHeld,
-    SinkFault,
     SourceChanged,
     SourceFault,
     TicdcSparkError,
@@ -57,7 +53,7 @@ def checks(job: Job, *, starting: bool = False, spark: bool = False) -> Iterator
     ``starting``: by a process that holds the job and starts it: without its owner, and without the tables, which it
     reads at once. ``spark``: start Spark, too, and open the catalog.
     """
-    warehouse = _checked("warehouse", lambda: _warehouse(job))
+    warehouse = _checked("warehouse", lambda: sink_kind(job).place(job))
     yield warehouse
     state = _checked("state", lambda: _state(job))
     yield state
@@ -108,30 +104,6 @@ def _state(job: Job) -> str:
     with closing(open_state(job.sink, job.name, job.spark)) as states:
         found = read_state(states)
         return f"{states.where}" if found.held is not None else f"{states.where} will be created"
-
-
-def _writable(folder: Path) -> str:
-    there = folder
-    while not there.exists() and there != there.parent:
-        there = there.parent
-    if not there.is_dir():
-        raise SinkFault(f"{folder}: {there} is no folder")
-    try:
-        # Not by its permissions: root has them on a file system that is mounted read-only, too.
-        tempfile.TemporaryFile(dir=there).close()
-    except OSError as error:
-        raise SinkFault(f"{folder}: {there} cannot be written to: {error.strerror}") from error
-    return f"{folder}" if there == folder else f"{folder} will be created"
-
-
-def _warehouse(job: Job) -> str:
-    folder = local_folder(job.sink.warehouse)
-    if folder is None:
-        jars = job.spark.get("spark.jars.packages", "") + job.spark.get("spark.jars", "")
-        lacks = job.sink.warehouse.startswith("s3") and "aws" not in jars
-        hint = "; Spark must have iceberg-aws-bundle, which [spark] does not name" if lacks else ""
-        return f"{job.sink.warehouse}, which Spark opens (catalog {job.sink.catalog}){hint}"
-    return f"{_writable(folder)} (catalog {job.sink.catalog})"
 
 
 def _owner(job: Job) -> str:

@@ -36,7 +36,7 @@ def begin(work: TimelineWork, name: TableName, table: Table, load: Load, *, lack
     have = sink.columns(name) if there else {}
     live = {column.casefold(): (column, kind) for column, kind in have.items()}
     old = () if state.table is None else work.batch.columns(state.table)
-    wanted = {column.name.casefold(): column.type.spark for column in columns}
+    wanted = {column.name.casefold(): column.type.name for column in columns}
     mine = {column.name.casefold() for column in old}
     drop = [
         column

@@ -44,6 +44,9 @@ class ProgressStore(RequestStore, Fence, Protocol):
     Raises: LeaseHeld where the job is not ours any more, SinkFault where the target does not answer.
     """
 
+    states: StateStore
+    """Where they are."""
+
     def load(self) -> Progress | None:
         """The progress as the target has it now; ``None`` when there is none yet."""
 

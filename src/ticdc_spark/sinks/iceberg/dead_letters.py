@@ -10,6 +10,7 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.sinks.dead_letters import DeadLetter
 from ticdc_spark.sinks.iceberg.catalog import NAMESPACE
 from ticdc_spark.sinks.iceberg.faults import faults
+from ticdc_spark.sinks.iceberg.lake import iceberg_of
 from ticdc_spark.spark.sql import quote
 
 DEAD_LETTER_DDL = (
@@ -43,7 +44,7 @@ def read_dead_letters(session: SparkSession, job: Job) -> list[dict[str, Any]]:
 
     In the order of topics, partitions and offsets. Raises: SinkFault
     """
-    name = dead_letters_of(job.sink.catalog, job.name)
+    name = dead_letters_of(iceberg_of(job).catalog, job.name)
     with faults(f"{name} cannot be read"):
         if not session.catalog.tableExists(name):
             return []

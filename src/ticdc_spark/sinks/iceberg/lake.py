@@ -6,9 +6,9 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from ticdc_spark.config.job import Job
+from ticdc_spark.config.job import IcebergConfig, Job
 from ticdc_spark.config.load import load_job
-from ticdc_spark.errors import SinkFault
+from ticdc_spark.errors import SinkFault, UsageError
 from ticdc_spark.model import TableName
 from ticdc_spark.names import escape
 from ticdc_spark.sinks.history import UPKEEP
@@ -18,6 +18,13 @@ from ticdc_spark.spark.session.session import Part, coordinates, open_session
 from ticdc_spark.spark.sql import quote
 
 
+def iceberg_of(job: Job) -> IcebergConfig:
+    """The sink of a job. Raises: UsageError for one of another kind"""
+    if not isinstance(job.sink, IcebergConfig):
+        raise UsageError(f"{job.file}: [sink] kind: the tables are read by Spark only where it is `iceberg`")
+    return job.sink
+
+
 def open_lake(job: Job | Path | str) -> SparkSession:
     """A Spark session that sees the tables of a job (or of a job file) as ``<catalog>.<schema>.<table>``.
 
@@ -25,7 +32,7 @@ def open_lake(job: Job | Path | str) -> SparkSession:
     """
     if not isinstance(job, Job):
         job = load_job(Path(job))
-    sink = job.sink
+    sink = iceberg_of(job)
     catalog = catalog_options(sink.catalog, sink.warehouse, sink.catalog_options)
     parts: list[Part] = ["iceberg"]
     if "jdbc:sqlite:" in catalog.get(f"spark.sql.catalog.{sink.catalog}.uri", ""):
@@ -54,7 +61,7 @@ def read_as_of(job: Job, session: SparkSession, table: TableName, snapshot_id: i
 
     Raises: SinkFault when the table is not in the lake, or that state of it is gone.
     """
-    name = _quoted(table, job.sink.catalog)
+    name = _quoted(table, iceberg_of(job).catalog)
     with faults(f"{name} cannot be read; a running job may have dropped or renamed it: try again"):
         spark_utilities = session._jvm.org.apache.iceberg.spark.Spark3Util  # type: ignore[union-attr]
         loaded = spark_utilities.loadIcebergTable(session._jsparkSession, name)

@@ -72,6 +72,9 @@ class IcebergSink:
         config = IcebergConfig(warehouse=lake.warehouse, catalog=lake.name, catalog_options=options)
         return open_state(config, job, dict(lake.spark.sparkContext.getConf().getAll()))
 
+    def commit_with(self, states: StateStore) -> None:
+        self.capabilities.need("atomic_tables", "the tables of a batch are to be one commit with the state")
+
     # ---- tables
 
     def find(self, table: TableName) -> TableFound | None:
