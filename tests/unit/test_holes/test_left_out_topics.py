@@ -81,6 +81,26 @@ def test_the_ddl_of_a_topic_that_was_left_out_is_applied_once_it_is_read() -> No
     assert shop.rows("t") is None
 
 
+def test_rows_that_wait_before_a_rename_are_not_lost_with_the_topic_of_the_old_name() -> None:
+    shop = two_topics()
+    shop.insert("t", id="2", v="b")
+    shop.sql("RENAME TABLE t TO w")
+    shop.run()
+    shop.configure(topics=("cdc_shop_u", "cdc_shop_w"))
+    for number in ("3", "4"):
+        shop.insert("w", id=number, v="c")
+        shop.insert("u", id=number)
+        shop.watermark("cdc_shop_u", "cdc_shop_w")
+        shop.run()
+    assert shop.condition("t") == shop.condition("w") == "unverified"
+    shop.configure(topics=None)
+    shop.watermark()
+    shop.run()
+    shop.clock.advance(3600.0)
+    shop.run(again=True)
+    assert (shop.rows("w"), shop.condition("w")) == ([(1, "a"), (2, "b"), (3, "c"), (4, "c")], "clean")
+
+
 # ---- nothing is left in the topic of a name that a table has since a RENAME
 
 
