@@ -40,8 +40,8 @@ def rows(schema: str, name: str, key: str) -> ControlEvent:
     return RowsRead(**PLACE, **about, summary=RowCounts(rows=1))
 
 
-def landed(protocol: str, *tables: Table) -> tuple[Registered, list[ControlEvent]]:
-    """What landing returns for a row of each table."""
+def scanned(protocol: str, *tables: Table) -> tuple[Registered, list[ControlEvent]]:
+    """What a scan returns for a row of each table."""
     registry, controls = Registry(), []
     to = debezium_avro(DebeziumAvroConfig(), registry) if protocol != "avro" else avro(AvroConfig(), registry)
     for of in tables:
@@ -58,7 +58,7 @@ def landed(protocol: str, *tables: Table) -> tuple[Registered, list[ControlEvent
 
 
 def test_debeziums_tables_are_named_as_their_rows_are() -> None:
-    registered, controls = landed("debezium-avro", table("a.b"), table("a.b", "more"), table("c"))
+    registered, controls = scanned("debezium-avro", table("a.b"), table("a.b", "more"), table("c"))
     found = registered.tables(controls)
     assert [(known.schema, known.name, known.key) for known in found] == [
         ("a db", "a.b", "2"),
@@ -70,19 +70,19 @@ def test_debeziums_tables_are_named_as_their_rows_are() -> None:
 
 
 def test_avros_tables_are_named_by_their_schemas() -> None:
-    registered, controls = landed("avro", table("c"))
+    registered, controls = scanned("avro", table("c"))
     (known,) = registered.tables(controls)
     assert (known.schema, known.name, known.key) == ("a_db", "c", "2")
 
 
 def test_tables_have_the_names_by_which_their_rows_land() -> None:
-    registered, controls = landed("avro", table("c"))
+    registered, controls = scanned("avro", table("c"))
     (known,) = registered.tables(controls, Names(live=(("A_db", "C"),)))
     assert (known.schema, known.name, known.table.schema, known.table.name) == ("A_db", "C", "A_db", "C")
 
 
 def test_deletes_among_watermarks_name_a_schema_of_keys() -> None:
-    registered, controls = landed("avro", table("c", "more"))
+    registered, controls = scanned("avro", table("c", "more"))
     deleted = rows("a_db", "c", "1")
     by_values = registered.add_schemas(Progress(job="j"), [*controls, deleted], None)
     assert [known.key for known in by_values.schemas] == ["2"]
@@ -98,18 +98,18 @@ def test_deletes_among_watermarks_name_a_schema_of_keys() -> None:
 
 
 def test_schemas_that_are_none_of_debeziums_give_no_table() -> None:
-    registered, controls = landed("avro", table("c"))
+    registered, controls = scanned("avro", table("c"))
     registered.protocol = "debezium-avro"
     assert registered.tables(controls) == []
 
 
 def test_a_schema_without_rows_gives_no_table() -> None:
-    registered, controls = landed("debezium-avro", table("c"))
+    registered, controls = scanned("debezium-avro", table("c"))
     assert registered.tables([event for event in controls if not isinstance(event, RowsRead)]) == []
 
 
 def test_of_two_keys_beside_one_value_the_older_counts_however_they_come() -> None:
-    registered, controls = landed("debezium-avro", table("c"))
+    registered, controls = scanned("debezium-avro", table("c"))
     (known,) = registered.tables(controls)
     keyless = SchemaIds(None, int(known.key))
     later = SchemaIds(99, int(known.key))

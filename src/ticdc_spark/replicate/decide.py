@@ -16,7 +16,7 @@ from ticdc_spark.replicate.apply.ddl import is_skipped
 from ticdc_spark.replicate.apply.rejects import log_rejects, ways_out
 from ticdc_spark.replicate.letters import Letters
 from ticdc_spark.replicate.modes.arrival import advance_arrived
-from ticdc_spark.replicate.modes.base import Advanced, LandedBatch, Rules
+from ticdc_spark.replicate.modes.base import Advanced, Rules, ScannedBatch
 from ticdc_spark.replicate.modes.choose import as_read, hides, refuse_hidden, without_ddl
 from ticdc_spark.replicate.modes.filters import at_the_filter, judge_left_out, leave_out, names_left_out, skip_to_known
 from ticdc_spark.replicate.modes.late_rows import add_late_rows
@@ -89,7 +89,9 @@ class Decider:
         self._left_out = skip_to_known(job.schema.skip_to_known)
         self._is_included = table_filter(job.tables)
 
-    def decide(self, progress: Progress, mode: ModeName | None, landed: LandedBatch, plan: Plan, now: float) -> Decided:
+    def decide(
+        self, progress: Progress, mode: ModeName | None, scanned: ScannedBatch, plan: Plan, now: float
+    ) -> Decided:
         """Fold what a batch read into the progress.
 
         Raises: RejectedMessage, LateRow, DecisionNeeded, EnvironmentFault, SinkFault, SourceFault, RegistryFault
@@ -101,8 +103,8 @@ class Decider:
             now=now,
             floor=plan.resolved or 0,
         )
-        controls, skipped = skipped_of(landed.controls)
-        filtered = msgspec.structs.replace(landed, controls=leave_out(controls, self.job.tables))
+        controls, skipped = skipped_of(scanned.controls)
+        filtered = msgspec.structs.replace(scanned, controls=leave_out(controls, self.job.tables))
         mode, advanced = self._advance(progress, mode, filtered, rules)
         tables = judge_left_out(advanced.progress.tables, self.job.tables)
         # Also in the queue: once it is due, `tables` may have changed, and rows beyond it were left out.
@@ -121,12 +123,12 @@ class Decider:
                 advanced.progress, left_out=tuple(sorted({*advanced.progress.left_out, *places}))
             )
             advanced = msgspec.structs.replace(advanced, progress=kept)
-            self.letters.keep(landed.number, STAGE, [reject_of(event) for event in skipped], now)
+            self.letters.keep(scanned.number, STAGE, [reject_of(event) for event in skipped], now)
             advanced = msgspec.structs.replace(advanced, progress=mark(advanced.progress, skipped, databases))
         if advanced.rejects:
-            advanced = self._decode_rejects(landed.number, advanced, databases, now, on_reject)
+            advanced = self._decode_rejects(scanned.number, advanced, databases, now, on_reject)
         if advanced.late:
-            advanced = add_late_rows(self.job, self.letters.rows, landed, progress, advanced)
+            advanced = add_late_rows(self.job, self.letters.rows, scanned, progress, advanced)
         resolved = max(advanced.resolved, plan.resolved or 0)
         if mode == "arrival" and plan.resolved is not None:
             resolved = plan.resolved
@@ -166,23 +168,23 @@ class Decider:
         return mode
 
     def _advance(
-        self, progress: Progress, mode: ModeName | None, landed: LandedBatch, rules: Rules
+        self, progress: Progress, mode: ModeName | None, scanned: ScannedBatch, rules: Rules
     ) -> tuple[ModeName | None, Advanced]:
-        controls, end_offsets, latest_offsets = landed.controls, landed.end_offsets, landed.latest_offsets
+        controls, end_offsets, latest_offsets = scanned.controls, scanned.end_offsets, scanned.latest_offsets
         waited = rules.now - (progress.hold.since or rules.now) >= self.job.idle_partition_timeout
         at_end = self.bounded and all(end_offsets.get(place, 0) >= end for place, end in latest_offsets.items())
         folded = (controls, end_offsets, latest_offsets, rules, self._left_out, self._named_after)
         refuse_hidden(controls, mode)
-        begun = self._add_registered(progress, landed, mode)
+        begun = self._add_registered(progress, scanned, mode)
         if mode is None:
             read = as_read(advance(begun, *folded).progress, at_end=at_end, waited=waited, hidden=hides(controls))
             mode = self.settle(read)
-            begun = self._add_registered(progress, landed, mode)
+            begun = self._add_registered(progress, scanned, mode)
         if mode != "arrival":
             return mode, self._fold_with_upstream(begun, lambda progress: advance(progress, *folded))
         if any(isinstance(event, WatermarkRead) for event in controls) and not hides(controls):
             log.warning("there are watermarks: a new job would run in mode watermark, which is exact")
-        registered = None if self.registry is None else self.registry.tables(controls, landed.names)
+        registered = None if self.registry is None else self.registry.tables(controls, scanned.names)
         begun, controls = without_ddl(progress, controls, self.protocol)
         arrived = (controls, *folded[1:4], registered, *folded[4:])
         return mode, self._fold_with_upstream(begun, lambda progress: advance_arrived(progress, *arrived))
@@ -194,10 +196,10 @@ class Decider:
             advanced = fold(add_upstream_schemas(begun, advanced.missing, upstream))
         return advanced
 
-    def _add_registered(self, progress: Progress, landed: LandedBatch, mode: ModeName | None) -> Progress:
+    def _add_registered(self, progress: Progress, scanned: ScannedBatch, mode: ModeName | None) -> Progress:
         if self.registry is None:
             return progress
-        return self.registry.add_schemas(progress, landed.controls, mode, landed.names)
+        return self.registry.add_schemas(progress, scanned.controls, mode, scanned.names)
 
     def _due(self, progress: Progress, resolved: int) -> list[QueuedDdl]:
         """The DDLs to apply, with their schemas."""

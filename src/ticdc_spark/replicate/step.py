@@ -1,4 +1,4 @@
-"""One batch, step by step: plan, land, decide, apply, commit. Every step can be run again with the same result."""
+"""One batch, step by step: plan, scan, decide, apply, commit. Every step can be run again with the same result."""
 
 import logging
 import time
@@ -21,7 +21,7 @@ from ticdc_spark.replicate.decide import Decided, Decider, touch_new
 from ticdc_spark.replicate.first_messages import refuse_other
 from ticdc_spark.replicate.letters import Letters
 from ticdc_spark.replicate.modes.arrival import batch_ordinal
-from ticdc_spark.replicate.modes.base import LandedBatch
+from ticdc_spark.replicate.modes.base import ScannedBatch
 from ticdc_spark.replicate.modes.choose import MODES, of_job
 from ticdc_spark.replicate.modes.commit import DROPPED_KEPT_MS, counted_off
 from ticdc_spark.replicate.plan.catch_up import bounds_behind, with_dropped
@@ -144,20 +144,20 @@ class Steps:
         latest_offsets = self.source.end_offsets()
         beat("advance", number)
         with Timer(self.seconds, "advance"):
-            landed = LandedBatch(
+            scanned = ScannedBatch(
                 number=number,
                 controls=spelled.controls,
                 end_offsets=end_offsets,
                 latest_offsets=latest_offsets,
                 new_topics=frozenset(topic for topic, _ in end_offsets)
                 - {partition.topic for partition in self.progress.partitions},
-                names=spelled.landing,
+                names=spelled.scan_names,
             )
             begun = without_topics(with_new_partitions(spelled.progress, starts, end_offsets), left_out)
             begun = without_removed(begun, self.source.beginning_offsets())
             for topic in sorted(left_out):
                 log.warning("topic %s is not read any more: `topics` leaves it out, or its tables are dropped", topic)
-            decided = self.decider.decide(begun, self.mode, landed, plan, self.clock())
+            decided = self.decider.decide(begun, self.mode, scanned, plan, self.clock())
         stop_if_left_out_before(decided, plan)
         self.mode = decided.mode
         plan = msgspec.structs.replace(
@@ -175,7 +175,7 @@ class Steps:
         left_out_then = decided.advanced.progress.left_out
         self.rows.opening = msgspec.structs.replace(self.rows.opening, left_out=left_out_then)
         with Timer(self.seconds, "apply"):
-            result = self._apply(number, decided, spelled.landing, furthest(self.progress, plan))
+            result = self._apply(number, decided, spelled.scan_names, furthest(self.progress, plan))
         failpoints.point("apply")
         with Timer(self.seconds, "commit"):
             self._commit(number, decided, result, notes)

@@ -31,7 +31,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """The resolved ts of a try of the batch that was interrupted: it goes at least as far again."""
 
 
-class LandedBatch(msgspec.Struct, frozen=True, kw_only=True):
+class ScannedBatch(msgspec.Struct, frozen=True, kw_only=True):
     """What a batch read."""
 
     number: int
@@ -43,7 +43,7 @@ class LandedBatch(msgspec.Struct, frozen=True, kw_only=True):
     new_topics: frozenset[str] = frozenset()
     """Topics of which the progress knew nothing before: new ones, and those that are read again from their start."""
     names: Names = Names()
-    """By which its rows landed."""
+    """By which its rows were scanned."""
 
 
 class Advanced(msgspec.Struct, frozen=True, kw_only=True):

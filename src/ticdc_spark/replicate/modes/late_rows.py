@@ -13,19 +13,19 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.ddl.known_names import Names
 from ticdc_spark.errors import LateRow
 from ticdc_spark.model import TableName
-from ticdc_spark.replicate.modes.base import Advanced, LandedBatch
+from ticdc_spark.replicate.modes.base import Advanced, ScannedBatch
 from ticdc_spark.replicate.plan.offsets import known_offsets
 from ticdc_spark.replicate.state.progress import PendingRows, Progress
 from ticdc_spark.replicate.unread import topics_of
 from ticdc_spark.spark.decode.control import RowsRead, WatermarkRead
 
 
-def add_late_rows(job: Job, rows: TopicRows, landed: LandedBatch, before: Progress, advanced: Advanced) -> Advanced:
+def add_late_rows(job: Job, rows: TopicRows, scanned: ScannedBatch, before: Progress, advanced: Advanced) -> Advanced:
     """Look up which rows of a batch are late and no replays. ``before``: the progress before the batch.
 
     Raises: LateRow with ``late-rows = "fail"``; SourceFault
     """
-    found = list(_late_rows(rows, landed, before, advanced.progress))
+    found = list(_late_rows(rows, scanned, before, advanced.progress))
     count = sum(late.rows for late in found)
     progress = msgspec.structs.replace(
         advanced.progress,
@@ -46,17 +46,17 @@ def add_late_rows(job: Job, rows: TopicRows, landed: LandedBatch, before: Progre
     return msgspec.structs.replace(advanced, progress=progress)
 
 
-def _late_rows(rows: TopicRows, landed: LandedBatch, before: Progress, after: Progress) -> Iterator[PendingRows]:
-    watermarks = [event for event in landed.controls if isinstance(event, WatermarkRead)]
+def _late_rows(rows: TopicRows, scanned: ScannedBatch, before: Progress, after: Progress) -> Iterator[PendingRows]:
+    watermarks = [event for event in scanned.controls if isinstance(event, WatermarkRead)]
     by_table: dict[TableName, list[RowsRead]] = {}
-    for event in landed.controls:
+    for event in scanned.controls:
         if isinstance(event, RowsRead) and event.summary.late:
             by_table.setdefault((event.schema, event.table), []).append(event)
     read, waiting = known_offsets(before), topics_of(after)
     for name, events in by_table.items():
         topics = {topic for table in before.tables if (table.schema, table.name) == name for topic in table.topics}
         # A topic that was left out is read again from its start: what its table has of it is a replay.
-        events = [event for event in events if event.topic not in topics & landed.new_topics]
+        events = [event for event in events if event.topic not in topics & scanned.new_topics]
         found = [
             (event, row) for event in events for row in rows.identities(_scan_of(event)) if not _passed(row, watermarks)
         ]
@@ -64,7 +64,7 @@ def _late_rows(rows: TopicRows, landed: LandedBatch, before: Progress, after: Pr
             continue
         lowest, highest = (pick(row.commit_ts for _, row in found) for pick in (min, max))
         topics |= {event.topic for event in events} | waiting.get(name, set())
-        known = _known(rows, name, rows.ranges_since(lowest, read, topics), lowest, highest, landed.names)
+        known = _known(rows, name, rows.ranges_since(lowest, read, topics), lowest, highest, scanned.names)
         yield from _grouped(name, [(event, row) for event, row in found if (row.commit_ts, row.content) not in known])
 
 
