@@ -144,7 +144,7 @@ class SparkTopicRows:
         """The rows of a scan (``RAW_SCHEMA``) through a task that gives ``ddl``. Raises: SourceFault"""
         held = self.held(wanted)
         if held is not None:
-            batches = list(task(held))
+            batches = list(task(self.rows(held, wanted)))
             return session.createDataFrame(pa.Table.from_batches(batches) if batches else [], ddl)
         return self._in_tasks(session, rounds(stretches(wanted.ranges)), chain(select(self.opening, wanted), task), ddl)
 
